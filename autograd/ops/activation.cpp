@@ -1,0 +1,22 @@
+#include "autograd/ops/activation.h"
+
+namespace sluice {
+
+Var bias_activation(Unary rule, const Var& x, const Var& bias) {
+  return record("bias_activation", bias_activation(rule, x.value(), bias.value()), {x, bias}, {x.value(), bias.value()}, rule,
+                [](const Node& node, const Tensor& dy, Needs needs) {
+                  auto [dx, dbias] =
+                      bias_activation_backward(node.attribute<Unary>(), node.saved[0], node.saved[1], dy, needs[0], needs[1]);
+                  return Gradients{dx, dbias};
+                });
+}
+
+Var mul_silu(const Var& a, const Var& b) {
+  return record("mul_silu", mul_silu(a.value(), b.value()), {a, b}, {a.value(), b.value()}, {},
+                [](const Node& node, const Tensor& dy, Needs needs) {
+                  auto [da, db] = mul_silu_backward(node.saved[0], node.saved[1], dy, needs[0], needs[1]);
+                  return Gradients{da, db};
+                });
+}
+
+}  // namespace sluice

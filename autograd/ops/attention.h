@@ -1,0 +1,15 @@
+#pragma once
+#include "autograd/var.h"
+#include "core/ops/attention.h"
+
+namespace sluice {
+
+/// Differentiable attention; see core/ops/attention.h. Saves q, k, v, y and one number a query.
+Var attention(const Var& q, const Var& k, const Var& v, bool causal);
+
+/// Self-attention of a packed projection: qkv [B, T, 3 H N], which holds H heads of q, then of k, then of v -> [B, T, H N].
+/// No slice is copied, and backward writes the one gradient in place.
+/// Errors  UsageError unless the last axis divides into 3 x heads.
+Var attention_packed(const Var& qkv, int64_t heads, bool causal);
+
+}  // namespace sluice

@@ -1,0 +1,29 @@
+#include "autograd/ops/cross_entropy.h"
+
+namespace sluice {
+
+namespace {
+
+struct CrossEntropyAttributes {
+  CrossEntropyOptions options;  ///< without the weights, which are the fourth saved tensor where there are some
+  double scale;
+};
+
+Gradients backward(const Node& node, const Tensor& dy, Needs) {
+  auto [options, scale] = node.attribute<CrossEntropyAttributes>();
+  if (node.saved.size() > 3) options.weights = node.saved[3];
+  return {cross_entropy_backward(dy, node.saved[0], node.saved[1], node.saved[2], options, scale)};
+}
+
+}  // namespace
+
+Var cross_entropy(const Var& logits, const Tensor& targets, const CrossEntropyOptions& options, double scale) {
+  auto [loss, row_sums] = cross_entropy(logits.value(), targets, options, scale);
+  std::vector<Tensor> saved{logits.value(), targets, row_sums};
+  if (options.weights.defined()) saved.push_back(options.weights);
+  CrossEntropyAttributes attributes{options, scale};
+  attributes.options.weights = {};
+  return record("cross_entropy", loss, {logits}, saved, attributes, backward);
+}
+
+}  // namespace sluice

@@ -1,0 +1,13 @@
+#pragma once
+#include "autograd/var.h"
+#include "core/ops/reduction.h"
+
+namespace sluice {
+
+/// Over a list of axes (all when empty), which are kept with extent 1 when `keep` is set.
+Var sum(const Var& x, std::vector<int> axes = {}, bool keep = false);
+Var mean(const Var& x, std::vector<int> axes = {}, bool keep = false);
+/// Equal maxima share the gradient evenly.
+Var max(const Var& x, std::vector<int> axes = {}, bool keep = false);
+
+}  // namespace sluice

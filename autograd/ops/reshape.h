@@ -1,0 +1,13 @@
+#pragma once
+#include "autograd/var.h"
+
+namespace sluice {
+
+/// The same elements in another shape; a view when x is contiguous, else a copy.
+Var reshape(const Var& x, const Shape& shape);
+/// Two axes exchanged, as a view.
+Var transpose(const Var& x, int a, int b);
+/// A view of [begin, end) along an axis; the gradient is zero outside.
+Var slice(const Var& x, int axis, int64_t begin, int64_t end);
+
+}  // namespace sluice

@@ -1,0 +1,71 @@
+#include "autograd/optim/optimizer.h"
+
+#include <cmath>
+
+#include "core/ops/optimizer_step.h"
+
+namespace sluice {
+
+namespace {
+
+void check_range(const char* optimizer, const char* option, double value, double end) {
+  require(value >= 0 && value < end, optimizer, ": needs ", option, " in [0, ", end, "), got ", value);
+}
+
+}  // namespace
+
+SGD::SGD(const Options& options) : options_(options) {
+  check_range("sgd", "lr", options.lr, INFINITY);
+  check_range("sgd", "momentum", options.momentum, 1);
+  check_range("sgd", "weight_decay", options.weight_decay, INFINITY);
+  require(!options.nesterov || options.momentum > 0, "sgd: nesterov needs a momentum > 0");
+  rate.base = options.lr;
+}
+
+std::vector<std::string> SGD::state_names() const {
+  if (options_.momentum == 0) return {};
+  return {"momentum"};
+}
+
+void SGD::apply(const Tensor& parameter, const Tensor& gradient, const std::vector<Tensor>& states, const Update& update) const {
+  require(states.size() == state_names().size(), "sgd: needs ", state_names().size(), " states, got ", states.size());
+  const double weight_decay = update.decay ? options_.weight_decay : 0;
+  sgd_step(parameter, gradient, states.empty() ? Tensor() : states[0],
+           {update.learning_rate, update.gradient_scale, weight_decay, options_.momentum, options_.nesterov});
+}
+
+Adam::Adam(const Options& options) : options_(options) {
+  check_range("adam", "lr", options.lr, INFINITY);
+  check_range("adam", "beta1", options.beta1, 1);
+  check_range("adam", "beta2", options.beta2, 1);
+  check_range("adam", "weight_decay", options.weight_decay, INFINITY);
+  require(options.epsilon > 0 && std::isfinite(options.epsilon), "adam: needs epsilon > 0, got ", options.epsilon);
+  rate.base = options.lr;
+}
+
+void Adam::apply(const Tensor& parameter, const Tensor& gradient, const std::vector<Tensor>& states, const Update& update) const {
+  require(states.size() == 2, name(), ": needs the states m and v, got ", states.size());
+  const double weight_decay = update.decay ? options_.weight_decay : 0;
+  adam_step(parameter, gradient, states[0], states[1],
+            {update.learning_rate, update.gradient_scale, options_.beta1, options_.beta2, options_.epsilon, weight_decay, decoupled(),
+             update.step});
+}
+
+AdamW::AdamW(const Options& options)
+    : Adam({.lr = options.lr,
+            .beta1 = options.beta1,
+            .beta2 = options.beta2,
+            .epsilon = options.epsilon,
+            .weight_decay = options.weight_decay}) {}
+
+std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const OptimizerOptions& options) {
+  const auto [lr, momentum, beta1, beta2, epsilon, weight_decay] = options;
+  if (name == "sgd") return std::make_unique<SGD>(SGD::Options{.lr = lr, .momentum = momentum, .weight_decay = weight_decay});
+  if (name == "adam") return std::make_unique<Adam>(Adam::Options{lr, beta1, beta2, epsilon, weight_decay});
+  if (name == "adamw") return std::make_unique<AdamW>(AdamW::Options{lr, beta1, beta2, epsilon, weight_decay});
+  const std::string nearest = nearest_word(name, {"sgd", "adam", "adamw"});
+  throw UsageError(
+      join("optimizer: needs one of sgd, adam, adamw, got '", name, "'", nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+}
+
+}  // namespace sluice

@@ -1,0 +1,103 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "autograd/optim/learning_rate.h"
+#include "core/tensor.h"
+
+namespace sluice {
+
+/// How parameters follow their gradients. It holds settings only: the states of a parameter belong to the caller, who counts, saves
+/// and moves them.
+/// Threads  any; `apply` changes the tensors it is given and nothing else.
+class Optimizer {
+ public:
+  struct Update {
+    double learning_rate;
+    int64_t step;               ///< from 1
+    double gradient_scale = 1;  ///< multiplied into the gradient first (clipping)
+    bool decay = true;          ///< whether weight decay holds for this parameter
+  };
+
+  virtual ~Optimizer() = default;
+  virtual std::string name() const = 0;
+  /// Each state has the parameter's shape and dtype and starts at zero.
+  virtual std::vector<std::string> state_names() const = 0;
+  /// Changes the parameter and its states, which come in the order of state_names(), in place.
+  virtual void apply(const Tensor& parameter, const Tensor& gradient, const std::vector<Tensor>& states, const Update& update) const = 0;
+  virtual std::unique_ptr<Optimizer> clone() const = 0;
+
+  LearningRate rate;
+};
+
+/// Stochastic gradient descent: see sgd_step. The momentum has a state only when it is not 0.
+class SGD : public Optimizer {
+ public:
+  struct Options {
+    double lr = 0.1;
+    double momentum = 0;
+    double weight_decay = 0;
+    bool nesterov = false;
+  };
+  explicit SGD(const Options& options);
+  std::string name() const override { return "sgd"; }
+  std::vector<std::string> state_names() const override;
+  void apply(const Tensor& parameter, const Tensor& gradient, const std::vector<Tensor>& states, const Update& update) const override;
+  std::unique_ptr<Optimizer> clone() const override { return std::make_unique<SGD>(*this); }
+
+ private:
+  Options options_;
+};
+
+/// Adam with weight decay as part of the gradient: see adam_step.
+class Adam : public Optimizer {
+ public:
+  struct Options {
+    double lr = 1e-3;
+    double beta1 = 0.9, beta2 = 0.999;
+    double epsilon = 1e-8;
+    double weight_decay = 0;
+  };
+  explicit Adam(const Options& options);
+  std::string name() const override { return "adam"; }
+  std::vector<std::string> state_names() const override { return {"m", "v"}; }
+  void apply(const Tensor& parameter, const Tensor& gradient, const std::vector<Tensor>& states, const Update& update) const override;
+  std::unique_ptr<Optimizer> clone() const override { return std::make_unique<Adam>(*this); }
+
+ protected:
+  virtual bool decoupled() const { return false; }
+
+ private:
+  Options options_;
+};
+
+/// Adam with decoupled weight decay.
+class AdamW : public Adam {
+ public:
+  struct Options {
+    double lr = 1e-3;
+    double beta1 = 0.9, beta2 = 0.999;
+    double epsilon = 1e-8;
+    double weight_decay = 0.01;
+  };
+  explicit AdamW(const Options& options);
+  std::string name() const override { return "adamw"; }
+  std::unique_ptr<Optimizer> clone() const override { return std::make_unique<AdamW>(*this); }
+
+ protected:
+  bool decoupled() const override { return true; }
+};
+
+/// What a config says of any optimizer; each takes what it knows.
+struct OptimizerOptions {
+  double lr = 1e-3;
+  double momentum = 0.9;
+  double beta1 = 0.9, beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0;
+};
+/// "sgd", "adam" or "adamw". Errors  UsageError for another name (naming the nearest), or an option out of its range.
+std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const OptimizerOptions& options);
+
+}  // namespace sluice

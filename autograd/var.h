@@ -1,0 +1,71 @@
+#pragma once
+#include <any>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace sluice {
+
+struct Node;
+using NodePtr = std::shared_ptr<Node>;
+
+/// Which inputs of a node want a gradient: one bit an input.
+struct Needs {
+  uint32_t bits = 0;
+  bool operator[](size_t input) const { return bits >> input & 1; }
+};
+
+/// The gradients that a backward function returns: one Tensor an input, undefined where `Needs` did not ask.
+using Gradients = std::vector<Tensor>;
+
+/// A backward function is a plain function: all that it uses lies in the node, where the executor can count and free it.
+using BackwardFunction = Gradients (*)(const Node& node, const Tensor& dy, Needs needs);
+
+/// A recorded application of an op, or a leaf (backward == nullptr).
+/// Threads  one graph belongs to one thread at a time.
+struct Node {
+  const char* op = "";
+  std::vector<NodePtr> inputs;  ///< where the inputs came from; null for constants. Keeps no values alive: only `saved` does
+  std::vector<Tensor> saved;    ///< what backward reads
+  std::any attributes;          ///< small constants of the op (axis, epsilon, ...)
+  BackwardFunction backward = nullptr;
+  bool reaches_input = false;      ///< an input leaf lies upstream (or this is one)
+  bool reaches_parameter = false;  ///< a parameter leaf lies upstream (or this is one)
+  uint64_t order = 0;              ///< creation order; backward runs from high to low
+
+  template <class T>
+  const T& attribute() const {
+    return std::any_cast<const T&>(attributes);
+  }
+};
+
+/// A value with its place in the recorded graph. Ops on Vars compute at once and record themselves when a leaf lies upstream.
+/// Copies share value and node. Implicit from Tensor: a constant.
+class Var {
+ public:
+  Var() = default;
+  Var(Tensor value) : value_(std::move(value)) {}  // NOLINT: a constant reads as its tensor
+  Var(Tensor value, NodePtr node) : value_(std::move(value)), node_(std::move(node)) {}
+
+  /// A leaf that wants an input gradient (I): an activation that came from elsewhere.
+  static Var input(Tensor value);
+  /// A leaf that wants a weight gradient (W).
+  static Var parameter(Tensor value);
+
+  const Tensor& value() const { return value_; }
+  const Shape& shape() const { return value_.shape(); }
+  int64_t dim(int axis) const { return value_.dim(axis); }
+  const NodePtr& node() const { return node_; }
+
+ private:
+  Tensor value_;
+  NodePtr node_;
+};
+
+/// Wraps an op's result: records a node unless no input wants a gradient; then nothing is saved.
+Var record(const char* op, Tensor y, const std::vector<Var>& inputs, std::vector<Tensor> saved, std::any attributes,
+           BackwardFunction backward);
+
+}  // namespace sluice

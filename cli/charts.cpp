@@ -1,0 +1,166 @@
+#include "cli/charts.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cli/byte_size.h"
+#include "cli/svg.h"
+
+namespace sluice::cli {
+
+namespace {
+
+constexpr double kWidth = 960, kLeft = 70, kRight = 20, kTop = 20;
+constexpr const char *kAxis = "#888888", *kGrid = "#e4e4e4", *kTrain = "#4c78a8", *kValidation = "#e45756", *kBaseline = "#333333";
+
+/// Maps values to pixels.
+struct Scale {
+  double low, high, first, last;
+  double operator()(double value) const { return high > low ? first + (value - low) / (high - low) * (last - first) : (first + last) / 2; }
+};
+
+struct Kind {
+  const char* name;
+  const char* color;
+};
+
+Kind kind_of(const parallel::Action& action) {
+  switch (action.kind) {
+    case parallel::ActionKind::forward: return {"F", "#7fb3e6"};
+    case parallel::ActionKind::backward: return {"B", "#f2a65a"};
+    case parallel::ActionKind::input_gradient: return {"I", "#f2c65a"};
+    case parallel::ActionKind::weight_gradient: return {"W", "#8cc152"};
+    case parallel::ActionKind::recompute: return {"R", "#b497d6"};
+    case parallel::ActionKind::send:
+    case parallel::ActionKind::recv: return {"", ""};
+    default: return {"Step", "#9aa0a6"};
+  }
+}
+
+constexpr double kChartHeight = 300, kBottom = 40;
+
+struct LossScales {
+  Scale x, y;
+};
+
+LossScales loss_scales(const RunRecord& record) {
+  double low = HUGE_VAL, high = -HUGE_VAL;
+  const auto include = [&](double loss) { low = std::min(low, loss), high = std::max(high, loss); };
+  for (const auto& step : record.steps) include(step.result.loss);
+  for (const auto& validation : record.validations) include(validation.loss);
+  if (record.trigram_loss) include(*record.trigram_loss);
+  const double first = record.steps.empty() ? 0 : static_cast<double>(record.steps.front().number);
+  return {{first, static_cast<double>(record.steps_done), kLeft, kWidth - kRight}, {low, high, kChartHeight - kBottom, kTop}};
+}
+
+void draw_axes(Svg& svg, const LossScales& scales) {
+  constexpr int kLines = 5;
+  for (int i = 0; i <= kLines; ++i) {
+    const double loss = scales.y.low + (scales.y.high - scales.y.low) * i / kLines, step = scales.x.low + (scales.x.high - scales.x.low) * i / kLines;
+    svg.line(kLeft, scales.y(loss), kWidth - kRight, scales.y(loss), kGrid);
+    svg.text(kLeft - 6, scales.y(loss) + 4, fmt::format("{:.3g}", loss), "end");
+    svg.text(scales.x(step), kChartHeight - kBottom + 18, fmt::format("{:.0f}", step), "middle");
+  }
+  svg.line(kLeft, kTop, kLeft, kChartHeight - kBottom, kAxis);
+  svg.line(kLeft, kChartHeight - kBottom, kWidth - kRight, kChartHeight - kBottom, kAxis);
+}
+
+/// At most as many points as pixels, so that long runs give small pages.
+std::vector<std::pair<double, double>> loss_points(const RunRecord& record, const LossScales& scales) {
+  const size_t stride = std::max<size_t>(1, record.steps.size() / static_cast<size_t>(kWidth));
+  std::vector<std::pair<double, double>> points;
+  for (size_t i = 0; i < record.steps.size(); i += stride)
+    points.emplace_back(scales.x(static_cast<double>(record.steps[i].number)), scales.y(record.steps[i].result.loss));
+  return points;
+}
+
+/// Names the colours of the timeline.
+void draw_legend(Svg& svg, double y) {
+  double at = kLeft;
+  for (const auto& [action, words] : {std::pair{parallel::ActionKind::forward, "forward"}, {parallel::ActionKind::backward, "backward"},
+                                      {parallel::ActionKind::recompute, "recompute"}, {parallel::ActionKind::step, "step"}}) {
+    svg.box(at, y, 12, 12, kind_of({.kind = action, .transfer = {}, .frees = {}}).color);
+    svg.text(at + 17, y + 10, words);
+    at += 110;
+  }
+}
+
+std::string time_text(double seconds) { return seconds < 10 ? fmt::format("{:.2f} ms", seconds * 1e3) : fmt::format("{:.1f} s", seconds); }
+
+}  // namespace
+
+std::string loss_chart(const RunRecord& record) {
+  if (record.steps.empty()) return "<p>No step was run.</p>\n";
+  Svg svg(kWidth, kChartHeight);
+  const LossScales scales = loss_scales(record);
+  draw_axes(svg, scales);
+  svg.path(loss_points(record, scales), kTrain);
+  svg.text(kWidth - kRight, kTop + 12, "training loss (nats)", "end");
+  for (const auto& validation : record.validations)
+    svg.box(scales.x(static_cast<double>(validation.step)) - 4, scales.y(validation.loss) - 4, 8, 8, kValidation,
+            fmt::format("validation at step {}: {:.4f}", validation.step, validation.loss));
+  if (!record.validations.empty()) {
+    svg.box(kWidth - kRight - 130, kTop + 20, 8, 8, kValidation);
+    svg.text(kWidth - kRight, kTop + 28, fmt::format("validation {:.4f}", record.validations.back().loss), "end");
+  }
+  if (record.trigram_loss) {
+    const double y = scales.y(*record.trigram_loss);
+    svg.line(kLeft, y, kWidth - kRight, y, kBaseline, "6 4");
+    svg.text(kLeft + 6, y - 5, fmt::format("trigram baseline {:.4f}", *record.trigram_loss));
+  }
+  return svg.finish();
+}
+
+std::string timeline_chart(const parallel::Trace& trace) {
+  constexpr double kRow = 34, kBox = 26, kLetter = 7, kLegend = 26;
+  const auto rows = static_cast<double>(trace.device_names.size());
+  Svg svg(kWidth, kTop + rows * kRow + 30 + kLegend);
+  const Scale x{0, trace.seconds, kLeft, kWidth - kRight};
+  for (size_t device = 0; device < trace.device_names.size(); ++device) {
+    const double y = kTop + static_cast<double>(device) * kRow;
+    svg.box(kLeft, y, kWidth - kLeft - kRight, kBox, "#f4f4f4");
+    svg.text(kLeft - 6, y + kBox * 0.65, trace.device_names[device], "end");
+  }
+  for (const auto& event : trace.events) {
+    const Kind kind = kind_of(event.action);
+    if (*kind.name == '\0') continue;
+    const double y = kTop + event.device * kRow, width = std::max(0.3, x(event.end) - x(event.start));
+    const std::string number = event.action.micro_batch < 0 ? "" : std::to_string(event.action.micro_batch);
+    svg.box(x(event.start), y, width, kBox, kind.color,
+            fmt::format("{} {} stage {}: {} to {}", kind.name, number, event.action.stage, time_text(event.start), time_text(event.end)));
+    if (width > kLetter * static_cast<double>(number.size()) + 2) svg.text(x(event.start) + width / 2, y + kBox * 0.65, number, "middle", 10);
+  }
+  const double below = kTop + rows * kRow + 16;
+  svg.text(kLeft, below, "0");
+  svg.text(kWidth - kRight, below, fmt::format("{}; bubble {:.1f} %", time_text(trace.seconds), trace.bubble() * 100), "end");
+  draw_legend(svg, below + 10);
+  return svg.finish();
+}
+
+std::string memory_chart(const std::vector<RunRecord::DeviceRecord>& devices) {
+  constexpr double kRow = 52, kBar = 17, kWords = 330;
+  Svg svg(kWidth, kTop + static_cast<double>(devices.size()) * kRow + 10);
+  int64_t most = 1;
+  for (const auto& device : devices) most = std::max({most, device.predicted_peak_bytes, device.peak_bytes, limited(device.budget_bytes).value_or(0)});
+  const Scale x{0, static_cast<double>(most), kLeft, kWidth - kWords};
+  double y = kTop;
+  for (const auto& device : devices) {
+    const auto predicted = static_cast<double>(device.predicted_peak_bytes), measured = static_cast<double>(device.peak_bytes);
+    svg.text(kLeft - 6, y + kBar + 4, device.name, "end");
+    svg.box(kLeft, y, x(predicted) - kLeft, kBar, "#b8cbe0");
+    svg.box(kLeft, y + kBar + 2, x(measured) - kLeft, kBar, kTrain);
+    svg.text(kWidth - kWords + 12, y + 13, fmt::format("predicted {} ({} bytes)", bytes_text(device.predicted_peak_bytes), device.predicted_peak_bytes));
+    svg.text(kWidth - kWords + 12, y + kBar + 15, fmt::format("measured {} ({} bytes)", bytes_text(device.peak_bytes), device.peak_bytes));
+    if (const auto budget = limited(device.budget_bytes)) {
+      const double at = x(static_cast<double>(*budget));
+      svg.line(at, y - 3, at, y + 2 * kBar + 5, kValidation);
+      svg.text(at - 4, y - 5, fmt::format("budget {}", bytes_text(*budget)), "end", 10);
+    }
+    y += kRow;
+  }
+  return svg.finish();
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,18 @@
+#pragma once
+#include <string>
+
+#include "cli/run_record.h"
+
+/// The drawings of a report, as SVG.
+namespace sluice::cli {
+
+/// Training loss by step, validation losses as dots, the trigram baseline as a dashed line.
+std::string loss_chart(const RunRecord& record);
+
+/// One row a device: F, B (also I, W), R and the step in fixed colours, with micro-batch numbers where there is room.
+std::string timeline_chart(const parallel::Trace& trace);
+
+/// For each device: predicted and measured peak bytes as bars, the budget as a line.
+std::string memory_chart(const std::vector<RunRecord::DeviceRecord>& devices);
+
+}  // namespace sluice::cli

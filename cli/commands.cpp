@@ -1,0 +1,56 @@
+#include "cli/commands.h"
+
+#include "core/error.h"
+
+namespace sluice::cli {
+
+namespace {
+
+const Flag kSet = {"--set", "KEY=VALUE", "set a config key, such as train.steps=100; may be repeated", true};
+const Flag kJson = {"--json", "FILE", "write the result as JSON; - is standard output"};
+const Flag kPrintConfig = {"--print-config", "", "print every key with its value as a config file, and stop"};
+const Flag kSeed = {"--seed", "N", "of the random choices (default 1)"};
+
+}  // namespace
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> table = {
+      {"train",
+       "CONFIG",
+       "train a model; CONFIG is a file or a name from models/configs",
+       {kSet,
+        {"--resume", "auto|DIR", "continue from the newest whole checkpoint of output.dir, or from DIR"},
+        kJson,
+        {"--report", "FILE", "write an HTML report (output.report)"},
+        {"--trace", "FILE", "write a Chrome trace of the last step (output.trace); opens in Perfetto"},
+        kPrintConfig},
+       run_train},
+      {"eval", "CHECKPOINT", "validation loss, perplexity and bits per byte of a checkpoint", {kSet, kJson}, run_eval},
+      {"generate",
+       "CHECKPOINT",
+       "continue a text with a trained language model",
+       {{"--prompt", "TEXT", "the text to continue"},
+        {"--tokens", "N", "tokens to generate (default 200, or as many as fit the context)"},
+        {"--temperature", "X", "0 = always the most likely token (default 0.8)"},
+        {"--top-k", "K", "choose among the K most likely tokens; 0 = all (default 0)"},
+        {"--top-p", "P", "choose among the most likely tokens whose probability reaches P (default 1)"},
+        kSeed,
+        kSet},
+       run_generate},
+      {"translate", "CHECKPOINT", "not part of this version", {{"--to", "LANG", "the language to translate to"}}, run_translate},
+      {"plan",
+       "CONFIG",
+       "memory, time and bubble of a training, without training",
+       {kSet, kJson, {"--svg", "FILE", "draw the timeline of a step"}, kPrintConfig},
+       run_plan},
+      {"inspect", "CHECKPOINT|CONFIG", "nodes and parameters of a model", {kSet, kJson}, run_inspect},
+      {"devices", "", "devices of this machine and their measured limits", {kJson}, run_devices},
+  };
+  return table;
+}
+
+int run_translate(const Arguments&) {
+  throw UsageError("translate: needs an encoder-decoder model, which is not part of this version of Sluice; use generate with a language model");
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,45 @@
+#include <fmt/core.h>
+
+#include <set>
+
+#include "cli/config.h"
+#include "cli/install_paths.h"
+#include "cli/list_text.h"
+#include "core/error.h"
+
+namespace sluice::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Where configs are looked up by name, in this order.
+std::vector<fs::path> config_folders() {
+  std::error_code unknown;
+  const fs::path program = fs::read_symlink("/proc/self/exe", unknown).parent_path();
+  return {fs::path(kSourceConfigs), fs::path(kInstalledConfigs), program / "configs", program / ".." / "share" / "sluice" / "configs"};
+}
+
+std::vector<std::string> known_configs() {
+  std::set<std::string> names;
+  for (const auto& folder : config_folders()) {
+    std::error_code nothing_there;
+    for (const auto& entry : fs::directory_iterator(folder, nothing_there))
+      if (entry.path().extension() == ".toml") names.insert(entry.path().stem().string());
+  }
+  return {names.begin(), names.end()};
+}
+
+}  // namespace
+
+fs::path find_config(const std::string& name) {
+  if (fs::is_regular_file(name)) return name;
+  for (const auto& folder : config_folders())
+    if (fs::is_regular_file(folder / (name + ".toml"))) return folder / (name + ".toml");
+  const auto known = known_configs();
+  const std::string nearest = nearest_word(name, known);
+  throw UsageError(join(name, ": needs a config file or the name of one, found neither",
+                        nearest.empty() ? fmt::format("; known: {}", list_text(known, ", ")) : "; did you mean '" + nearest + "'?"));
+}
+
+}  // namespace sluice::cli

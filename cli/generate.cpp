@@ -1,0 +1,77 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "cli/build.h"
+#include "cli/commands.h"
+#include "cli/trained_model.h"
+#include "models/generator.h"
+
+namespace sluice::cli {
+
+namespace {
+
+models::SamplingOptions sampling_of(const Arguments& arguments) {
+  models::SamplingOptions sampling;
+  sampling.temperature = arguments.number("--temperature", 0.8, 0, 1000);
+  sampling.top_k = arguments.integer("--top-k", 0, 0);
+  sampling.top_p = arguments.number("--top-p", 1, 0, 1);
+  sampling.seed = static_cast<uint64_t>(arguments.integer("--seed", 1, 0));
+  return sampling;
+}
+
+/// Prints text as its tokens come. A token's text may depend on those before it, so all are decoded and the new end is printed.
+class TokenPrinter {
+ public:
+  TokenPrinter(const data::Tokenizer& tokenizer, std::vector<int32_t> tokens) : tokenizer_(tokenizer), tokens_(std::move(tokens)) {}
+
+  void print_new() {
+    const std::string text = tokenizer_.decode(tokens_);
+    if (text.size() <= printed_.size() || !text.starts_with(printed_)) return;
+    std::fwrite(text.data() + printed_.size(), 1, text.size() - printed_.size(), stdout);
+    std::fflush(stdout);
+    printed_ = text;
+  }
+  void add(int32_t token) {
+    tokens_.push_back(token);
+    print_new();
+  }
+
+ private:
+  const data::Tokenizer& tokenizer_;
+  std::vector<int32_t> tokens_;
+  std::string printed_;
+};
+
+}  // namespace
+
+int run_generate(const Arguments& arguments) {
+  constexpr int64_t kTokens = 200;
+  const auto sampling = sampling_of(arguments);
+  const auto checkpoint = find_checkpoint(arguments.argument);
+  const Settings settings = settings_of(checkpoint, arguments.list("--set"));
+  const std::string serialized = tokenizer_of(checkpoint);
+  require(!serialized.empty(), "generate: needs a model trained on text, this one was trained on synthetic data");
+  const auto tokenizer = data::load_tokenizer(serialized);
+  const auto graph = build_graph(settings);
+
+  const int64_t context = settings.integer("model.context");
+  const auto prompt = tokenizer->encode(arguments.text("--prompt"));
+  const auto prompt_tokens = static_cast<int64_t>(prompt.size());
+  require(prompt_tokens > 0, "--prompt: needs a text to continue, got none");
+  require(prompt_tokens < context, "--prompt: needs at most ", context - 1, " tokens, because the model's context is ", context, ", got ", prompt_tokens,
+          "; shorten it");
+  const int64_t count = arguments.integer("--tokens", std::min(kTokens, context - prompt_tokens), 1);
+
+  models::Generator generator(graph, parallel::load_parameters(checkpoint, graph), context);
+  TokenPrinter printer(*tokenizer, prompt);
+  printer.print_new();
+  generator.generate(prompt, count, sampling, [&](int32_t token) {
+    printer.add(token);
+    return true;
+  });
+  fmt::print("\n");
+  return 0;
+}
+
+}  // namespace sluice::cli

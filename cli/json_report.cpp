@@ -1,0 +1,91 @@
+#include "cli/json_report.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "core/file.h"
+
+namespace sluice::cli {
+
+namespace {
+
+/// null where there is no value.
+template <class T>
+Json optional_json(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json remat_json(const layers::Graph& graph, const std::vector<bool>& rematerialize) {
+  const auto count = std::count(rematerialize.begin(), rematerialize.end(), true);
+  if (count == 0) return "none";
+  if (count == static_cast<std::ptrdiff_t>(rematerialize.size())) return "full";
+  Json names = Json::array();
+  for (size_t node = 0; node < rematerialize.size(); ++node)
+    if (rematerialize[node]) names.push_back(graph.nodes()[node].name);
+  return names;
+}
+
+}  // namespace
+
+Json train_json(const RunRecord& record) {
+  const double step_seconds = median_of_steps(record, &parallel::StepResult::seconds);
+  const bool ran = !record.steps.empty();
+  Json json;
+  json["parameters"] = record.parameters;
+  json["steps"] = record.steps_done;
+  json["loss"] = {{"first", ran ? Json(record.steps.front().result.loss) : Json(nullptr)},
+                  {"last", ran ? Json(record.steps.back().result.loss) : Json(nullptr)},
+                  {"validation", record.validations.empty() ? Json(nullptr) : Json(record.validations.back().loss)},
+                  {"trigram", optional_json(record.trigram_loss)}};
+  json["weights_hash"] = record.weights_hash;
+  json["step_ms"] = {{"median", step_seconds * 1e3}};
+  json["tokens_per_second"] = step_seconds > 0 ? static_cast<double>(record.tokens_per_step) / step_seconds : 0;
+  json["bubble"] = {{"predicted", record.prediction.bubble}, {"measured", median_of_steps(record, &parallel::StepResult::bubble)}};
+  json["devices"] = Json::array();
+  for (const auto& device : record.devices)
+    json["devices"].push_back({{"name", device.name},
+                               {"peak_bytes", device.peak_bytes},
+                               {"predicted_peak_bytes", device.predicted_peak_bytes},
+                               {"budget_bytes", optional_json(limited(device.budget_bytes))}});
+  return json;
+}
+
+Json model_json(const layers::Graph& graph) {
+  Json json;
+  json["parameters"] = graph.parameter_count();
+  json["nodes"] = Json::array();
+  for (size_t node = 0; node < graph.nodes().size(); ++node)
+    json["nodes"].push_back({{"name", graph.nodes()[node].name}, {"parameters", graph.parameter_count(static_cast<int>(node))}});
+  return json;
+}
+
+Json plan_json(const layers::Graph& graph, const parallel::Plan& plan, const parallel::Prediction& prediction) {
+  Json json = model_json(graph);
+  json["fits"] = prediction.fits;
+  json["reason"] = prediction.reason;
+  json["partition"] = plan.partition.sizes;
+  json["micro_batches"] = plan.micro_batches;
+  json["schedule"] = plan.schedule;
+  json["remat"] = remat_json(graph, plan.rematerialize);
+  json["step_seconds"] = prediction.step_seconds;
+  json["bubble"] = prediction.bubble;
+  json["devices"] = Json::array();
+  for (const auto& device : prediction.devices)
+    json["devices"].push_back({{"name", device.name},
+                               {"parameter_bytes", device.parameter_bytes},
+                               {"gradient_bytes", device.gradient_bytes},
+                               {"optimizer_bytes", device.optimizer_bytes},
+                               {"activation_peak_bytes", device.activation_peak_bytes},
+                               {"peak_bytes", device.peak_bytes},
+                               {"budget_bytes", optional_json(limited(device.budget_bytes))}});
+  return json;
+}
+
+void write_json(const Json& json, const std::string& target) {
+  const std::string text = json.dump(2) + "\n";
+  if (target == "-") fmt::print("{}", text);
+  if (!target.empty() && target != "-") write_file(target, text);
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,11 @@
+#pragma once
+#include <string>
+
+#include "cli/run_record.h"
+
+namespace sluice::cli {
+
+/// One self-contained HTML page: loss curve, pipeline timeline of the last step, memory by device, sample of text, config.
+std::string html_report(const RunRecord& record);
+
+}  // namespace sluice::cli

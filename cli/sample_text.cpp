@@ -1,0 +1,40 @@
+#include "cli/sample_text.h"
+
+#include <algorithm>
+
+#include "data/utf8.h"
+#include "models/generator.h"
+
+namespace sluice::cli {
+
+namespace {
+
+constexpr const char* kPrompt = "The";
+constexpr int64_t kTokens = 300;
+
+std::string with_replacements(std::string text) {
+  for (size_t at = data::first_invalid_utf8(text); at != text.npos; at = data::first_invalid_utf8(text)) text.replace(at, 1, "\xef\xbf\xbd");
+  return text;
+}
+
+}  // namespace
+
+std::string sample_text(const parallel::Trainer& trainer, const data::Tokenizer& tokenizer, const Settings& settings) {
+  std::map<std::string, Tensor> parameters;
+  for (const auto& parameter : trainer.parameters()) parameters[parameter.name] = parameter.value.charged_to(default_device());
+  const int64_t context = settings.integer("model.context");
+  std::vector<int32_t> tokens = tokenizer.encode(kPrompt);
+  const int64_t count = std::min(kTokens, context - static_cast<int64_t>(tokens.size()));
+  if (count < 1) return "";
+  models::SamplingOptions sampling;
+  sampling.temperature = 0.8;
+  sampling.seed = static_cast<uint64_t>(settings.integer("train.seed"));
+  const std::vector<int32_t> prompt = tokens;
+  models::Generator(trainer.graph(), parameters, context).generate(prompt, count, sampling, [&](int32_t token) {
+    tokens.push_back(token);
+    return true;
+  });
+  return with_replacements(tokenizer.decode(tokens));
+}
+
+}  // namespace sluice::cli

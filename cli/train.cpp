@@ -1,0 +1,231 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cli/byte_size.h"
+#include "cli/commands.h"
+#include "cli/json_report.h"
+#include "cli/list_text.h"
+#include "cli/progress.h"
+#include "cli/report.h"
+#include "cli/sample_text.h"
+#include "cli/signals.h"
+#include "cli/trained_model.h"
+#include "cli/validate.h"
+#include "core/file.h"
+#include "data/loader.h"
+
+namespace sluice::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// One training from settings to results.
+class Training {
+ public:
+  Training(Settings settings, const Arguments& arguments)
+      : settings_(std::move(settings)),
+        arguments_(arguments),
+        out_(arguments.text("--json") == "-" ? stderr : stdout),
+        steps_(settings_.integer("train.steps")),
+        graph_(build_graph(settings_)),
+        optimizer_(build_optimizer(settings_)),
+        plan_(build_plan(graph_, settings_)),
+        speed_(speed_of(plan_.devices)) {}
+
+  int run() {
+    foresee();
+    parallel::OutputFolder output(settings_.text("output.dir"));
+    const auto checkpoint = start_point();
+    corpus_ = load_corpus(settings_, checkpoint ? tokenizer_of(*checkpoint) : "");
+    parallel::Trainer trainer(graph_, plan_, *optimizer_, trainer_options());
+    if (checkpoint) resume(*checkpoint, trainer);
+    make_room(output, checkpoint);
+    train(trainer, output);
+    finish(trainer, output);
+    return caught_signal() == 0 ? 0 : 128 + caught_signal();
+  }
+
+ private:
+  /// Predicts the step and refuses what cannot run, before any work.
+  void foresee() {
+    require(plan_.devices[0]->kind() == DeviceKind::cpu, "pipeline.devices: training needs cpu devices, got ", plan_.devices[0]->name(),
+            "; sluice plan takes meta devices");
+    record_.config = settings_.toml();
+    record_.parameters = graph_.parameter_count();
+    record_.tokens_per_step = settings_.integer("train.batch") * settings_.integer("model.context");
+    record_.prediction = parallel::predict(graph_, plan_, *optimizer_, settings_.integer("train.batch"), speed_);
+    if (!record_.prediction.fits) throw OutOfMemory("the plan does not fit: " + record_.prediction.reason);
+    fmt::print(out_, "{} parameters, {} nodes as {} on {} devices, {} micro-batches, {}\n", record_.parameters, graph_.nodes().size(),
+               list_text(plan_.partition.sizes, "+"), plan_.devices.size(), plan_.micro_batches, plan_.schedule);
+  }
+
+  parallel::TrainerOptions trainer_options() const {
+    parallel::TrainerOptions options;
+    options.seed = static_cast<uint64_t>(settings_.integer("train.seed"));
+    options.clip = settings_.number("optimizer.clip");
+    options.timeout_seconds = settings_.number("pipeline.timeout");
+    return options;
+  }
+
+  /// The checkpoint to continue from; nothing to start anew.
+  std::optional<parallel::Checkpoint> start_point() const {
+    const std::string wanted = arguments_.text("--resume");
+    if (wanted == "auto") return parallel::find_latest(settings_.text("output.dir"), warn);
+    if (!wanted.empty()) return find_checkpoint(wanted);
+    return std::nullopt;
+  }
+
+  void resume(const parallel::Checkpoint& checkpoint, parallel::Trainer& trainer) {
+    parallel::restore(checkpoint, trainer);
+    warn_of_changes(settings_of(checkpoint, {}));
+    fmt::print(out_, "continuing from {}\n", checkpoint.folder.string());
+  }
+
+  /// A continued training gives the bits of an uninterrupted one only when nothing but the pipeline, the output and the end changed.
+  void warn_of_changes(const Settings& before) const {
+    const auto lines = [](const Settings& settings) {
+      std::vector<std::string> list;
+      for (const Option& option : options()) {
+        const bool free = option.name.starts_with("pipeline.") || option.name.starts_with("output.") || option.name == "train.steps";
+        if (!free) list.push_back(fmt::format("{} = {}", option.name, toml_text(settings.value(option.name))));
+      }
+      return list;
+    };
+    const auto then = lines(before), now = lines(settings_);
+    for (size_t i = 0; i < now.size(); ++i)
+      if (then[i] != now[i]) warn(fmt::format("the checkpoint was trained with {}, now it is {}", then[i], now[i]));
+  }
+
+  void make_room(parallel::OutputFolder& output, const std::optional<parallel::Checkpoint>& checkpoint) {
+    std::error_code ignored;
+    const bool same_folder = checkpoint && fs::equivalent(checkpoint->folder.parent_path(), output.path(), ignored);
+    const auto aside = output.set_aside_after(same_folder ? checkpoint->step : -1);
+    if (!aside.empty()) fmt::print(out_, "moved other checkpoints of {} to {}\n", output.path().string(), aside.string());
+  }
+
+  void train(parallel::Trainer& trainer, parallel::OutputFolder& output) {
+    data::LoaderOptions loading;
+    loading.batch = settings_.integer("train.batch");
+    loading.seed = static_cast<uint64_t>(settings_.integer("train.seed"));
+    loading.threads = static_cast<int>(settings_.integer("data.threads"));
+    data::Loader loader(corpus_.dataset, loading);
+    peaks_.assign(plan_.devices.size(), 0);
+    ProgressLine progress(out_, trainer.steps_done(), steps_);
+    watch_signals();
+    while (trainer.steps_done() < steps_ && caught_signal() == 0) {
+      const auto result = trainer.step(loader.at(trainer.steps_done()));
+      note_peaks();
+      const int64_t step = trainer.steps_done();
+      require(std::isfinite(result.loss) && std::isfinite(result.gradient_norm), "step ", step, ": the loss is ", result.loss, " and the gradient norm ",
+              result.gradient_norm, "; nothing was saved after it. Use a smaller optimizer.lr, more warmup or clip");
+      record_.steps.push_back({step, result});
+      progress.show(progress_of(step, result));
+      if (is_multiple(step, "train.evaluate_every") && step < steps_) progress.say(validate(trainer));
+      if (is_multiple(step, "output.save_every") && step < steps_) save(trainer, output);
+    }
+    progress.finish();
+    record_.steps_done = trainer.steps_done();
+  }
+
+  bool is_multiple(int64_t step, std::string_view key) const { return settings_.integer(key) > 0 && step % settings_.integer(key) == 0; }
+
+  void note_peaks() {
+    for (size_t i = 0; i < peaks_.size(); ++i) peaks_[i] = std::max(peaks_[i], plan_.devices[i]->peak_bytes());
+  }
+
+  Progress progress_of(int64_t step, const parallel::StepResult& result) const {
+    Progress progress;
+    progress.step = step;
+    progress.steps = steps_;
+    progress.result = result;
+    progress.tokens_per_second = static_cast<double>(record_.tokens_per_step) / result.seconds;
+    progress.utilization = result.flops / result.seconds / (speed_.flops_per_second * static_cast<double>(plan_.devices.size()));
+    progress.counts_recomputation = std::find(plan_.rematerialize.begin(), plan_.rematerialize.end(), true) != plan_.rematerialize.end();
+    const auto fullest = static_cast<size_t>(std::max_element(peaks_.begin(), peaks_.end()) - peaks_.begin());
+    progress.peak_bytes = peaks_[fullest];
+    progress.budget_bytes = plan_.devices[fullest]->budget_bytes();
+    return progress;
+  }
+
+  /// Returns what to say of it. Its memory does not count as training's.
+  std::string validate(parallel::Trainer& trainer) {
+    const double loss = validation_loss(trainer, corpus_, settings_);
+    for (auto& device : plan_.devices) device->reset_peak();
+    record_.validations.push_back({trainer.steps_done(), loss});
+    return fmt::format("validation after step {}: loss {:.4f}, perplexity {:.2f}", trainer.steps_done(), loss, std::exp(loss));
+  }
+
+  void save(const parallel::Trainer& trainer, parallel::OutputFolder& output) {
+    std::map<std::string, std::string> further;
+    if (corpus_.tokenizer) further[kTokenizerFile] = corpus_.tokenizer->serialized();
+    saved_ = output.save(trainer, record_.config, further, static_cast<int>(settings_.integer("output.keep")));
+  }
+
+  /// Saves first: what follows may take a while, and a second signal ends the program.
+  void finish(parallel::Trainer& trainer, parallel::OutputFolder& output) {
+    save(trainer, output);
+    record_.weights_hash = trainer.weights_hash();
+    record_.trace = trainer.trace();
+    for (size_t i = 0; i < plan_.devices.size(); ++i)
+      record_.devices.push_back(
+          {plan_.devices[i]->name(), record_.prediction.devices[i].peak_bytes, peaks_[i], plan_.devices[i]->budget_bytes()});
+    if (caught_signal() == 0) {
+      fmt::print(out_, "{}\n", validate(trainer));
+      if (settings_.flag("train.baseline")) baseline();
+    }
+    tell();
+    write_results(trainer);
+  }
+
+  void baseline() {
+    record_.trigram_loss = trigram_loss(corpus_, settings_);
+    fmt::print(out_, "trigram model on the same split: loss {:.4f}, perplexity {:.2f}\n", *record_.trigram_loss, std::exp(*record_.trigram_loss));
+  }
+
+  void tell() const {
+    for (const auto& device : record_.devices)
+      fmt::print(out_, "{}: peak {} bytes ({}), predicted {}\n", device.name, device.peak_bytes, bytes_text(device.peak_bytes), device.predicted_peak_bytes);
+    fmt::print(out_, "bubble: {:.1f} %, predicted {:.1f} %\n", median_of_steps(record_, &parallel::StepResult::bubble) * 100,
+               record_.prediction.bubble * 100);
+    fmt::print(out_, "weights {} saved in {}\n", record_.weights_hash, saved_.string());
+    if (caught_signal() != 0) fmt::print(out_, "ended by a signal after step {}; --resume auto continues\n", record_.steps_done);
+  }
+
+  void write_results(const parallel::Trainer& trainer) {
+    const std::string report = arguments_.text("--report", settings_.text("output.report"));
+    const std::string trace = arguments_.text("--trace", settings_.text("output.trace"));
+    if (!report.empty() && corpus_.tokenizer && caught_signal() == 0) record_.sample = sample_text(trainer, *corpus_.tokenizer, settings_);
+    if (!report.empty()) write_file(report, html_report(record_));
+    if (!trace.empty()) write_file(trace, parallel::chrome_trace(record_.trace, parallel::topology_of(graph_)));
+    write_json(train_json(record_), arguments_.text("--json"));
+  }
+
+  Settings settings_;
+  const Arguments& arguments_;
+  std::FILE* out_;
+  int64_t steps_;
+  layers::Graph graph_;
+  std::unique_ptr<Optimizer> optimizer_;
+  parallel::Plan plan_;
+  DeviceSpeed speed_;
+  Corpus corpus_;
+  std::vector<int64_t> peaks_;
+  fs::path saved_;
+  RunRecord record_;
+};
+
+}  // namespace
+
+int run_train(const Arguments& arguments) {
+  Settings settings = read_settings(arguments.argument, arguments.list("--set"));
+  if (arguments.has("--print-config")) {
+    fmt::print("{}", settings.toml());
+    return 0;
+  }
+  return Training(std::move(settings), arguments).run();
+}
+
+}  // namespace sluice::cli

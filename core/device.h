@@ -1,0 +1,112 @@
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/arena.h"
+#include "core/cpu.h"
+#include "core/error.h"
+
+namespace sluice {
+
+enum class DeviceKind { cpu, cuda, meta };
+
+/// What one run of an op takes. Units: floating-point operations and bytes of compulsory traffic.
+struct Cost {
+  double flops = 0;
+  double bytes_read = 0;
+  double bytes_written = 0;
+
+  Cost& operator+=(const Cost& other);
+  Cost operator-(const Cost& other) const;
+};
+
+/// Speeds of a device, for the clock of a `meta` device.
+struct DeviceSpeed {
+  double flops_per_second = 1e12;
+  double bytes_per_second = 1e11;       ///< of its memory
+  double link_bytes_per_second = 1e11;  ///< of a transfer to another device
+  double link_latency_seconds = 0;
+};
+
+/// Live bytes would pass the budget, or the system has no memory left.
+struct OutOfMemory : ResourceError {
+  using ResourceError::ResourceError;
+};
+
+inline constexpr int64_t kUnlimited = INT64_MAX;
+
+/// A kind, an index, an allocator with a byte budget, and counters of what ran.
+///
+/// `cpu:0` and `cpu:1` are two virtual devices of one machine, each with its own arena, budget and intra-op threads. `meta` devices
+/// allocate nothing and run no kernel: they count bytes, operations and, from `DeviceSpeed`, time.
+/// Bytes are counted as if every device had a memory of its own: a tensor handed to another device is charged there, even where
+/// no byte is copied (Tensor::charged_to). So the count is a function of the program, equal on cpu and meta.
+/// Threads  counters and allocation: any. Kernels of one device: one thread at a time.
+class Device {
+ public:
+  struct Options {
+    int64_t budget_bytes = kUnlimited;
+    int threads = 1;      ///< intra-op threads of a CPU device
+    DeviceSpeed speed{};  ///< of a meta device
+  };
+  Device(DeviceKind kind, int index, Options options);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  DeviceKind kind() const { return kind_; }
+  int index() const { return index_; }
+  std::string name() const;  ///< "cpu:0"
+  int64_t budget_bytes() const { return options_.budget_bytes; }
+  /// Errors  UsageError for a budget <= 0.
+  void set_budget_bytes(int64_t bytes);
+  const Options& options() const { return options_; }
+
+  int64_t live_bytes() const { return live_.load(std::memory_order_relaxed); }
+  int64_t peak_bytes() const { return peak_.load(std::memory_order_relaxed); }
+  void reset_peak() { peak_.store(live_.load()); }
+
+  /// Counts bytes as live. Errors  OutOfMemory naming device, place, bytes asked, live and budget; nothing is counted then.
+  void charge(int64_t bytes);
+  void release(int64_t bytes) noexcept { live_.fetch_sub(bytes, std::memory_order_relaxed); }
+  /// The counted size of a tensor of `bytes`: a multiple of the arena's alignment.
+  static int64_t charged_size(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+  /// Adds a cost to the counters; on `meta` the clock advances by the larger of arithmetic and traffic time.
+  void count(const Cost& cost);
+  Cost counted() const;
+  double clock_seconds() const { return clock_; }
+  void set_clock(double seconds) { clock_ = seconds; }
+
+  Cpu& cpu() { return cpu_; }
+  Arena& arena() { return arena_; }
+
+ private:
+  DeviceKind kind_;
+  int index_;
+  Options options_;
+  std::atomic<int64_t> live_{0}, peak_{0};
+  Cost counted_;
+  double clock_ = 0;
+  Arena arena_;
+  Cpu cpu_;
+};
+
+using DevicePtr = std::shared_ptr<Device>;
+
+/// A new device from "cpu:0", "cpu" (= cpu:0) or "meta:3". Each call makes a device with counters of its own.
+/// Errors  UsageError for an unknown kind or index, naming the form; for cuda, that this build has none.
+DevicePtr make_device(std::string_view name, Device::Options options = {});
+
+/// New devices from "cpu:0,cpu:1" or "4x meta" (= meta:0 .. meta:3).
+std::vector<DevicePtr> devices(std::string_view list, Device::Options options = {});
+
+/// The device of tensors that name none: cpu:0, one thread, no budget; lives as long as the process.
+const DevicePtr& default_device();
+
+}  // namespace sluice

@@ -1,0 +1,87 @@
+#pragma once
+#include <bit>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include "core/error.h"
+
+namespace sluice {
+
+/// Element types. f64 serves gradient checks; bf16 is stored, its arithmetic is done in f32.
+enum class DType : uint8_t { f32, bf16, f64, i32, i64, u8 };
+
+/// The upper half of an f32. Conversion from f32 rounds to nearest even and keeps NaN.
+struct bfloat16 {
+  uint16_t bits = 0;
+  bfloat16() = default;
+  explicit bfloat16(float value) {
+    const auto word = std::bit_cast<uint32_t>(value);
+    if ((word & 0x7fffffffu) > 0x7f800000u)
+      bits = static_cast<uint16_t>((word >> 16) | 0x40u);
+    else
+      bits = static_cast<uint16_t>((word + 0x7fffu + ((word >> 16) & 1u)) >> 16);
+  }
+  operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+};
+
+size_t size_of(DType dtype);            ///< bytes an element
+std::string_view name_of(DType dtype);  ///< "f32", "bf16", ...
+bool is_floating(DType dtype);
+/// The dtype in which arithmetic on a floating dtype is done, and in which sums and scratch are kept: f64 for f64, else f32.
+inline DType compute_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+DType dtype_named(std::string_view name);  ///< Errors  UsageError, naming the known ones.
+
+template <class T>
+constexpr DType dtype_of() {
+  if constexpr (std::is_same_v<T, float>) return DType::f32;
+  if constexpr (std::is_same_v<T, bfloat16>) return DType::bf16;
+  if constexpr (std::is_same_v<T, double>) return DType::f64;
+  if constexpr (std::is_same_v<T, int32_t>) return DType::i32;
+  if constexpr (std::is_same_v<T, int64_t>) return DType::i64;
+  if constexpr (std::is_same_v<T, uint8_t>) return DType::u8;
+}
+
+/// The type in which arithmetic on T is done: f32 for bf16, else T.
+template <class T>
+using compute_t = std::conditional_t<std::is_same_v<T, bfloat16>, float, T>;
+
+/// Calls f.template operator()<T>() with the element type of a floating dtype; used inside backend files only.
+/// Errors  UsageError "op: needs a floating dtype, got i32".
+template <class F>
+decltype(auto) on_float(DType dtype, const char* op, F&& f) {
+  switch (dtype) {
+    case DType::f32:
+      return f.template operator()<float>();
+    case DType::bf16:
+      return f.template operator()<bfloat16>();
+    case DType::f64:
+      return f.template operator()<double>();
+    default:
+      throw UsageError(join(op, ": needs a floating dtype (f32, bf16, f64), got ", name_of(dtype)));
+  }
+}
+
+/// The same for index dtypes: i32, i64 and u8.
+template <class F>
+decltype(auto) on_index(DType dtype, const char* op, F&& f) {
+  switch (dtype) {
+    case DType::i32:
+      return f.template operator()<int32_t>();
+    case DType::i64:
+      return f.template operator()<int64_t>();
+    case DType::u8:
+      return f.template operator()<uint8_t>();
+    default:
+      throw UsageError(join(op, ": needs an integer dtype (i32, i64, u8), got ", name_of(dtype)));
+  }
+}
+
+/// The same for every dtype.
+template <class F>
+decltype(auto) on_any(DType dtype, const char* op, F&& f) {
+  if (is_floating(dtype)) return on_float(dtype, op, f);
+  return on_index(dtype, op, f);
+}
+
+}  // namespace sluice

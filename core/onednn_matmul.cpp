@@ -1,0 +1,133 @@
+// The only file that touches oneDNN. It serves versions 2.x and 3.x, whose primitive descriptors are made differently.
+#include "core/onednn_matmul.h"
+
+#include <omp.h>
+
+#include <dnnl.hpp>
+#include <map>
+#include <unordered_map>
+
+namespace sluice::onednn {
+
+namespace {
+
+/// oneDNN takes as many OpenMP threads as the calling thread allows: exactly one here, because Sluice splits the work itself.
+class OneThread {
+ public:
+  OneThread() : before_(omp_get_max_threads()) {
+    if (before_ != 1) omp_set_num_threads(1);
+  }
+  ~OneThread() {
+    if (before_ != 1) omp_set_num_threads(before_);
+  }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_;
+};
+
+const dnnl::engine& engine() {
+  static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
+  return cpu;
+}
+
+/// A compiled product with its memory handles, whose addresses are set at each run.
+struct Compiled {
+  dnnl::matmul primitive;
+  dnnl::stream stream;
+  dnnl::memory a, b, bias, c, scratch;
+  int64_t scratch_bytes = 0;
+};
+
+dnnl::memory::desc matrix(const Product& product, int64_t rows, int64_t columns, int64_t ld, bool transposed) {
+  const auto type = product.dtype == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+  return {{rows, columns}, type, transposed ? dnnl::memory::dims{1, ld} : dnnl::memory::dims{ld, 1}};
+}
+
+dnnl::matmul::primitive_desc described(const Product& p, const dnnl::primitive_attr& attributes) {
+  const auto a = matrix(p, p.m, p.k, p.a_ld, p.transpose_a), b = matrix(p, p.k, p.n, p.b_ld, p.transpose_b),
+             c = matrix(p, p.m, p.n, p.c_ld, false);
+  const auto bias = p.has_bias ? matrix(p, 1, p.n, p.n, false) : dnnl::memory::desc();
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine(), a, b, bias, c, attributes};
+#else
+  return {dnnl::matmul::desc(a, b, bias, c), attributes, engine()};
+#endif
+}
+
+/// Errors  dnnl::error when this CPU has no such product.
+Compiled compile(const Product& product) {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (product.beta != 0) {
+    dnnl::post_ops sum;
+    sum.append_sum(static_cast<float>(product.beta));
+    attributes.set_post_ops(sum);
+  }
+  const auto description = described(product, attributes);
+  const auto handle = [](const dnnl::memory::desc& of) { return dnnl::memory(of, engine(), nullptr); };
+  Compiled compiled{dnnl::matmul(description),
+                    dnnl::stream(engine()),
+                    handle(description.src_desc()),
+                    handle(description.weights_desc()),
+                    {},
+                    handle(description.dst_desc()),
+                    handle(description.scratchpad_desc()),
+                    static_cast<int64_t>(description.scratchpad_desc().get_size())};
+  if (product.has_bias) compiled.bias = handle(matrix(product, 1, product.n, product.n, false));
+  return compiled;
+}
+
+/// The calling thread's compiled product, or null when there is none.
+Compiled* find(const Product& product) {
+  constexpr size_t kKept = 512;  // a step uses some dozens of shapes; varying lengths must not pile up
+  static thread_local std::map<Product, std::optional<Compiled>> kept;
+  auto found = kept.find(product);
+  if (found == kept.end()) {
+    if (kept.size() >= kKept) kept.clear();
+    const OneThread guard;
+    std::optional<Compiled> compiled;
+    try {
+      compiled = compile(product);
+    } catch (const dnnl::error&) {  // remembered as missing
+    }
+    found = kept.emplace(product, std::move(compiled)).first;
+  }
+  return found->second ? &*found->second : nullptr;
+}
+
+}  // namespace
+
+std::optional<int64_t> scratch_bytes(const Product& product) {
+  if (product.dtype != DType::f32 && product.dtype != DType::bf16) return std::nullopt;
+  const Compiled* compiled = find(product);
+  return compiled ? std::optional(compiled->scratch_bytes) : std::nullopt;
+}
+
+void multiply(const Product& product, const void* a, const void* b, const void* bias, void* c, void* scratch) {
+  Compiled* compiled = find(product);
+  require<DeviceError>(compiled != nullptr, "matmul: oneDNN has no product of ", product.m, " x ", product.k, " x ", product.n, " in ",
+                       name_of(product.dtype));
+  compiled->a.set_data_handle(const_cast<void*>(a));
+  compiled->b.set_data_handle(const_cast<void*>(b));
+  compiled->c.set_data_handle(c);
+  compiled->scratch.set_data_handle(scratch);
+  std::unordered_map<int, dnnl::memory> arguments{
+      {DNNL_ARG_SRC, compiled->a}, {DNNL_ARG_WEIGHTS, compiled->b}, {DNNL_ARG_DST, compiled->c}, {DNNL_ARG_SCRATCHPAD, compiled->scratch}};
+  if (product.has_bias) {
+    compiled->bias.set_data_handle(const_cast<void*>(bias));
+    arguments.emplace(DNNL_ARG_BIAS, compiled->bias);
+  }
+  const OneThread guard;
+  compiled->primitive.execute(compiled->stream, arguments);
+}
+
+bool multiply_small(const Product& p, const float* a, const float* b, float* c) {
+  const OneThread guard;
+  const auto letter = [](bool transpose) { return transpose ? 'T' : 'N'; };
+  return dnnl_sgemm(letter(p.transpose_a), letter(p.transpose_b), p.m, p.n, p.k, 1, a, p.a_ld, b, p.b_ld, static_cast<float>(p.beta), c,
+                    p.c_ld) == dnnl_success;
+}
+
+}  // namespace sluice::onednn

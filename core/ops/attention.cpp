@@ -1,0 +1,75 @@
+#include "core/ops/attention.h"
+
+#include <algorithm>
+
+#include "core/dispatch.h"
+#include "core/ops/copy.h"
+
+namespace sluice {
+
+namespace {
+
+void check(const Tensor& q, const Tensor& k, const Tensor& v, bool causal) {
+  require(q.rank() == 4 && k.rank() == 4 && k.shape() == v.shape(), "attention: needs q [B, T, H, N] and k, v [B, S, G, N], got ",
+          q.shape(), ", ", k.shape(), " and ", v.shape());
+  require(q.dim(0) == k.dim(0) && q.dim(3) == k.dim(3), "attention: needs equal samples and head widths, got q ", q.shape(), " and k ",
+          k.shape());
+  require(k.dim(2) > 0 && q.dim(2) % k.dim(2) == 0, "attention: needs key heads that divide the query heads, got q ", q.shape(), " and k ",
+          k.shape());
+  require(k.dim(1) > 0 || q.elements() == 0, "attention: needs at least one key, got k ", k.shape());
+  require(!causal || k.dim(1) >= q.dim(1), "attention: causal needs at least as many keys as queries, got q ", q.shape(), " and k ",
+          k.shape());
+  require(q.dtype() == k.dtype() && q.dtype() == v.dtype() && is_floating(q.dtype()), "attention: needs one floating dtype, got ", q, ", ",
+          k, " and ", v);
+}
+
+void check_target(const Tensor& gradient, const Tensor& of) {
+  require(!gradient.defined() ||
+              (gradient.shape() == of.shape() && gradient.dtype() == of.dtype() && (of.dim(3) <= 1 || gradient.stride(3) == 1)),
+          "attention: needs room for the gradient of ", of.shape(), " with a contiguous last axis, got ", gradient);
+}
+
+Tensor with_unit_last_stride(const Tensor& x) { return x.stride(-1) == 1 ? x : x.contiguous(); }
+
+/// FLOPs and bytes when each visible pair takes `flops` per element of a head.
+Cost cost_of(const Tensor& q, const Tensor& k, bool causal, double flops, double tensors) {
+  const double queries = static_cast<double>(q.dim(1)), keys = static_cast<double>(k.dim(1));
+  const double pairs = causal ? queries * (keys - queries) + queries * (queries + 1) / 2 : queries * keys;
+  const double bytes = tensors * static_cast<double>(q.bytes() + k.bytes());
+  return {flops * pairs * q.dim(0) * q.dim(2) * q.dim(3), bytes, bytes / 2};
+}
+
+Tensor scratch_for(const Tensor& q, const Tensor& k, bool backward) {
+  const int64_t slots = std::min<int64_t>(q.device().options().threads, k.dim(0) * k.dim(2));
+  return empty({slots, kernels::attention_scratch(q, k, backward)}, compute_dtype(q.dtype()), q.device_ptr());
+}
+
+}  // namespace
+
+AttentionResult attention_forward(const Tensor& q, const Tensor& k, const Tensor& v, bool causal) {
+  check(q, k, v, causal);
+  const Tensor queries = with_unit_last_stride(q), keys = with_unit_last_stride(k), values = with_unit_last_stride(v);
+  const AttentionResult result{empty_like(q), empty({q.dim(0), q.dim(2), q.dim(1)}, compute_dtype(q.dtype()), q.device_ptr())};
+  const Tensor scratch = scratch_for(q, k, false);
+  run_kernel(q.device(), cost_of(q, k, causal, 4, 2),
+             [&](auto& context) { kernels::attention(context, queries, keys, values, causal, result, scratch); });
+  return result;
+}
+
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal) { return attention_forward(q, k, v, causal).y; }
+
+void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionResult& result, const Tensor& dy, bool causal,
+                        const Tensor& dq, const Tensor& dk, const Tensor& dv) {
+  check(q, k, v, causal);
+  require(dy.shape() == q.shape(), "attention: needs a gradient of the shape of q ", q.shape(), ", got ", dy.shape());
+  check_target(dq, q);
+  check_target(dk, k);
+  check_target(dv, v);
+  const Tensor queries = with_unit_last_stride(q), keys = with_unit_last_stride(k), values = with_unit_last_stride(v);
+  const Tensor gradient = with_unit_last_stride(dy), scratch = scratch_for(q, k, true);
+  run_kernel(q.device(), cost_of(q, k, causal, 10, 4), [&](auto& context) {
+    kernels::attention_backward(context, queries, keys, values, result, gradient, causal, dq, dk, dv, scratch);
+  });
+}
+
+}  // namespace sluice

@@ -1,0 +1,54 @@
+#include "core/ops/cross_entropy.h"
+
+#include "core/dispatch.h"
+
+namespace sluice {
+
+namespace {
+
+void check(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
+  require(logits.rank() >= 1 && logits.dim(-1) > 0, "cross_entropy: needs logits [..., V] with V >= 1, got ", logits);
+  require(targets.shape() == logits.shape().without(-1) && !is_floating(targets.dtype()), "cross_entropy: needs integer targets ",
+          logits.shape().without(-1), " for logits ", logits.shape(), ", got ", targets);
+  require(0 <= options.label_smoothing && options.label_smoothing < 1, "cross_entropy: needs label_smoothing in [0, 1), got ",
+          options.label_smoothing);
+  const Tensor& weights = options.weights;
+  if (weights.defined())
+    require(weights.shape() == Shape{logits.dim(-1)} && weights.dtype() == compute_dtype(logits.dtype()),
+            "cross_entropy: needs class weights ", name_of(compute_dtype(logits.dtype())), " ", Shape{logits.dim(-1)}, ", got ", weights);
+}
+
+}  // namespace
+
+CrossEntropyResult cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options, double scale) {
+  check(logits, targets, options);
+  const Tensor rows = logits.contiguous(), classes = targets.contiguous();
+  const DevicePtr& device = logits.device_ptr();
+  const CrossEntropyResult result{empty({}, compute_dtype(logits.dtype()), device),
+                                  empty({targets.elements(), 2}, compute_dtype(logits.dtype()), device)};
+  const Tensor row_losses = empty({targets.elements()}, DType::f64, device);
+  const Cost cost{4 * static_cast<double>(logits.elements()), static_cast<double>(logits.bytes() + targets.bytes()),
+                  static_cast<double>(result.row_sums.bytes())};
+  run_kernel(*device, cost, [&](auto& context) { kernels::cross_entropy(context, rows, classes, options, scale, row_losses, result); });
+  return result;
+}
+
+Tensor cross_entropy_backward(const Tensor& dy, const Tensor& logits, const Tensor& targets, const Tensor& row_sums,
+                              const CrossEntropyOptions& options, double scale) {
+  const Tensor rows = logits.contiguous(), classes = targets.contiguous(), dlogits = empty_like(logits);
+  const Cost cost{4 * static_cast<double>(logits.elements()), static_cast<double>(logits.bytes() + targets.bytes() + row_sums.bytes()),
+                  static_cast<double>(dlogits.bytes())};
+  run_kernel(logits.device(), cost,
+             [&](auto& context) { kernels::cross_entropy_backward(context, dy, rows, classes, row_sums, options, scale, dlogits); });
+  return dlogits;
+}
+
+double cross_entropy_weight(const Tensor& targets, const CrossEntropyOptions& options) {
+  const Tensor classes = targets.contiguous();
+  auto weight = static_cast<double>(targets.elements());
+  run_kernel(targets.device(), {weight, static_cast<double>(targets.bytes()), 0},
+             [&](auto& context) { weight = kernels::cross_entropy_weight(context, classes, options); });
+  return weight;
+}
+
+}  // namespace sluice

@@ -1,0 +1,84 @@
+#include "core/ops/elementwise.h"
+
+#include "core/dispatch.h"
+
+namespace sluice {
+
+namespace {
+
+void require_same_dtype(const char* op, const Tensor& a, const Tensor& b) {
+  require(a.dtype() == b.dtype(), op, ": needs operands of one dtype, got ", a, " and ", b, "; cast one of them");
+  require(&a.device() == &b.device(), op, ": needs operands on one device, got ", a, " and ", b);
+}
+
+void require_floating(const char* op, const Tensor& x) {
+  require(is_floating(x.dtype()), op, ": needs a floating dtype (f32, bf16, f64), got ", x);
+}
+
+/// One operation an element; compulsory traffic.
+Cost pass_cost(double bytes_read, const Tensor& y) {
+  return {static_cast<double>(y.elements()), bytes_read, static_cast<double>(y.bytes())};
+}
+
+Tensor binary(const char* op, Binary rule, const Tensor& a, const Tensor& b) {
+  require_same_dtype(op, a, b);
+  require_floating(op, a);
+  Tensor y = empty(broadcast_shape(op, a.shape(), b.shape()), a.dtype(), a.device_ptr());
+  const Cost cost = pass_cost(static_cast<double>(a.bytes() + b.bytes()), y);
+  run_kernel(y.device(), cost, [&](auto& context) { kernels::binary(context, rule, a, b, y); });
+  return y;
+}
+
+}  // namespace
+
+Tensor unary(Unary rule, const Tensor& x) {
+  require_floating("unary", x);
+  const Tensor from = x.contiguous();
+  Tensor y = empty_like(x);
+  run_kernel(y.device(), pass_cost(static_cast<double>(x.bytes()), y), [&](auto& context) { kernels::unary(context, rule, from, y); });
+  return y;
+}
+
+Tensor unary_backward(Unary rule, const Tensor& x, const Tensor& dy) {
+  require(x.shape() == dy.shape(), "unary_backward: needs a gradient of shape ", x.shape(), ", got ", dy.shape());
+  require_same_dtype("unary_backward", x, dy);
+  const Tensor from = x.contiguous(), gradient = dy.contiguous();
+  Tensor dx = empty_like(x);
+  const Cost cost = pass_cost(static_cast<double>(x.bytes() + dy.bytes()), dx);
+  run_kernel(dx.device(), cost, [&](auto& context) { kernels::unary_backward(context, rule, from, gradient, dx); });
+  return dx;
+}
+
+Tensor add(const Tensor& a, const Tensor& b) { return binary("add", Binary::Add, a, b); }
+Tensor sub(const Tensor& a, const Tensor& b) { return binary("sub", Binary::Sub, a, b); }
+Tensor mul(const Tensor& a, const Tensor& b) { return binary("mul", Binary::Mul, a, b); }
+Tensor div(const Tensor& a, const Tensor& b) { return binary("div", Binary::Div, a, b); }
+
+Tensor scale(const Tensor& x, double factor) {
+  require_floating("scale", x);
+  const Tensor from = x.contiguous();
+  Tensor y = empty_like(x);
+  run_kernel(y.device(), pass_cost(static_cast<double>(x.bytes()), y), [&](auto& context) { kernels::scale(context, from, factor, y); });
+  return y;
+}
+
+Tensor broadcast_to(const Tensor& x, const Shape& shape, double factor) {
+  require_floating("broadcast_to", x);
+  require(broadcast_shape("broadcast_to", x.shape(), shape) == shape, "broadcast_to: ", x.shape(), " does not broadcast to ", shape);
+  const Tensor constant = full({}, factor, x.dtype(), x.device_ptr());
+  Tensor y = empty(shape, x.dtype(), x.device_ptr());
+  run_kernel(y.device(), pass_cost(static_cast<double>(x.bytes()), y),
+             [&](auto& context) { kernels::binary(context, Binary::Mul, x, constant, y); });
+  return y;
+}
+
+void add_into(const Tensor& target, const Tensor& x) {
+  require(target.shape() == x.shape(), "add_into: needs equal shapes, got ", target.shape(), " += ", x.shape());
+  require(target.is_contiguous(), "add_into: needs a contiguous target, got a strided view of ", target.shape());
+  require_same_dtype("add_into", target, x);
+  require_floating("add_into", target);
+  const Cost cost = pass_cost(static_cast<double>(target.bytes() + x.bytes()), target);
+  run_kernel(target.device(), cost, [&](auto& context) { kernels::binary(context, Binary::Add, target, x, target); });
+}
+
+}  // namespace sluice

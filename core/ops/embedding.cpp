@@ -1,0 +1,29 @@
+#include "core/ops/embedding.h"
+
+#include "core/dispatch.h"
+#include "core/ops/copy.h"
+
+namespace sluice {
+
+Tensor embedding(const Tensor& ids, const Tensor& table) {
+  require(table.rank() == 2, "embedding: needs a table [V, D], got ", table);
+  require(!is_floating(ids.dtype()), "embedding: needs ids of an integer dtype, got ", ids);
+  const Tensor positions = ids.contiguous(), rows = table.contiguous();
+  const Tensor y = empty(ids.shape().appended(table.dim(1)), table.dtype(), table.device_ptr());
+  const auto bytes = static_cast<double>(y.bytes());
+  run_kernel(y.device(), {0, bytes + static_cast<double>(ids.bytes()), bytes},
+             [&](auto& context) { kernels::embedding(context, positions, rows, y); });
+  return y;
+}
+
+Tensor embedding_backward(const Tensor& ids, const Tensor& dy, int64_t vocabulary) {
+  const Tensor positions = ids.contiguous(), rows = dy.contiguous();
+  const DType sum_dtype = compute_dtype(dy.dtype());
+  const Tensor sums = zeros({vocabulary, dy.dim(-1)}, sum_dtype, dy.device_ptr());
+  const auto bytes = static_cast<double>(dy.bytes());
+  run_kernel(dy.device(), {static_cast<double>(dy.elements()), 2 * bytes + static_cast<double>(ids.bytes()), bytes},
+             [&](auto& context) { kernels::embedding_backward(context, positions, rows, sums); });
+  return cast(sums, dy.dtype());
+}
+
+}  // namespace sluice

@@ -1,0 +1,120 @@
+#pragma once
+// g++ 12 reports its own AVX-512 headers (its bug 105593) wherever they are inlined: off for the file that includes this.
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+#include <Eigen/Core>
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <unsupported/Eigen/SpecialFunctions>
+
+#include "core/dtype.h"
+
+namespace sluice::kernels {
+
+/// bf16 in memory, f32 in a register of the widest size, in bits.
+namespace bf16_lanes {
+
+constexpr int kCount = Eigen::internal::packet_traits<float>::size;
+typedef uint16_t Halves __attribute__((vector_size(2 * kCount)));
+typedef uint32_t Words __attribute__((vector_size(4 * kCount)));
+
+inline Words load(const bfloat16* x) {
+  Halves halves;
+  std::memcpy(&halves, x, sizeof halves);
+  return __builtin_convertvector(halves, Words) << 16;
+}
+
+/// Rounds as bfloat16(float) does.
+inline void store(bfloat16* y, Words words) {
+  const Words rounded = (words + 0x7fff + (words >> 16 & 1)) >> 16, quiet = words >> 16 | 0x40;
+  const Halves halves = __builtin_convertvector((words & 0x7fffffff) > 0x7f800000 ? quiet : rounded, Halves);
+  std::memcpy(static_cast<void*>(y), &halves, sizeof halves);
+}
+
+}  // namespace bf16_lanes
+
+/// One SIMD register of T (float or double) with arithmetic, so that a formula written once for `class V` runs on all lanes.
+/// Every element goes through the same instructions, also in a short tail: bits depend neither on alignment nor on the place in a chunk.
+template <class T>
+struct Lanes {
+  using Register = typename Eigen::internal::packet_traits<T>::type;
+  static constexpr int kCount = Eigen::internal::packet_traits<T>::size;
+
+  Register all;
+
+  Lanes(Register lanes) : all(lanes) {}                                                  // NOLINT: a register is its lanes
+  Lanes(double value) : all(Eigen::internal::pset1<Register>(static_cast<T>(value))) {}  // NOLINT: constants in formulas
+
+  static Lanes load(const T* x) { return Eigen::internal::ploadu<Register>(x); }
+  void store(T* y) const { Eigen::internal::pstoreu(y, all); }
+  static Lanes load(const bfloat16* x) { return std::bit_cast<Register>(bf16_lanes::load(x)); }
+  void store(bfloat16* y) const { bf16_lanes::store(y, std::bit_cast<bf16_lanes::Words>(all)); }
+
+  friend Lanes operator+(Lanes a, Lanes b) { return Eigen::internal::padd(a.all, b.all); }
+  friend Lanes operator-(Lanes a, Lanes b) { return Eigen::internal::psub(a.all, b.all); }
+  friend Lanes operator*(Lanes a, Lanes b) { return Eigen::internal::pmul(a.all, b.all); }
+  friend Lanes operator/(Lanes a, Lanes b) { return Eigen::internal::pdiv(a.all, b.all); }
+  friend Lanes operator-(Lanes a) { return Eigen::internal::pnegate(a.all); }
+  friend Lanes abs(Lanes a) { return Eigen::internal::pabs(a.all); }
+  friend Lanes sqrt(Lanes a) {  // Eigen's packet form is an approximation; this loop becomes the exact instruction
+    return each(a, [](T x) { return std::sqrt(x); });
+  }
+  friend Lanes exp(Lanes a) { return Eigen::internal::pexp(a.all); }
+  friend Lanes log(Lanes a) { return Eigen::internal::plog(a.all); }
+  friend Lanes log1p(Lanes a) {
+    if constexpr (sizeof(T) == 4) return Eigen::internal::plog1p(a.all);
+    return each(a, [](T x) { return std::log1p(x); });
+  }
+  friend Lanes tanh(Lanes a) {
+    if constexpr (sizeof(T) == 4) return Eigen::internal::ptanh(a.all);
+    return each(a, [](T x) { return std::tanh(x); });
+  }
+  friend Lanes erf(Lanes a) {
+    if constexpr (sizeof(T) == 4) return Eigen::internal::perf(a.all);
+    return each(a, [](T x) { return std::erf(x); });
+  }
+  /// where_positive(x, a, b): a in the lanes with x > 0, else b.
+  friend Lanes where_positive(Lanes x, Lanes a, Lanes b) {
+    return Eigen::internal::pselect(Eigen::internal::pcmp_lt(Lanes(0).all, x.all), a.all, b.all);
+  }
+
+ private:
+  /// The library's scalar function, lane by lane; for f64, which serves checks.
+  template <class F>
+  static Lanes each(Lanes a, F f) {
+    alignas(64) T values[kCount];
+    a.store(values);
+    for (T& value : values) value = f(value);
+    return load(values);
+  }
+};
+
+/// Calls body(load, store) for every register of [begin, end): load(x) gives the lanes of x at that place, store(y, lanes) writes them.
+/// x and y are of T or of its arithmetic type. In the tail lanes go through a padded buffer: nothing is read or written outside.
+template <class T, class Body>
+void for_lanes(int64_t begin, int64_t end, const Body& body) {
+  using V = Lanes<compute_t<T>>;
+  int64_t i = begin;
+  for (; i + V::kCount <= end; i += V::kCount)
+    body([i](const auto* x) { return V::load(x + i); }, [i](auto* y, V lanes) { lanes.store(y + i); });
+  if (i == end) return;
+  const int64_t rest = end - i;
+  const auto load = [i, rest]<class S>(const S* x) {
+    S padded[V::kCount]{};
+    std::copy_n(x + i, rest, padded);
+    return V::load(padded);
+  };
+  const auto store = [i, rest]<class S>(S* y, V lanes) {
+    S padded[V::kCount];
+    lanes.store(padded);
+    std::copy_n(padded, rest, y + i);
+  };
+  body(load, store);
+}
+
+}  // namespace sluice::kernels

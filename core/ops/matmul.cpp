@@ -1,0 +1,90 @@
+#include "core/ops/matmul.h"
+
+#include <algorithm>
+
+#include "core/dispatch.h"
+#include "core/ops/copy.h"
+
+namespace sluice {
+
+namespace {
+
+int64_t rows_of(const Tensor& x, bool transposed) { return x.dim(transposed ? -1 : -2); }
+int64_t columns_of(const Tensor& x, bool transposed) { return x.dim(transposed ? -2 : -1); }
+
+Shape leading(const Tensor& x) { return x.shape().without(-1).without(-1); }
+
+void check(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b) {
+  require(a.rank() >= 2 && b.rank() >= 2, "matmul: needs matrices, got ", a.shape(), " and ", b.shape());
+  require(a.dtype() == b.dtype() && is_floating(a.dtype()), "matmul: needs two operands of one floating dtype, got ", a, " and ", b);
+  require(columns_of(a, transpose_a) == rows_of(b, transpose_b), "matmul: needs equal inner extents, got ", a.shape(),
+          transpose_a ? " transposed" : "", " and ", b.shape(), transpose_b ? " transposed" : "");
+  require(a.rank() == 2 || b.rank() == 2 || leading(a) == leading(b), "matmul: needs equal leading axes or one single matrix, got ",
+          a.shape(), " and ", b.shape());
+}
+
+/// The tensor itself when rows or columns are contiguous runs that do not overlap, else a row-major copy.
+Tensor with_leading_dimension(const Tensor& x) {
+  const int64_t rows = x.dim(-2), columns = x.dim(-1);
+  const bool by_rows = (columns == 1 || x.stride(-1) == 1) && (rows == 1 || x.stride(-2) >= columns);
+  const bool by_columns = (rows == 1 || x.stride(-2) == 1) && (columns == 1 || x.stride(-1) >= rows);
+  return by_rows || by_columns ? x : x.contiguous();
+}
+
+Tensor as_matrix(const Tensor& x) { return x.reshape({x.shape().elements_before(-1), x.dim(-1)}); }
+
+using kernels::MatmulOperands;
+
+Cost cost_of(const MatmulOperands& of) {
+  const double matrices = static_cast<double>(std::max({leading(of.a).elements(), leading(of.b).elements(), leading(of.c).elements()}));
+  const double flops = 2.0 * matrices * of.c.dim(-2) * of.c.dim(-1) * columns_of(of.a, of.transpose_a);
+  const double c_bytes = static_cast<double>(of.c.bytes());
+  return {flops, static_cast<double>(of.a.bytes() + of.b.bytes()) + (of.beta == 0 ? 0 : c_bytes), c_bytes};
+}
+
+void multiply(const MatmulOperands& of) {
+  const auto scratch_bytes = kernels::matmul_scratch_bytes(of);
+  if (!scratch_bytes) {
+    const Tensor sum = of.beta == 0 ? empty(of.c.shape(), DType::f32, of.c.device_ptr()) : cast(of.c, DType::f32);
+    const Tensor bias = of.bias.defined() ? cast(of.bias, DType::f32) : of.bias;
+    multiply({cast(of.a, DType::f32), cast(of.b, DType::f32), sum, bias, of.transpose_a, of.transpose_b, of.beta});
+    return copy(sum, of.c);
+  }
+  const Tensor scratch = empty({of.c.device().options().threads, Device::charged_size(*scratch_bytes)}, DType::u8, of.c.device_ptr());
+  run_kernel(of.c.device(), cost_of(of), [&](auto& context) { kernels::matmul(context, of, scratch); });
+}
+
+}  // namespace
+
+Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b) {
+  check(a, b, transpose_a, transpose_b);
+  const Tensor& batched = a.rank() > 2 ? a : b;
+  const Shape shape = leading(batched).appended(rows_of(a, transpose_a)).appended(columns_of(b, transpose_b));
+  Tensor c = empty(shape, a.dtype(), a.device_ptr());
+  matmul_into(a, b, c, transpose_a, transpose_b, 0);
+  return c;
+}
+
+void matmul_into(const Tensor& a, const Tensor& b, const Tensor& c, bool transpose_a, bool transpose_b, double beta, const Tensor& bias) {
+  check(a, b, transpose_a, transpose_b);
+  const Tensor& batched = a.rank() > 2 ? a : b;
+  require(c.dtype() == a.dtype() && c.is_contiguous() && c.rank() >= 2 && (c.rank() == 2 || leading(c) == leading(batched)) &&
+              c.dim(-2) == rows_of(a, transpose_a) && c.dim(-1) == columns_of(b, transpose_b),
+          "matmul_into: needs a contiguous result of the operands' dtype and the product's shape, got ", c, " for ", a.shape(), " and ",
+          b.shape());
+  require(beta == 0 || beta == 1, "matmul_into: needs beta 0 (store) or 1 (add), got ", beta);
+  require(!bias.defined() || (bias.rank() == 1 && bias.dim(0) == c.dim(-1) && bias.dtype() == c.dtype() && bias.is_contiguous() &&
+                              beta == 0 && c.rank() == batched.rank()),
+          "matmul_into: needs beta 0 and a contiguous bias of the dtype and last axis of c ", c.shape(), ", got ", bias);
+  if (c.elements() == 0) return;
+  if (a.elements() == 0 || b.elements() == 0) {
+    require(!bias.defined(), "matmul_into: a bias needs a non-empty product, got ", a.shape(), " and ", b.shape());
+    if (beta == 0) fill(c, 0);
+    return;
+  }
+  if (a.rank() > 2 && b.rank() == 2 && c.rank() > 2 && !transpose_a && a.is_contiguous())  // one tall product
+    return multiply({as_matrix(a), with_leading_dimension(b), as_matrix(c), bias, false, transpose_b, beta});
+  multiply({with_leading_dimension(a), with_leading_dimension(b), c, bias, transpose_a, transpose_b, beta});
+}
+
+}  // namespace sluice

@@ -1,0 +1,36 @@
+#pragma once
+#include <optional>
+
+#include "core/tensor.h"
+
+namespace sluice {
+
+/// Matrix product over the last two axes: c = op(a) op(b), where op exchanges the last two axes if asked to.
+/// Shape   op(a) [..., M, K], op(b) [..., K, N] -> [..., M, N]; the leading axes are equal, or one operand is a single matrix.
+/// Dtypes  f32, f64, bf16 (sums in f32); both operands alike. Strided operands are read in place when one of their last two axes has
+///         unit stride, else copied.
+/// Errors  UsageError naming both shapes.
+/// Threads the same bits for every number of threads: the larger of M and N is cut into parts by its size alone.
+/// Cost    2 M N K FLOPs a matrix; scratch, where oneDNN wants some, per intra-op thread.
+Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool transpose_b = false);
+
+/// c = op(a) op(b) + beta c with beta 0 or 1. When c is a single matrix and an operand has leading axes, the products over these are
+/// summed, in order. A bias [N] may be added to every row when beta is 0 and c has the leading axes of the operands.
+/// Errors  UsageError when shapes or dtypes do not fit, c is not contiguous, or beta is another number.
+void matmul_into(const Tensor& a, const Tensor& b, const Tensor& c, bool transpose_a, bool transpose_b, double beta,
+                 const Tensor& bias = {});
+
+namespace kernels {
+/// The operands of one call; bias may be undefined.
+struct MatmulOperands {
+  Tensor a, b, c, bias;
+  bool transpose_a, transpose_b;
+  double beta;
+};
+/// Bytes of scratch for one thread; nothing when there is no kernel for this dtype. A function of the shapes alone.
+std::optional<int64_t> matmul_scratch_bytes(const MatmulOperands& operands);
+/// Scratch u8 [threads, bytes].
+void matmul(Cpu& cpu, const MatmulOperands& operands, const Tensor& scratch);
+}  // namespace kernels
+
+}  // namespace sluice

@@ -1,0 +1,131 @@
+#include <algorithm>
+
+#include "core/gemm.h"
+#include "core/ops/matmul.h"
+
+namespace sluice::kernels {
+
+namespace {
+
+/// Distance between the rows of the matrices of x, or between their columns when these are the contiguous runs.
+struct Layout {
+  explicit Layout(const Tensor& x) {
+    const int64_t rows = x.dim(-2), columns = x.dim(-1);
+    by_columns = !((columns == 1 || x.stride(-1) == 1) && (rows == 1 || x.stride(-2) >= columns));
+    const int64_t run = by_columns ? rows : columns, runs = by_columns ? columns : rows;
+    ld = runs == 1 ? run : x.stride(by_columns ? -1 : -2);
+  }
+  bool by_columns;
+  int64_t ld;
+};
+
+/// Offset in elements of matrix `index` of x; a single matrix serves for all.
+int64_t matrix_offset(const Tensor& x, int64_t index) {
+  int64_t offset = 0;
+  for (int axis = x.rank() - 3; axis >= 0; --axis) {
+    offset += index % x.dim(axis) * x.stride(axis);
+    index /= x.dim(axis);
+  }
+  return offset;
+}
+
+int64_t matrices_of(const Tensor& x) { return x.shape().elements_before(-2); }
+
+/// Products that add up to one matrix of c.
+int64_t terms_of(const MatmulOperands& of) { return of.c.rank() > 2 ? 1 : std::max(matrices_of(of.a), matrices_of(of.b)); }
+
+/// A product over the larger of m and n, cut into parts of nearly equal size, as the shape alone decides.
+class Parts {
+ public:
+  explicit Parts(const MatmulOperands& of) {
+    const Layout a(of.a), b(of.b);
+    whole_ = {of.c.dtype(),
+              of.c.dim(-2),
+              of.c.dim(-1),
+              of.a.dim(of.transpose_a ? -2 : -1),
+              a.ld,
+              b.ld,
+              of.c.dim(-1),
+              of.transpose_a != a.by_columns,
+              of.transpose_b != b.by_columns,
+              of.beta,
+              of.bias.defined()};
+    by_rows_ = whole_.m >= whole_.n;
+    const int64_t extent = by_rows_ ? whole_.m : whole_.n;
+    const int64_t wanted = (extent + kLargest - 1) / kLargest;
+    size_ = wanted <= 1 ? extent : ((extent + wanted - 1) / wanted + 63) / 64 * 64;
+    count_ = (extent + size_ - 1) / size_;
+  }
+
+  int64_t count() const { return count_; }
+
+  onednn::Product product(int64_t part) const {
+    onednn::Product result = whole_;
+    int64_t& extent = by_rows_ ? result.m : result.n;
+    extent = std::min(size_, extent - part * size_);
+    return result;
+  }
+  int64_t a_offset(int64_t part) const { return by_rows_ ? part * size_ * (whole_.transpose_a ? 1 : whole_.a_ld) : 0; }
+  int64_t b_offset(int64_t part) const { return by_rows_ ? 0 : part * size_ * (whole_.transpose_b ? whole_.b_ld : 1); }
+  int64_t c_offset(int64_t part) const { return part * size_ * (by_rows_ ? whole_.c_ld : 1); }
+  int64_t bias_offset(int64_t part) const { return by_rows_ ? 0 : part * size_; }
+
+ private:
+  static constexpr int64_t kLargest = 512;  // large enough for full speed, small enough to share among threads
+  onednn::Product whole_;
+  bool by_rows_;
+  int64_t size_, count_;
+};
+
+/// One part by the library that is fastest for it.
+template <class T>
+void multiply(onednn::Product product, const T* a, const T* b, const T* bias, T* c, void* scratch) {
+  if constexpr (!std::is_same_v<T, bfloat16>)
+    if (is_tiny(product) || !onednn::scratch_bytes(product)) {
+      if (product.has_bias) {
+        for (int64_t row = 0; row < product.m; ++row) std::copy_n(bias, product.n, c + row * product.c_ld);
+        product.beta = 1;
+      }
+      return gemm_eigen(product, a, b, c);
+    }
+  onednn::multiply(product, a, b, bias, c, scratch);
+}
+
+}  // namespace
+
+std::optional<int64_t> matmul_scratch_bytes(const MatmulOperands& of) {
+  const Parts parts(of);
+  int64_t bytes = 0;
+  for (const int64_t part : {int64_t{0}, parts.count() - 1})
+    for (const double beta : {of.beta, terms_of(of) > 1 ? 1.0 : of.beta}) {
+      onednn::Product product = parts.product(part);
+      product.beta = beta;
+      if (product.dtype != DType::bf16 && is_tiny(product)) continue;
+      const auto needed = onednn::scratch_bytes(product);
+      if (!needed && product.dtype == DType::bf16) return std::nullopt;
+      bytes = std::max(bytes, needed.value_or(0));
+    }
+  return bytes;
+}
+
+void matmul(Cpu& cpu, const MatmulOperands& of, const Tensor& scratch) {
+  const int64_t results = matrices_of(of.c), terms = terms_of(of);
+  const Parts parts(of);
+  on_float(of.c.dtype(), "matmul", [&]<class T>() {
+    const T *a = of.a.data<T>(), *b = of.b.data<T>(), *bias = of.bias.defined() ? of.bias.data<T>() : nullptr;
+    T* c = of.c.data<T>();
+    uint8_t* memory = scratch.data<uint8_t>();
+    cpu.parallel_slots(results * parts.count(), [&](int64_t item, int64_t slot) {
+      const int64_t part = item % parts.count(), result = item / parts.count();
+      onednn::Product product = parts.product(part);
+      for (int64_t term = result; term < result + terms; ++term) {
+        multiply(product, a + matrix_offset(of.a, term) + parts.a_offset(part), b + matrix_offset(of.b, term) + parts.b_offset(part),
+                 bias ? bias + parts.bias_offset(part) : nullptr, c + matrix_offset(of.c, result) + parts.c_offset(part),
+                 memory + slot * scratch.dim(1));
+        product.beta = 1;
+      }
+    });
+  });
+}
+
+}  // namespace sluice::kernels

@@ -1,0 +1,49 @@
+#pragma once
+#include "core/tensor.h"
+
+namespace sluice {
+
+/// y, and what its backward reads: per row [...], in the type of arithmetic (f64 for f64, else f32).
+struct NormalizedRows {
+  Tensor y;
+  Tensor mean;  ///< undefined for rms_norm, which subtracts none
+  Tensor rstd;  ///< 1 / sqrt(variance + epsilon)
+};
+
+/// Layer normalization over the last axis:  y = (x - mean) * rstd * gamma + beta, with the variance of D elements (not D - 1).
+/// Shape   x [..., D], D >= 1; gamma, beta [D]  ->  y as x, row-major.
+/// Dtypes  f32, bf16, f64; one for all three.
+/// Errors  UsageError when shapes or dtypes do not match.
+/// Source  Ba, Kiros, Hinton 2016, arXiv:1607.06450.
+NormalizedRows layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon);
+
+/// Root-mean-square normalization over the last axis:  y = x * rstd * gamma, rstd = 1 / sqrt(mean(x^2) + epsilon).
+/// Shape, Dtypes, Errors  as layer_norm.
+/// Source  Zhang, Sennrich 2019, arXiv:1910.07467.
+NormalizedRows rms_norm(const Tensor& x, const Tensor& gamma, double epsilon);
+
+/// Which gradients to compute; each is computed without the other.
+struct NormalizationNeeds {
+  bool x = true;
+  bool weights = true;
+};
+struct NormalizationGradients {
+  Tensor x, gamma, beta;  ///< undefined where not asked for; beta also for rms_norm
+};
+
+/// Gradients of both norms in one pass over dy and x; an undefined mean means rms_norm. With g = dy * gamma, xhat = (x - mean) * rstd:
+/// dx = rstd * (g - mean(g) - xhat * mean(g * xhat)), where rms_norm has no mean(g); dgamma = sum dy * xhat and dbeta = sum dy over
+/// rows, in chunks of rows that depend on the shape alone.
+NormalizationGradients normalization_backward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean,
+                                              const Tensor& rstd, NormalizationNeeds needs);
+
+namespace kernels {
+void normalize(Cpu& cpu, const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon, const NormalizedRows& result);
+/// dx and chunk_sums [chunks, 2 or 1, D] (of dgamma and dbeta) may be undefined.
+void normalization_backward(Cpu& cpu, const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd,
+                            int64_t rows_per_chunk, const Tensor& dx, const Tensor& chunk_sums);
+/// total[D] = sum of chunk_sums[:, which, :] in order.
+void add_chunks(Cpu& cpu, const Tensor& chunk_sums, int64_t which, const Tensor& total);
+}  // namespace kernels
+
+}  // namespace sluice

@@ -1,0 +1,125 @@
+#include "core/ops/reduction.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/dispatch.h"
+
+namespace sluice {
+
+namespace {
+
+constexpr int64_t kChunkElements = 32768;
+constexpr int64_t kLeastChunkItems = 64;  // bounds the partial results to a 64th of x
+
+std::vector<int> normal_axes(const char* op, std::vector<int> axes, int rank) {
+  if (axes.empty()) {
+    axes.resize(rank);
+    std::iota(axes.begin(), axes.end(), 0);
+  }
+  for (int& axis : axes) axis = normal_axis(op, axis, rank);
+  std::sort(axes.begin(), axes.end());
+  require(std::adjacent_find(axes.begin(), axes.end()) == axes.end(), op, ": needs distinct axes, got one twice");
+  return axes;
+}
+
+ReductionView view_of(const Shape& shape, int first, int last) {
+  ReductionView view;
+  for (int axis = 0; axis < shape.rank(); ++axis) (axis < first ? view.outer : axis <= last ? view.n : view.inner) *= shape[axis];
+  return view;
+}
+
+/// Reduces the neighbouring axes first..last, keeping them with extent 1.
+Tensor reduce_group(Reduction rule, const Tensor& x, int first, int last, double factor) {
+  const ReductionView view = view_of(x.shape(), first, last);
+  Shape shape = x.shape();
+  for (int axis = first; axis <= last; ++axis) shape = shape.with(axis, 1);
+  const Tensor from = x.contiguous();
+  const Tensor partial = empty({view.outer, view.chunks(), view.inner}, compute_dtype(x.dtype()), x.device_ptr());
+  Tensor y = empty(shape, x.dtype(), x.device_ptr());
+  const Cost cost{static_cast<double>(x.elements()), static_cast<double>(x.bytes()), static_cast<double>(y.bytes())};
+  run_kernel(x.device(), cost, [&](auto& context) { kernels::reduce(context, rule, view, from, partial, factor, y); });
+  return y;
+}
+
+Shape reduced_shape(Shape shape, const std::vector<int>& axes, bool keep) {
+  for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) shape = keep ? shape.with(*axis, 1) : shape.without(*axis);
+  return shape;
+}
+
+/// Neighbouring axes go together, the innermost group first. The factor is applied once.
+Tensor reduce(const char* op, Reduction rule, const Tensor& x, const std::vector<int>& axes, bool keep, double factor = 1) {
+  require(is_floating(x.dtype()), op, ": needs a floating dtype (f32, bf16, f64), got ", x);
+  Tensor y = x;
+  for (int end = static_cast<int>(axes.size()) - 1; end >= 0;) {
+    int begin = end;
+    while (begin > 0 && axes[begin - 1] == axes[begin] - 1) --begin;
+    y = reduce_group(rule, y, axes[begin], axes[end], begin == 0 ? factor : 1);
+    end = begin - 1;
+  }
+  if (axes.empty()) y = reduce_group(rule, x.contiguous().reshape({1}), 0, 0, factor);
+  return y.reshape(reduced_shape(x.shape(), axes, keep));
+}
+
+int64_t extent_of(const Shape& shape, const std::vector<int>& axes) {
+  int64_t product = 1;
+  for (int axis : axes) product *= shape[axis];
+  return product;
+}
+
+}  // namespace
+
+int64_t ReductionView::chunk_items() const { return std::max(kLeastChunkItems, kChunkElements / std::max<int64_t>(1, inner)); }
+
+Tensor sum(const Tensor& x, std::vector<int> axes, bool keep) {
+  return reduce("sum", Reduction::Sum, x, normal_axes("sum", std::move(axes), x.rank()), keep);
+}
+
+Tensor mean(const Tensor& x, std::vector<int> axes, bool keep) {
+  axes = normal_axes("mean", std::move(axes), x.rank());
+  const int64_t count = extent_of(x.shape(), axes);
+  require(count > 0, "mean: needs at least one element to average, got shape ", x.shape());
+  return reduce("mean", Reduction::Sum, x, axes, keep, 1.0 / static_cast<double>(count));
+}
+
+Tensor max(const Tensor& x, std::vector<int> axes, bool keep) {
+  axes = normal_axes("max", std::move(axes), x.rank());
+  require(extent_of(x.shape(), axes) > 0, "max: needs at least one element to compare, got shape ", x.shape());
+  return reduce("max", Reduction::Max, x, axes, keep);
+}
+
+Tensor max_backward(const Tensor& x, int axis, const Tensor& y, const Tensor& dy) {
+  const int reduced = normal_axis("max_backward", axis, x.rank());
+  require(y.shape() == x.shape().with(reduced, 1) && dy.shape() == y.shape(), "max_backward: needs y and dy of shape ",
+          x.shape().with(reduced, 1), ", got ", y.shape(), " and ", dy.shape());
+  const Tensor from = x.contiguous(), gradient = dy.contiguous();
+  Tensor dx = empty_like(x);
+  const Cost cost{static_cast<double>(x.elements()), static_cast<double>(x.bytes() + y.bytes() + dy.bytes()),
+                  static_cast<double>(dx.bytes())};
+  run_kernel(x.device(), cost,
+             [&](auto& context) { kernels::max_backward(context, view_of(x.shape(), reduced, reduced), from, y, gradient, dx); });
+  return dx;
+}
+
+Tensor sum_to(const Tensor& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  require(broadcast_shape("sum_to", x.shape(), shape) == x.shape(), "sum_to: ", shape, " does not broadcast to ", x.shape());
+  const int missing = x.rank() - shape.rank();
+  std::vector<int> axes;
+  for (int axis = 0; axis < x.rank(); ++axis)
+    if (axis < missing || (shape[axis - missing] == 1 && x.dim(axis) != 1)) axes.push_back(axis);
+  return reduce("sum_to", Reduction::Sum, x, axes, true).reshape(shape);
+}
+
+Tensor sum_of_squares(const Tensor& x) {
+  require(is_floating(x.dtype()), "sum_of_squares: needs a floating dtype (f32, bf16, f64), got ", x);
+  const Tensor from = x.contiguous();
+  const ReductionView view{1, x.elements(), 1};
+  const Tensor partial = empty({view.chunks()}, DType::f64, x.device_ptr());
+  Tensor y = empty({}, DType::f64, x.device_ptr());
+  const Cost cost{2.0 * static_cast<double>(x.elements()), static_cast<double>(x.bytes()), static_cast<double>(y.bytes())};
+  run_kernel(x.device(), cost, [&](auto& context) { kernels::sum_of_squares(context, from, partial, y); });
+  return y;
+}
+
+}  // namespace sluice

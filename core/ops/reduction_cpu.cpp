@@ -1,0 +1,140 @@
+#include <algorithm>
+#include <limits>
+
+#include "core/ops/reduction.h"
+
+namespace sluice::kernels {
+
+namespace {
+
+struct Sum {
+  template <class A>
+  static A identity() {
+    return 0;
+  }
+  template <class A>
+  static A combine(A a, A b) {
+    return a + b;
+  }
+};
+struct Max {
+  template <class A>
+  static A identity() {
+    return -std::numeric_limits<A>::infinity();
+  }
+  template <class A>
+  static A combine(A a, A b) {
+    return a > b || a != a ? a : b;  // keeps NaN
+  }
+};
+
+/// Neighbouring elements: 64 accumulators, which the compiler keeps in registers and which keep the rounding error small.
+template <class Rule, class A, class T>
+A reduce_run(const T* x, int64_t count) {
+  constexpr int kAccumulators = 64;
+  A sums[kAccumulators];
+  std::fill_n(sums, kAccumulators, Rule::template identity<A>());
+  int64_t i = 0;
+  for (; i + kAccumulators <= count; i += kAccumulators)
+    for (int j = 0; j < kAccumulators; ++j) sums[j] = Rule::combine(sums[j], static_cast<A>(x[i + j]));
+  for (int j = 0; i < count; ++i, ++j) sums[j] = Rule::combine(sums[j], static_cast<A>(x[i]));
+  for (int width = kAccumulators / 2; width > 0; width /= 2)
+    for (int j = 0; j < width; ++j) sums[j] = Rule::combine(sums[j], sums[j + width]);
+  return sums[0];
+}
+
+/// y[j] = the reduction of column j over `items` rows; four rows a pass.
+template <class Rule, class A, class T>
+void reduce_columns(const T* x, int64_t items, int64_t columns, A* y) {
+  std::fill_n(y, columns, Rule::template identity<A>());
+  int64_t i = 0;
+  for (; i + 4 <= items; i += 4) {
+    const T *a = x + i * columns, *b = a + columns, *c = b + columns, *d = c + columns;
+    for (int64_t j = 0; j < columns; ++j) {
+      const A left = Rule::combine(static_cast<A>(a[j]), static_cast<A>(b[j]));
+      const A right = Rule::combine(static_cast<A>(c[j]), static_cast<A>(d[j]));
+      y[j] = Rule::combine(y[j], Rule::combine(left, right));
+    }
+  }
+  for (; i < items; ++i)
+    for (int64_t j = 0; j < columns; ++j) y[j] = Rule::combine(y[j], static_cast<A>(x[i * columns + j]));
+}
+
+template <class Rule, class T>
+void reduce_as(Cpu& cpu, const ReductionView& view, const Tensor& x, const Tensor& partial, double factor, const Tensor& y) {
+  using A = compute_t<T>;
+  const int64_t outer = view.outer, n = view.n, inner = view.inner;
+  const int64_t chunks = view.chunks(), items = view.chunk_items();
+  const T* from = x.data<T>();
+  A* parts = partial.data<A>();
+  cpu.parallel_for(outer * chunks, grain_for(std::min(n, items) * inner), [&](int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end; ++at) {
+      const int64_t first = at % chunks * items, count = std::min(items, n - first);
+      const T* run = from + (at / chunks * n + first) * inner;
+      if (inner == 1)
+        parts[at] = reduce_run<Rule, A>(run, count);
+      else
+        reduce_columns<Rule, A>(run, count, inner, parts + at * inner);
+    }
+  });
+  T* to = y.data<T>();
+  for (int64_t i = 0; i < outer; ++i) {
+    A* total = parts + i * chunks * inner;
+    for (int64_t chunk = 1; chunk < chunks; ++chunk)
+      for (int64_t j = 0; j < inner; ++j) total[j] = Rule::combine(total[j], total[chunk * inner + j]);
+    for (int64_t j = 0; j < inner; ++j) to[i * inner + j] = static_cast<T>(total[j] * static_cast<A>(factor));
+  }
+}
+
+}  // namespace
+
+void reduce(Cpu& cpu, Reduction rule, const ReductionView& view, const Tensor& x, const Tensor& partial, double factor, const Tensor& y) {
+  if (y.elements() == 0) return;
+  on_float(x.dtype(), "reduce", [&]<class T>() {
+    if (rule == Reduction::Sum)
+      reduce_as<Sum, T>(cpu, view, x, partial, factor, y);
+    else
+      reduce_as<Max, T>(cpu, view, x, partial, factor, y);
+  });
+}
+
+void max_backward(Cpu& cpu, const ReductionView& view, const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor& dx) {
+  on_float(x.dtype(), "max_backward", [&]<class T>() {
+    using A = compute_t<T>;
+    const int64_t outer = view.outer, n = view.n, inner = view.inner;
+    const T *from = x.data<T>(), *top = y.data<T>(), *gradient = dy.data<T>();
+    T* to = dx.data<T>();
+    cpu.parallel_for(outer * inner, grain_for(n), [&](int64_t begin, int64_t end) {
+      for (int64_t at = begin; at < end; ++at) {
+        const int64_t first = at / inner * n * inner + at % inner;
+        const auto is_top = [&](int64_t i) { return static_cast<A>(from[first + i * inner]) == static_cast<A>(top[at]); };
+        A ties = 0;
+        for (int64_t i = 0; i < n; ++i) ties += is_top(i);
+        for (int64_t i = 0; i < n; ++i) to[first + i * inner] = static_cast<T>(is_top(i) ? static_cast<A>(gradient[at]) / ties : A(0));
+      }
+    });
+  });
+}
+
+void sum_of_squares(Cpu& cpu, const Tensor& x, const Tensor& partial, const Tensor& y) {
+  const ReductionView view{1, x.elements(), 1};
+  double* parts = partial.data<double>();
+  on_float(x.dtype(), "sum_of_squares", [&]<class T>() {
+    cpu.parallel_for(x.elements(), view.chunk_items(), [&, from = x.data<T>()](int64_t begin, int64_t end) {
+      constexpr int kAccumulators = 32;
+      double sums[kAccumulators] = {};
+      const auto square = [&](int64_t i) { return static_cast<double>(from[i]) * static_cast<double>(from[i]); };
+      int64_t i = begin;
+      for (; i + kAccumulators <= end; i += kAccumulators)
+        for (int j = 0; j < kAccumulators; ++j) sums[j] += square(i + j);
+      for (int j = 0; i < end; ++i, ++j) sums[j] += square(i);
+      for (int j = 1; j < kAccumulators; ++j) sums[0] += sums[j];
+      parts[begin / view.chunk_items()] = sums[0];
+    });
+  });
+  double total = 0;
+  for (int64_t chunk = 0; chunk < view.chunks(); ++chunk) total += x.elements() == 0 ? 0 : parts[chunk];
+  *y.data<double>() = total;
+}
+
+}  // namespace sluice::kernels

@@ -1,0 +1,51 @@
+#include "core/ops/softmax.h"
+
+#include "core/dispatch.h"
+
+namespace sluice {
+
+namespace {
+
+/// About five operations an element: maximum, difference, exponential, sum, scale.
+constexpr double kFlops = 5;
+
+template <class Kernel>
+Tensor over_rows(const char* op, const Tensor& x, const Kernel& kernel) {
+  require(x.rank() >= 1 && x.dim(-1) > 0, op, ": needs a non-empty last axis, got ", x);
+  const Tensor rows = x.contiguous(), y = empty_like(x);
+  const auto bytes = static_cast<double>(x.bytes());
+  run_kernel(x.device(), {kFlops * static_cast<double>(x.elements()), bytes, bytes}, [&](auto& context) { kernel(context, rows, y); });
+  return y;
+}
+
+template <class Kernel>
+Tensor over_rows_backward(const char* op, const Tensor& y, const Tensor& dy, const Kernel& kernel) {
+  require(y.shape() == dy.shape() && y.dtype() == dy.dtype(), op, ": needs y and dy of one shape and dtype, got ", y, " and ", dy);
+  const Tensor rows = dy.contiguous(), dx = empty_like(y);
+  const auto bytes = static_cast<double>(y.bytes());
+  run_kernel(y.device(), {kFlops * static_cast<double>(y.elements()), 2 * bytes, bytes},
+             [&](auto& context) { kernel(context, y, rows, dx); });
+  return dx;
+}
+
+}  // namespace
+
+Tensor softmax(const Tensor& x) {
+  return over_rows("softmax", x, [](auto& context, const auto&... tensors) { kernels::softmax(context, tensors...); });
+}
+
+Tensor softmax_backward(const Tensor& y, const Tensor& dy) {
+  return over_rows_backward("softmax_backward", y, dy,
+                            [](auto& context, const auto&... tensors) { kernels::softmax_backward(context, tensors...); });
+}
+
+Tensor log_softmax(const Tensor& x) {
+  return over_rows("log_softmax", x, [](auto& context, const auto&... tensors) { kernels::log_softmax(context, tensors...); });
+}
+
+Tensor log_softmax_backward(const Tensor& y, const Tensor& dy) {
+  return over_rows_backward("log_softmax_backward", y, dy,
+                            [](auto& context, const auto&... tensors) { kernels::log_softmax_backward(context, tensors...); });
+}
+
+}  // namespace sluice

@@ -1,0 +1,27 @@
+#pragma once
+#include "core/tensor.h"
+
+namespace sluice {
+
+/// Softmax over the last axis:  y[i,j] = exp(x[i,j] - max_j x[i,:]) / sum_j exp(x[i,j] - max_j x[i,:]).
+/// Shape   x [..., N], N >= 1  ->  y, same shape and dtype, row-major.
+/// Dtypes  f32, bf16, f64.
+/// Errors  UsageError when x is a scalar or N == 0.
+Tensor softmax(const Tensor& x);
+/// dx = y * (dy - sum_j dy*y).
+Tensor softmax_backward(const Tensor& y, const Tensor& dy);
+
+/// Logarithm of softmax, without leaving the logarithms:  y[i,j] = x[i,j] - max - log(sum_j exp(x[i,j] - max)).
+/// Shape, Dtypes, Errors  as softmax.
+Tensor log_softmax(const Tensor& x);
+/// dx = dy - exp(y) * sum_j dy.
+Tensor log_softmax_backward(const Tensor& y, const Tensor& dy);
+
+namespace kernels {
+void softmax(Cpu& cpu, const Tensor& x, const Tensor& y);
+void softmax_backward(Cpu& cpu, const Tensor& y, const Tensor& dy, const Tensor& dx);
+void log_softmax(Cpu& cpu, const Tensor& x, const Tensor& y);
+void log_softmax_backward(Cpu& cpu, const Tensor& y, const Tensor& dy, const Tensor& dx);
+}  // namespace kernels
+
+}  // namespace sluice

@@ -1,0 +1,65 @@
+#include "core/ops/rows_cpu.h"
+#include "core/ops/softmax.h"
+
+namespace sluice::kernels {
+
+namespace {
+
+/// Calls row(begin, n) with the offset of each row of the last axis.
+template <class Row>
+void each_row(Cpu& cpu, const Tensor& x, const Row& row) {
+  const int64_t n = x.dim(-1);
+  cpu.parallel_for(x.elements() / n, grain_for(n), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) row(i * n, n);
+  });
+}
+
+template <class T>
+void softmax_row(const T* x, T* y, int64_t n) {
+  const auto elements = read(x, n);
+  const auto shifted = elements - elements.maxCoeff();
+  if constexpr (std::is_same_v<T, compute_t<T>>) {
+    write(y, n, shifted.exp());
+    write(y, n, read(y, n) * (1 / read(y, n).sum()));
+  } else {
+    write(y, n, shifted.exp() * (1 / shifted.exp().sum()));  // exponentials kept in T would be rounded twice
+  }
+}
+
+}  // namespace
+
+void softmax(Cpu& cpu, const Tensor& x, const Tensor& y) {
+  on_float(x.dtype(), "softmax", [&]<class T>() {
+    each_row(cpu, x, [from = x.data<T>(), to = y.data<T>()](int64_t at, int64_t n) { softmax_row(from + at, to + at, n); });
+  });
+}
+
+void softmax_backward(Cpu& cpu, const Tensor& y, const Tensor& dy, const Tensor& dx) {
+  on_float(y.dtype(), "softmax_backward", [&]<class T>() {
+    each_row(cpu, y, [y = y.data<T>(), dy = dy.data<T>(), dx = dx.data<T>()](int64_t at, int64_t n) {
+      const auto value = read(y + at, n), gradient = read(dy + at, n);
+      write(dx + at, n, value * (gradient - (value * gradient).sum()));
+    });
+  });
+}
+
+void log_softmax(Cpu& cpu, const Tensor& x, const Tensor& y) {
+  on_float(x.dtype(), "log_softmax", [&]<class T>() {
+    each_row(cpu, x, [x = x.data<T>(), y = y.data<T>()](int64_t at, int64_t n) {
+      const auto elements = read(x + at, n);
+      const auto shifted = elements - elements.maxCoeff();
+      write(y + at, n, shifted - std::log(shifted.exp().sum()));
+    });
+  });
+}
+
+void log_softmax_backward(Cpu& cpu, const Tensor& y, const Tensor& dy, const Tensor& dx) {
+  on_float(y.dtype(), "log_softmax_backward", [&]<class T>() {
+    each_row(cpu, y, [y = y.data<T>(), dy = dy.data<T>(), dx = dx.data<T>()](int64_t at, int64_t n) {
+      const auto gradient = read(dy + at, n);
+      write(dx + at, n, gradient - read(y + at, n).exp() * gradient.sum());
+    });
+  });
+}
+
+}  // namespace sluice::kernels

@@ -1,0 +1,59 @@
+#include "core/random.h"
+
+#include <xxhash.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "core/dispatch.h"
+
+namespace sluice {
+
+uint64_t random_key(uint64_t seed, std::string_view name) { return XXH3_64bits_withSeed(name.data(), name.size(), seed); }
+
+namespace {
+
+/// Calls make(words) -> four doubles for each block of four elements and stores them.
+template <class Make>
+void fill_blocks(const Tensor& x, uint64_t key, const Make& make) {
+  require(x.is_contiguous(), "random: needs a contiguous tensor, got a strided view of ", x.shape());
+  const RandomStream stream{key, 0, 0, 0};
+  run_kernel(x.device(), {0, 0, static_cast<double>(x.bytes())}, [&](Cpu& cpu) {
+    on_float(x.dtype(), "random", [&]<class T>() {
+      T* data = x.data<T>();
+      const int64_t count = x.elements();
+      cpu.parallel_for((count + 3) / 4, 8192, [&](int64_t begin, int64_t end) {
+        for (int64_t block = begin; block < end; ++block) {
+          const auto values = make(stream.words(block, 0));
+          for (int64_t i = 0; i < 4 && 4 * block + i < count; ++i)
+            data[4 * block + i] = static_cast<T>(static_cast<compute_t<T>>(values[i]));
+        }
+      });
+    });
+  });
+}
+
+}  // namespace
+
+void fill_normal(const Tensor& x, double mean, double standard_deviation, uint64_t key) {
+  fill_blocks(x, key, [&](const std::array<uint32_t, 4>& words) {
+    std::array<double, 4> values;
+    for (int i = 0; i < 4; i += 2) {
+      const double radius = standard_deviation * std::sqrt(-2 * std::log((words[i] + 1.0) * 0x1p-32));
+      const double angle = 2 * std::numbers::pi * words[i + 1] * 0x1p-32;
+      values[i] = mean + radius * std::cos(angle);
+      values[i + 1] = mean + radius * std::sin(angle);
+    }
+    return values;
+  });
+}
+
+void fill_uniform(const Tensor& x, double low, double high, uint64_t key) {
+  fill_blocks(x, key, [&](const std::array<uint32_t, 4>& words) {
+    std::array<double, 4> values;
+    for (int i = 0; i < 4; ++i) values[i] = low + (high - low) * words[i] * 0x1p-32;
+    return values;
+  });
+}
+
+}  // namespace sluice

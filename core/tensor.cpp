@@ -1,0 +1,186 @@
+#include "core/tensor.h"
+
+#include <algorithm>
+
+#include "core/ops/copy.h"
+
+namespace sluice {
+
+namespace {
+
+/// Memory of a device's arena. Shared by all storages that alias it; given back when the last one lets go. Null on meta.
+struct Memory {
+  Memory(DevicePtr owner, int64_t bytes) : device(std::move(owner)), block(device->arena().take(bytes)) {}
+  ~Memory() { device->arena().give_back(block); }
+  DevicePtr device;
+  Arena::Block block;
+};
+
+}  // namespace
+
+/// A charge on one device for a piece of memory.
+struct Tensor::Storage {
+  Storage(DevicePtr where, int64_t bytes) : device(std::move(where)), charged(Device::charged_size(bytes)) {
+    device->charge(charged);
+    if (device->kind() == DeviceKind::meta || bytes == 0) return;
+    try {
+      memory = std::make_shared<Memory>(device, charged);
+    } catch (const std::bad_alloc&) {
+      device->release(charged);
+      throw OutOfMemory(
+          join(device->name(), ": the system has no ", charged, " bytes of memory left; use more micro-batches or remat = \"full\""));
+    }
+  }
+  /// An alias of other's memory that counts `bytes` on a device.
+  Storage(DevicePtr where, const Storage& other, int64_t bytes) : device(std::move(where)), charged(bytes), memory(other.memory) {
+    device->charge(charged);
+  }
+  ~Storage() { device->release(charged); }
+  Storage& operator=(const Storage&) = delete;
+
+  DevicePtr device;
+  int64_t charged;  ///< bytes counted on the device: those of the memory, of an alias's elements, or 0 in transit
+  std::shared_ptr<Memory> memory;
+};
+
+Device& Tensor::device() const { return *device_ptr(); }
+
+const DevicePtr& Tensor::device_ptr() const {
+  require(defined(), "tensor: needs a defined tensor, got an empty handle");
+  return storage_->device;
+}
+
+void* Tensor::address(DType dtype) const {
+  // Messages are built on failure only: kernels call this often.
+  if (!defined() || dtype != dtype_) throw UsageError(join("tensor: needs elements of ", name_of(dtype), ", got ", *this));
+  if (!storage_->memory) {
+    if (elements() > 0) throw UsageError(join("tensor: ", *this, " has no elements in memory: meta devices only count"));
+    return nullptr;
+  }
+  return static_cast<char*>(storage_->memory->block.data) + offset_ * static_cast<int64_t>(size_of(dtype_));
+}
+
+bool Tensor::is_contiguous() const {
+  int64_t expected = 1;
+  for (int axis = rank() - 1; axis >= 0; --axis) {
+    if (shape_[axis] != 1 && strides_[axis] != expected) return elements() == 0;
+    expected *= shape_[axis];
+  }
+  return true;
+}
+
+namespace {
+
+std::array<int64_t, kMaxRank> row_major(const Shape& shape) {
+  std::array<int64_t, kMaxRank> strides{};
+  int64_t stride = 1;
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    strides[axis] = stride;
+    stride *= shape[axis];
+  }
+  return strides;
+}
+
+}  // namespace
+
+Tensor Tensor::reshape(const Shape& shape) const {
+  require(shape.elements() == elements(), "reshape: needs ", elements(), " elements, got shape ", shape, " for ", *this);
+  require(is_contiguous(), "reshape: needs a contiguous tensor, got strides of a view; call contiguous() first");
+  Tensor result = *this;
+  result.shape_ = shape;
+  result.strides_ = row_major(shape);
+  return result;
+}
+
+Tensor Tensor::slice(int axis, int64_t begin, int64_t end) const {
+  const int a = normal_axis("slice", axis, rank());
+  require(0 <= begin && begin <= end && end <= shape_[a], "slice: needs 0 <= begin <= end <= ", shape_[a], ", got [", begin, ", ", end,
+          ")");
+  Tensor result = *this;
+  result.offset_ += begin * strides_[a];
+  result.shape_ = shape_.with(a, end - begin);
+  return result;
+}
+
+Tensor Tensor::transpose(int a, int b) const {
+  const int i = normal_axis("transpose", a, rank()), j = normal_axis("transpose", b, rank());
+  Tensor result = *this;
+  result.shape_ = shape_.with(i, shape_[j]).with(j, shape_[i]);
+  std::swap(result.strides_[i], result.strides_[j]);
+  return result;
+}
+
+Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
+
+Tensor Tensor::clone() const {
+  Tensor result = empty_like(*this);
+  copy(*this, result);
+  return result;
+}
+
+Tensor Tensor::charged_to(const DevicePtr& device) const {
+  require(device->kind() == this->device().kind(), "hand-over: needs two devices of one kind, got ", this->device().name(), " and ",
+          device->name());
+  Tensor result = *this;
+  result.storage_ = std::make_shared<Storage>(device, *storage_, Device::charged_size(bytes()));
+  return result;
+}
+
+Tensor Tensor::uncharged() const {
+  Tensor result = *this;
+  result.storage_ = std::make_shared<Storage>(device_ptr(), *storage_, 0);
+  return result;
+}
+
+double Tensor::item() const {
+  require(elements() == 1, "item: needs exactly one element, got ", *this);
+  return to_vector()[0];
+}
+
+std::vector<double> Tensor::to_vector() const {
+  const Tensor x = contiguous();
+  std::vector<double> result(elements());
+  on_any(dtype_, "to_vector", [&]<class T>() { std::copy_n(x.data<T>(), elements(), result.begin()); });
+  return result;
+}
+
+Tensor empty(const Shape& shape, DType dtype, const DevicePtr& device) {
+  int64_t bytes = 0;
+  require(!__builtin_mul_overflow(shape.elements(), static_cast<int64_t>(size_of(dtype)), &bytes), "empty: ", shape, " of ", name_of(dtype),
+          " does not fit in 63 bits of bytes");
+  Tensor result;
+  result.storage_ = std::make_shared<Tensor::Storage>(device, bytes);
+  result.shape_ = shape;
+  result.strides_ = row_major(shape);
+  result.dtype_ = dtype;
+  return result;
+}
+
+Tensor empty_like(const Tensor& x) { return empty(x.shape(), x.dtype(), x.device_ptr()); }
+
+Tensor zeros(const Shape& shape, DType dtype, const DevicePtr& device) { return full(shape, 0, dtype, device); }
+
+Tensor full(const Shape& shape, double value, DType dtype, const DevicePtr& device) {
+  Tensor result = empty(shape, dtype, device);
+  fill(result, value);
+  return result;
+}
+
+Tensor tensor_of(const std::vector<double>& elements, const Shape& shape, DType dtype, const DevicePtr& device) {
+  require(static_cast<int64_t>(elements.size()) == shape.elements(), "tensor_of: needs ", shape.elements(), " elements for shape ", shape,
+          ", got ", elements.size());
+  Tensor result = empty(shape, dtype, device);
+  if (device->kind() == DeviceKind::meta) return result;
+  on_any(dtype, "tensor_of", [&]<class T>() {
+    std::transform(elements.begin(), elements.end(), result.data<T>(),
+                   [](double value) { return static_cast<T>(static_cast<compute_t<T>>(value)); });
+  });
+  return result;
+}
+
+std::ostream& operator<<(std::ostream& out, const Tensor& x) {
+  if (!x.defined()) return out << "an undefined tensor";
+  return out << name_of(x.dtype()) << ' ' << x.shape() << " on " << x.device().name();
+}
+
+}  // namespace sluice

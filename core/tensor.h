@@ -1,0 +1,91 @@
+#pragma once
+#include <array>
+#include <iosfwd>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/device.h"
+#include "core/dtype.h"
+#include "core/shape.h"
+
+namespace sluice {
+
+/// A strided view of shared storage on one device. Copying a Tensor copies the view, not the elements.
+///
+/// Views (slice, transpose, reshape of contiguous tensors) share storage and never copy. Elements are row-major unless transposed.
+/// A default-constructed Tensor is undefined: it stands for "no tensor" (a gradient that nobody asked for).
+/// Threads  distinct Tensors may be used from distinct threads, also when they share storage that nobody writes.
+/// Errors   UsageError for a bad shape, axis or range; OutOfMemory when storage does not fit the device's budget.
+class Tensor {
+ public:
+  Tensor() = default;
+
+  bool defined() const { return storage_ != nullptr; }
+  const Shape& shape() const { return shape_; }
+  int rank() const { return shape_.rank(); }
+  int64_t dim(int axis) const { return shape_[axis]; }
+  int64_t elements() const { return shape_.elements(); }
+  int64_t bytes() const { return elements() * static_cast<int64_t>(size_of(dtype_)); }
+  DType dtype() const { return dtype_; }
+  Device& device() const;
+  const DevicePtr& device_ptr() const;
+  /// Distance between neighbours along an axis, in elements.
+  int64_t stride(int axis) const { return strides_[normal_axis("stride", axis, rank())]; }
+  bool is_contiguous() const;
+
+  /// The first element. Not for meta tensors, which have no memory. T must be the element type.
+  template <class T>
+  T* data() const {
+    return static_cast<T*>(address(dtype_of<T>()));
+  }
+  void* data() const { return address(dtype_); }
+
+  /// A view with another shape. Errors  UsageError when the elements do not match or the tensor is not contiguous.
+  Tensor reshape(const Shape& shape) const;
+  /// A view of [begin, end) along an axis.
+  Tensor slice(int axis, int64_t begin, int64_t end) const;
+  /// A view with two axes exchanged.
+  Tensor transpose(int a, int b) const;
+  /// This tensor when it is contiguous, else a row-major copy.
+  Tensor contiguous() const;
+  /// A row-major copy.
+  Tensor clone() const;
+
+  /// The same memory, this tensor's bytes counted on another device of the same kind: how a CPU device hands a tensor to another
+  /// without a copy, at the count of one.
+  Tensor charged_to(const DevicePtr& device) const;
+  /// The same memory, counted on no device: what a message holds, so that counts do not depend on when it is received.
+  Tensor uncharged() const;
+
+  /// The one element as double. Errors  UsageError unless there is exactly one.
+  double item() const;
+  /// All elements, row-major, as doubles; for tests and small results.
+  std::vector<double> to_vector() const;
+
+  friend Tensor empty(const Shape& shape, DType dtype, const DevicePtr& device);
+
+ private:
+  struct Storage;
+  void* address(DType dtype) const;
+
+  std::shared_ptr<Storage> storage_;
+  int64_t offset_ = 0;  ///< in elements
+  Shape shape_;
+  std::array<int64_t, kMaxRank> strides_{};
+  DType dtype_ = DType::f32;
+};
+
+/// Uninitialised elements.
+Tensor empty(const Shape& shape, DType dtype = DType::f32, const DevicePtr& device = default_device());
+Tensor empty_like(const Tensor& x);
+Tensor zeros(const Shape& shape, DType dtype = DType::f32, const DevicePtr& device = default_device());
+Tensor full(const Shape& shape, double value, DType dtype = DType::f32, const DevicePtr& device = default_device());
+/// Elements from a list in row-major order. Errors  UsageError when the number does not match the shape.
+Tensor tensor_of(const std::vector<double>& elements, const Shape& shape, DType dtype = DType::f32,
+                 const DevicePtr& device = default_device());
+
+/// "f32 [2, 3] on cpu:0", for messages.
+std::ostream& operator<<(std::ostream& out, const Tensor& x);
+
+}  // namespace sluice

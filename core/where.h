@@ -1,0 +1,31 @@
+#pragma once
+#include <string>
+
+namespace sluice {
+
+/// Where in a model the current thread works, for error messages. Set by whoever runs a graph; empty elsewhere.
+struct Where {
+  const char* node = nullptr;  ///< name of the graph's node; must outlive the scope
+  int stage = -1;
+  int micro_batch = -1;
+
+  /// " (node 'block0', stage 1, micro-batch 2)", or "" when nothing is known.
+  std::string text() const;
+};
+
+/// The current thread's place.
+Where& where();
+
+/// Sets the place for one scope and puts back the former one.
+class WhereScope {
+ public:
+  explicit WhereScope(Where place) : former_(where()) { where() = place; }
+  ~WhereScope() { where() = former_; }
+  WhereScope(const WhereScope&) = delete;
+  WhereScope& operator=(const WhereScope&) = delete;
+
+ private:
+  Where former_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,106 @@
+#include "data/text_files.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "core/error.h"
+#include "data/html.h"
+#include "data/utf8.h"
+
+namespace sluice::data {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::array<const char*, 7> kExtensions{".txt", ".text", ".md", ".markdown", ".rst", ".html", ".htm"};
+
+bool is_text_name(const fs::path& path) { return std::find(kExtensions.begin(), kExtensions.end(), path.extension()) != kExtensions.end(); }
+
+bool is_html_name(const fs::path& path) { return path.extension() == ".html" || path.extension() == ".htm"; }
+
+bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
+
+std::vector<fs::path> text_files_below(const fs::path& folder) {
+  std::vector<fs::path> files;
+  try {
+    for (auto entry = fs::recursive_directory_iterator(folder); entry != fs::recursive_directory_iterator(); ++entry) {
+      if (is_hidden(entry->path())) {
+        entry.disable_recursion_pending();
+      } else if (entry->is_regular_file() && is_text_name(entry->path())) {
+        files.push_back(entry->path());
+      }
+    }
+  } catch (const fs::filesystem_error& error) {
+    throw DataError(join("corpus ", folder.string(), ": cannot read the folder: ", error.what()));
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+void check_is_text(const std::string& path, std::string_view text) {
+  const bool packed = text.starts_with("\x1f\x8b");
+  require<DataError>(!packed, path, ": needs plain text, but this is a gzip file; unpack it first: gunzip ", path);
+  const size_t invalid = first_invalid_utf8(text);
+  require<DataError>(invalid == std::string_view::npos, path, ": byte ", invalid,
+                     " is not valid UTF-8; convert the file: iconv -f ISO-8859-1 -t UTF-8 ", path,
+                     " > converted.txt (-f: its real encoding)");
+  const size_t nul = text.find('\0');
+  require<DataError>(nul == std::string_view::npos, path, ": byte ", nul,
+                     " is NUL, so this is not plain UTF-8 text; if it is UTF-16, convert it: iconv -f UTF-16 -t UTF-8 ", path,
+                     " > converted.txt");
+}
+
+/// CRLF and CR become LF, in place.
+void normalise_line_ends(std::string& text) {
+  size_t end = text.find('\r');
+  if (end == std::string::npos) return;
+  for (size_t i = end; i < text.size(); ++i) {
+    const bool is_pair = text[i] == '\r' && i + 1 < text.size() && text[i + 1] == '\n';
+    if (!is_pair) text[end++] = text[i] == '\r' ? '\n' : text[i];
+  }
+  text.resize(end);
+}
+
+TextFile read_text(const fs::path& path) {
+  TextFile file{path.string(), read_file(path)};
+  check_is_text(file.path, file.text);
+  if (file.text.starts_with("\xEF\xBB\xBF")) file.text.erase(0, 3);
+  if (is_html_name(path)) file.text = html_to_text(file.text);
+  normalise_line_ends(file.text);
+  return file;
+}
+
+}  // namespace
+
+std::string read_file(const fs::path& path) {
+  std::error_code error;
+  const auto status = fs::status(path, error);
+  require<DataError>(fs::exists(status), path.string(), ": there is no such file or folder",
+                     error.value() == EACCES ? " that may be read" : "");
+  require<DataError>(fs::is_regular_file(status), path.string(), ": needs a regular file, not a folder, pipe or device");
+  std::ifstream in(path, std::ios::binary);
+  require<DataError>(in.is_open(), path.string(), ": cannot open the file: ", std::strerror(errno));
+  std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  require<DataError>(!in.bad(), path.string(), ": cannot read the file: ", std::strerror(errno));
+  return bytes;
+}
+
+std::vector<TextFile> find_text(const fs::path& path) {
+  std::error_code ignored;
+  const bool is_folder = fs::is_directory(path, ignored);
+  std::vector<TextFile> texts;
+  for (const auto& file : is_folder ? text_files_below(path) : std::vector{path}) {
+    TextFile text = read_text(file);
+    if (!text.text.empty()) texts.push_back(std::move(text));
+  }
+  require<DataError>(!texts.empty(), "corpus ", path.string(), ": there is no text in it",
+                     is_folder ? "; files that end in .txt .text .md .markdown .rst .html .htm are read" : "");
+  return texts;
+}
+
+}  // namespace sluice::data

@@ -1,0 +1,82 @@
+#include "data/tokenizer.h"
+
+#include "core/error.h"
+#include "data/cache.h"
+#include "data/sentencepiece_tokenizer.h"
+
+namespace sluice::data {
+
+namespace fs = std::filesystem;
+
+std::vector<int32_t> ByteTokenizer::encode(std::string_view text) const {
+  std::vector<int32_t> ids(text.size());
+  for (size_t i = 0; i < text.size(); ++i) ids[i] = static_cast<uint8_t>(text[i]);
+  return ids;
+}
+
+std::string ByteTokenizer::decode(std::span<const int32_t> ids) const {
+  std::string text;
+  text.reserve(ids.size());
+  for (const int32_t id : ids) {
+    require(id >= 0 && id < 256, "bytes: needs token ids 0..255, got ", id);
+    text.push_back(static_cast<char>(id));
+  }
+  return text;
+}
+
+namespace {
+
+// Serialized form: kind, newline, content hash of the payload, newline, payload.
+constexpr std::string_view kBytes = "sluice-tokenizer bytes\n", kSentencePiece = "sluice-tokenizer sentencepiece\n";
+
+std::string sealed(std::string_view kind, std::string_view payload) { return join(kind, ContentHash().add(payload).text(), "\n", payload); }
+
+std::string_view unsealed(std::string_view kind, std::string_view bytes) {
+  constexpr size_t kHashLine = 33;
+  const bool whole = bytes.size() >= kind.size() + kHashLine;
+  const std::string_view payload = whole ? bytes.substr(kind.size() + kHashLine) : "";
+  require<DataError>(whole && sealed(kind, payload) == bytes, "tokenizer: its bytes are damaged (checksum); use an older checkpoint");
+  return payload;
+}
+
+TokenizerPtr trained_bpe(int64_t vocabulary, const std::vector<TextFile>& texts, const fs::path& cache_folder) {
+  if (cache_folder.empty()) return train_bpe(vocabulary, texts);
+  ContentHash hash;
+  hash.add(bpe_settings(vocabulary));
+  for (const auto& text : texts) hash.add(text.text);
+  const fs::path path = cache_folder / (hash.text() + ".tokenizer");
+  try {
+    if (fs::exists(path)) return load_tokenizer(read_file(path));
+  } catch (const DataError&) {
+    // A damaged copy of what can be made again is no reason to stop.
+  }
+  const TokenizerPtr tokenizer = train_bpe(vocabulary, texts);
+  write_atomically(path, tokenizer->serialized());
+  return tokenizer;
+}
+
+}  // namespace
+
+std::string ByteTokenizer::serialized() const { return sealed(kBytes, ""); }
+std::string SentencePieceTokenizer::serialized() const { return sealed(kSentencePiece, model()); }
+
+TokenizerPtr load_tokenizer(std::string_view serialized) {
+  if (serialized.starts_with(kBytes)) {
+    unsealed(kBytes, serialized);
+    return std::make_shared<ByteTokenizer>();
+  }
+  require<DataError>(serialized.starts_with(kSentencePiece), "tokenizer: needs a tokenizer that Sluice wrote, got other bytes");
+  return std::make_shared<SentencePieceTokenizer>("sentencepiece", unsealed(kSentencePiece, serialized));
+}
+
+TokenizerPtr make_tokenizer(const std::string& spec, int64_t vocabulary, const std::vector<TextFile>& texts, const fs::path& cache_folder) {
+  if (spec == "bytes") return std::make_shared<ByteTokenizer>();
+  if (spec == "bpe") return trained_bpe(vocabulary, texts, cache_folder);
+  const bool is_path = spec.ends_with(".model") || spec.find('/') != std::string::npos;
+  const std::string nearest = nearest_word(spec, {"bytes", "bpe"});
+  require(is_path, "tokenizer '", spec, "': needs bytes, bpe or the path of a .model file",
+          nearest.empty() ? "" : "; did you mean '" + nearest + "'?");
+  return std::make_shared<SentencePieceTokenizer>(spec, read_file(spec));
+}
+
+}  // namespace sluice::data

@@ -1,0 +1,83 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "autograd/var.h"
+#include "core/random.h"
+
+namespace sluice::layers {
+
+/// How a parameter starts: a function of (seed, parameter name), whatever the partition.
+struct Initializer {
+  enum class Kind { zeros, ones, normal } kind = Kind::zeros;
+  double standard_deviation = 0;  ///< of `normal`
+
+  static Initializer zeros() { return {Kind::zeros, 0}; }
+  static Initializer ones() { return {Kind::ones, 0}; }
+  static Initializer normal(double standard_deviation) { return {Kind::normal, standard_deviation}; }
+};
+
+struct ParameterSpec {
+  std::string name;  ///< within the module: "weight"
+  Shape shape;
+  Initializer initializer;
+  bool decay = true;  ///< weight decay applies (matrices); not to biases and norms
+};
+
+/// Keys and values of the tokens seen so far, for generation. One for each node that attends.
+struct KeyValueCache {
+  int64_t capacity = 0;     ///< tokens
+  int64_t length = 0;       ///< tokens held
+  Tensor keys{}, values{};  ///< [B, capacity, heads, head width]; made at the first use
+};
+
+/// All that a module gets to compute one micro-batch. Modules hold no tensors, so one graph serves every device and micro-batch.
+struct Call {
+  std::vector<Var> inputs;
+  std::vector<Var> parameters;  ///< in the order of Module::parameters()
+  RandomStream random;          ///< this node's stream: same mask for the same (seed, step, node, sample, element)
+  bool training = true;
+  double loss_scale = 1;           ///< 1 / total weight of the mini-batch; losses multiply by it
+  int64_t first_position = 0;      ///< position of the first token (generation)
+  KeyValueCache* cache = nullptr;  ///< set in generation
+};
+
+/// A layer: names its parameters and computes its output. Immutable.
+/// Threads  any, at the same time.
+class Module {
+ public:
+  virtual ~Module() = default;
+  virtual std::vector<ParameterSpec> parameters() const { return {}; }
+  virtual Var forward(const Call& call) const = 0;
+  /// Of a loss: the summed weight of a batch's targets; the mini-batch's loss is the weighted sum over this. `inputs` are the
+  /// graph inputs that the loss node reads, undefined for other inputs. Errors  UsageError for a module that is no loss.
+  virtual double loss_weight(const std::vector<Tensor>& inputs) const;
+};
+using ModulePtr = std::shared_ptr<const Module>;
+
+/// A module made of named children; parameters are "child.parameter".
+class Composite : public Module {
+ public:
+  std::vector<ParameterSpec> parameters() const override;
+
+ protected:
+  /// Returns the child's number.
+  template <class M>
+  int add(std::string name, M child) {
+    return add_child(std::move(name), std::make_shared<const M>(std::move(child)));
+  }
+  /// Runs a child on inputs, with its share of the call's parameters and a random stream of its own.
+  Var run(const Call& call, int child, std::vector<Var> inputs) const;
+
+ private:
+  struct Child {
+    std::string name;
+    ModulePtr module;
+    size_t first_parameter, parameter_count;
+  };
+  int add_child(std::string name, ModulePtr module);
+  std::vector<Child> children_;
+};
+
+}  // namespace sluice::layers

@@ -1,0 +1,97 @@
+#include "models/transformer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "layers/attention.h"
+#include "layers/cross_entropy.h"
+#include "layers/dropout.h"
+#include "layers/embedding.h"
+#include "layers/feed_forward.h"
+#include "layers/linear.h"
+#include "layers/normalization.h"
+
+namespace sluice::models {
+
+namespace {
+
+void check_name(const char* key, const std::string& name, const std::vector<std::string>& known) {
+  require(std::ranges::find(known, name) != known.end(), "model.", key, ": unknown '", name, "'; the nearest is '",
+          nearest_word(name, known), "'");
+}
+
+void check(const TransformerOptions& options) {
+  const auto positive = [](const char* key, int64_t value) { require(value > 0, "model.", key, ": needs a number > 0, got ", value); };
+  positive("layers", options.layers);
+  positive("dim", options.dim);
+  positive("heads", options.heads);
+  positive("vocab", options.vocab);
+  positive("context", options.context);
+  require(options.ffn >= 0, "model.ffn: needs a number >= 0 (0 = 4 * dim), got ", options.ffn);
+  check_name("positions", options.positions, {"learned", "sinusoidal", "rotary"});
+  check_name("norm", options.norm, {"layernorm", "rmsnorm"});
+  check_name("activation", options.activation, layers::activation_names());
+}
+
+/// Adds the nodes of one model; Norm is LayerNorm or RMSNorm.
+template <class Norm>
+layers::Graph build(const TransformerOptions& options) {
+  using namespace layers;
+  const double deviation = options.tied_embeddings ? 0.02 : 0;  // GPT-2's start; else 1 / sqrt(width in)
+  const double branches = std::sqrt(2.0 * static_cast<double>(options.layers));
+  const int64_t inner = options.ffn ? options.ffn : 4 * options.dim;
+  const auto output_deviation = [&](int64_t width) {
+    return (deviation > 0 ? deviation : 1 / std::sqrt(static_cast<double>(width))) / branches;
+  };
+
+  Graph graph;
+  const Value tokens = graph.input("tokens", {options.context}, DType::i32);
+  const Value targets = graph.input("targets", {options.context}, DType::i32);
+  const double row_deviation = options.tied_embeddings ? 0.02 : 1 / std::sqrt(static_cast<double>(options.dim));
+  Value x = graph.add("embedding",
+                      TokenEmbedding({.vocabulary = options.vocab,
+                                      .width = options.dim,
+                                      .context = options.context,
+                                      .positions = options.positions,
+                                      .scale = options.tied_embeddings ? 1 : std::sqrt(static_cast<double>(options.dim)),
+                                      .standard_deviation = row_deviation,
+                                      .dropout = options.dropout}),
+                      tokens);
+  for (int64_t i = 0; i < options.layers; ++i) {
+    const std::string block = "block" + std::to_string(i);
+    x = graph.add(block + ".attention",
+                  Residual(Norm(options.dim), "heads",
+                           MultiHeadAttention({.width = options.dim,
+                                               .heads = options.heads,
+                                               .causal = true,
+                                               .rotary = options.positions == "rotary",
+                                               .standard_deviation = deviation,
+                                               .output_deviation = output_deviation(options.dim)}),
+                           options.dropout),
+                  x);
+    x = graph.add(block + ".feed_forward",
+                  Residual(Norm(options.dim), "layers",
+                           FeedForward({.width = options.dim,
+                                        .inner = inner,
+                                        .activation = options.activation,
+                                        .standard_deviation = deviation,
+                                        .output_deviation = output_deviation(inner)}),
+                           options.dropout),
+                  x);
+  }
+  x = graph.add("final_norm", Norm(options.dim), x);
+  const Value logits = graph.add("logits", Linear(options.dim, options.vocab, !options.tied_embeddings, deviation), x);
+  if (options.tied_embeddings) graph.tie("embedding.tokens.weight", "logits.weight");
+  graph.output(logits);
+  graph.loss(graph.add("loss", CrossEntropy(options.label_smoothing), {logits, targets}));
+  return graph;
+}
+
+}  // namespace
+
+layers::Graph transformer_lm(const TransformerOptions& options) {
+  check(options);
+  return options.norm == "layernorm" ? build<layers::LayerNorm>(options) : build<layers::RMSNorm>(options);
+}
+
+}  // namespace sluice::models

@@ -1,0 +1,95 @@
+#include "parallel/checkpoint.h"
+
+#include <nlohmann/json.hpp>
+
+#include "core/safetensors.h"
+#include "parallel/checkpoint_layout.h"
+
+namespace sluice::parallel {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+/// Throws unless `found` is what a parameter needs: names both.
+void check_tensor(const std::string& file, const std::string& name, const SafetensorsFile& tensors, DType dtype, const Shape& shape) {
+  const auto found = tensors.tensors().find(name);
+  require<DataError>(found != tensors.tensors().end(), file, ": needs '", name, "' ", shape, ", the checkpoint has none: it is of another model or optimizer");
+  require<DataError>(found->second.shape == shape && found->second.dtype == dtype, file, ", '", name, "': the model needs ", name_of(dtype), " ", shape,
+                     ", the checkpoint has ", name_of(found->second.dtype), " ", found->second.shape, "; check [model] against the checkpoint's config");
+}
+
+/// Throws when the file has a tensor that nobody asked for.
+void check_no_more(const std::string& file, const SafetensorsFile& tensors, const std::map<std::string, Tensor>& wanted) {
+  for (const auto& [name, entry] : tensors.tensors())
+    require<DataError>(wanted.contains(name), file, ": the checkpoint has '", name, "' ", entry.shape, ", which this model or optimizer has not");
+}
+
+void read_all(const fs::path& path, const std::map<std::string, Tensor>& wanted) {
+  const SafetensorsFile file(path);
+  for (const auto& [name, tensor] : wanted) check_tensor(path.string(), name, file, tensor.dtype(), tensor.shape());
+  check_no_more(path.string(), file, wanted);
+  for (const auto& [name, tensor] : wanted) file.read(name, tensor);
+}
+
+json parse_state(const fs::path& file) {
+  const std::string text = read_file(file);
+  json state = json::parse(text, nullptr, false);
+  require<DataError>(state.is_object() && text == checkpoint_layout::state_text(state), file.string(),
+                     ": is damaged (not as it was written); use an older checkpoint");
+  const std::string checksum = state.value("checksum", "");
+  state.erase("checksum");
+  require<DataError>(checksum == checkpoint_layout::checksum_of(state), file.string(), ": is damaged (checksum differs); use an older checkpoint");
+  require<DataError>(state.at("format") == checkpoint_layout::kFormat, file.string(), ": needs format ", checkpoint_layout::kFormat, ", got ",
+                     state.at("format").dump(), ": made by another version of Sluice");
+  return state;
+}
+
+}  // namespace
+
+Checkpoint open_checkpoint(const fs::path& folder) try {
+  require<DataError>(fs::is_directory(folder), folder.string(), ": needs a checkpoint folder (step-...), found ",
+                     fs::exists(folder) ? "something else" : "nothing");
+  const json state = parse_state(folder / checkpoint_layout::kStateFile);
+  for (const auto& [name, expected] : state.at("files").items()) {
+    const FileSummary found = summarize_file(folder / name);
+    require<DataError>(found.bytes == expected.at("bytes"), (folder / name).string(), ": needs ", expected.at("bytes").dump(), " bytes, has ", found.bytes,
+                       "; use an older checkpoint");
+    require<DataError>(found.hash == expected.at("xxh3_128"), (folder / name).string(), ": is damaged (checksum differs); use an older checkpoint");
+  }
+  return {folder, state.at("step"), state.at("config"), state.at("weights_hash")};
+} catch (const json::exception& error) {
+  throw DataError(join((folder / checkpoint_layout::kStateFile).string(), ": is no state of a checkpoint: ", error.what()));
+}
+
+std::optional<Checkpoint> find_latest(const fs::path& output, const std::function<void(const std::string&)>& warn) {
+  const auto steps = checkpoint_layout::finished_steps(output);
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    try {
+      return open_checkpoint(output / checkpoint_layout::folder_name(*step));
+    } catch (const DataError& error) {
+      warn(error.what());
+    }
+  }
+  return std::nullopt;
+}
+
+void restore(const Checkpoint& checkpoint, Trainer& trainer) {
+  const auto contents = checkpoint_layout::contents_of(trainer);
+  read_all(checkpoint.folder / checkpoint_layout::kModelFile, contents.parameters);
+  read_all(checkpoint.folder / checkpoint_layout::kOptimizerFile, contents.states);
+  trainer.publish_parameters();
+  trainer.set_steps_done(checkpoint.step);
+  const std::string hash = trainer.weights_hash();
+  require<DataError>(hash == checkpoint.weights_hash, checkpoint.folder.string(), ": needs weights with hash ", checkpoint.weights_hash, ", got ", hash);
+}
+
+std::map<std::string, Tensor> load_parameters(const Checkpoint& checkpoint, const layers::Graph& graph, const DevicePtr& device) {
+  std::map<std::string, Tensor> parameters;
+  for (const auto& parameter : graph.parameters()) parameters[parameter.name] = empty(parameter.spec.shape, DType::f32, device);
+  read_all(checkpoint.folder / checkpoint_layout::kModelFile, parameters);
+  return parameters;
+}
+
+}  // namespace sluice::parallel

@@ -1,0 +1,60 @@
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "parallel/trainer.h"
+
+namespace sluice::parallel {
+
+/// A checkpoint: a folder "step-00001234" with the parameters by full name (model.safetensors), the optimizer's states as "name/state"
+/// (optimizer.safetensors), and state.json, which holds everything else and the length and XXH3-128 of every file, itself included.
+struct Checkpoint {
+  std::filesystem::path folder;
+  int64_t step = 0;
+  std::string config;         ///< of the training, as TOML
+  std::string weights_hash;   ///< Trainer::weights_hash() when it was saved
+};
+
+/// Reads state.json and proves that every file is the one that was saved.
+/// Errors  DataError naming the file and what differs.
+Checkpoint open_checkpoint(const std::filesystem::path& folder);
+
+/// The newest checkpoint of an output folder that is whole. Each newer one that is not is told to `warn` and left where it is.
+std::optional<Checkpoint> find_latest(const std::filesystem::path& output, const std::function<void(const std::string&)>& warn);
+
+/// Puts parameters, optimizer states and the step into a trainer of the same model, whatever its partition, devices and schedule.
+/// Errors  DataError naming a missing, extra or other-shaped parameter, with both shapes.
+void restore(const Checkpoint& checkpoint, Trainer& trainer);
+
+/// The parameters by full name, on one device; checked against the graph.
+std::map<std::string, Tensor> load_parameters(const Checkpoint& checkpoint, const layers::Graph& graph, const DevicePtr& device = default_device());
+
+/// The folder of one training, locked while this object lives.
+///
+/// A checkpoint is written to a temporary folder, synced, and renamed: a kill at any moment leaves the old ones, or the old ones and the new.
+/// Errors  ResourceError when the folder cannot be written or another process writes it; no finished checkpoint is touched then.
+class OutputFolder {
+ public:
+  /// Creates the folder and removes temporary folders that a killed process left.
+  explicit OutputFolder(std::filesystem::path path);
+  ~OutputFolder();
+  OutputFolder(const OutputFolder&) = delete;
+  OutputFolder& operator=(const OutputFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  /// Moves checkpoints after `step` to a folder "previous-N", so that a training that begins at `step` never mixes with them.
+  /// Returns that folder; empty when there were none.
+  std::filesystem::path set_aside_after(int64_t step);
+  /// Saves the trainer with its config and further files (name -> content), then deletes all but the newest `keep` checkpoints.
+  std::filesystem::path save(const Trainer& trainer, const std::string& config, const std::map<std::string, std::string>& further_files, int keep);
+
+ private:
+  void prune(int keep);
+  std::filesystem::path path_;
+  int lock_;
+};
+
+}  // namespace sluice::parallel

@@ -1,0 +1,47 @@
+#include "parallel/checkpoint_layout.h"
+
+#include <fmt/core.h>
+
+#include <regex>
+
+#include "core/file.h"
+
+namespace sluice::parallel::checkpoint_layout {
+
+std::string folder_name(int64_t step) { return fmt::format("step-{:08}", step); }
+
+std::set<int64_t> finished_steps(const std::filesystem::path& output) {
+  static const std::regex form("step-([0-9]{8,18})");
+  std::set<int64_t> steps;
+  std::error_code nothing_there;
+  for (const auto& entry : std::filesystem::directory_iterator(output, nothing_there)) {
+    std::smatch match;
+    const std::string name = entry.path().filename().string();
+    if (std::regex_match(name, match, form)) steps.insert(std::stoll(match[1]));
+  }
+  return steps;
+}
+
+bool is_temporary(const std::string& name) {
+  static const std::regex form("step-[0-9]{8,18}\\.tmp-[0-9]+");
+  return std::regex_match(name, form);
+}
+
+Contents contents_of(const Trainer& trainer) {
+  Contents contents;
+  const auto state_names = trainer.optimizer().state_names();
+  for (const ParameterState& parameter : trainer.parameters()) {
+    contents.parameters[parameter.name] = parameter.value;
+    for (size_t i = 0; i < state_names.size(); ++i) contents.states[parameter.name + "/" + state_names[i]] = parameter.optimizer_states[i];
+  }
+  return contents;
+}
+
+std::string state_text(const nlohmann::json& state) { return state.dump(1) + "\n"; }
+
+std::string checksum_of(const nlohmann::json& state) {
+  const std::string text = state_text(state);
+  return hash_of(text.data(), text.size());
+}
+
+}  // namespace sluice::parallel::checkpoint_layout

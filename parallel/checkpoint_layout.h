@@ -1,0 +1,35 @@
+#pragma once
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "parallel/trainer.h"
+
+/// Names and forms on the disk that reading and writing of checkpoints share.
+namespace sluice::parallel::checkpoint_layout {
+
+inline constexpr int kFormat = 1;
+inline constexpr const char* kModelFile = "model.safetensors";
+inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
+inline constexpr const char* kStateFile = "state.json";
+
+/// "step-00001234"
+std::string folder_name(int64_t step);
+/// Steps of the folders in `output` that bear a finished checkpoint's name, ascending.
+std::set<int64_t> finished_steps(const std::filesystem::path& output);
+/// True for "step-00001234.tmp-<pid>".
+bool is_temporary(const std::string& name);
+/// The trainer's own tensors under their names in the files.
+struct Contents {
+  std::map<std::string, Tensor> parameters;  ///< "node.parameter"
+  std::map<std::string, Tensor> states;      ///< "node.parameter/m"
+};
+Contents contents_of(const Trainer& trainer);
+/// The one text that a state has, so that any changed byte is seen.
+std::string state_text(const nlohmann::json& state);
+/// XXH3-128 of the state's text, without its checksum.
+std::string checksum_of(const nlohmann::json& state);
+
+}  // namespace sluice::parallel::checkpoint_layout

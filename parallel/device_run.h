@@ -1,0 +1,58 @@
+#pragma once
+#include <atomic>
+#include <chrono>
+
+#include "parallel/executor.h"
+
+namespace sluice::parallel {
+
+/// One device's way through its list of actions.
+/// Threads  run by one thread; `current()` is read by others for messages.
+class Executor::DeviceRun {
+ public:
+  struct Shared {
+    const Program& program;
+    const RunContext& context;
+    const StepContext& step;
+    const Topology& topology;
+    const std::vector<std::unique_ptr<Stage>>& stages;
+    Transport& transport;
+    std::chrono::steady_clock::time_point began;
+  };
+  DeviceRun(int index, DevicePtr device, const Shared& shared);
+
+  /// Runs actions until the list ends (true) or a message does not come within `seconds` (false).
+  bool advance(double seconds);
+  bool finished() const { return next_ >= actions_->size(); }
+  /// Where the device is, in words.
+  std::string current() const;
+
+  const std::vector<TraceEvent>& events() const { return events_; }
+  double gradient_norm() const { return gradient_norm_; }
+
+ private:
+  bool execute(const Action& action, double seconds);
+  const char* place_of(const Transfer& transfer) const;
+  void send(const Action& action);
+  bool receive(const Action& action, double seconds);
+  void norm_parts();
+  void reduce_norm();
+  void read_norm();
+  void step();
+  double now() const;
+  bool counts_only() const { return device_->kind() == DeviceKind::meta; }
+  Stage& stage(const Action& action) const { return *shared_.stages[action.stage]; }
+
+  int index_;
+  DevicePtr device_;
+  Shared shared_;
+  const std::vector<Action>* actions_;
+  std::atomic<size_t> next_{0};
+  std::vector<TraceEvent> events_;
+  Tensor norm_part_;                 ///< f64 [parameters of the model]: sums of squares, zero where others own
+  std::vector<Tensor> other_parts_;  ///< on the reducing device, in the order of arrival
+  Tensor norm_;                      ///< f64 []
+  double gradient_norm_ = 0;
+};
+
+}  // namespace sluice::parallel

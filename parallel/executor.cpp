@@ -1,0 +1,103 @@
+#include "parallel/executor.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "parallel/device_run.h"
+
+namespace sluice::parallel {
+
+Executor::Executor(std::vector<DevicePtr> devices, std::vector<std::unique_ptr<Stage>> stages, const Topology& topology,
+                   double timeout_seconds)
+    : devices_(std::move(devices)), stages_(std::move(stages)), topology_(topology), timeout_seconds_(timeout_seconds) {
+  require(!devices_.empty(), "executor: needs at least one device");
+  for (const auto& device : devices_)
+    require(device->kind() == devices_[0]->kind(), "executor: needs devices of one kind, got ", devices_[0]->name(), " and ",
+            device->name());
+  if (devices_[0]->kind() != DeviceKind::meta)
+    for (size_t i = 0; i < devices_.size(); ++i) workers_.push_back(std::make_unique<Worker>());
+}
+
+Executor::~Executor() = default;
+
+RunResult Executor::run(const Program& program, const RunContext& context, const StepContext& step) {
+  auto transport = make_local_transport(static_cast<int>(devices_.size()));
+  const DeviceRun::Shared shared{program, context, step, topology_, stages_, *transport, std::chrono::steady_clock::now()};
+  std::vector<std::unique_ptr<DeviceRun>> runs;
+  Cost before;
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    if (devices_[i]->kind() == DeviceKind::meta) devices_[i]->set_clock(0);
+    before += devices_[i]->counted();
+    runs.push_back(std::make_unique<DeviceRun>(static_cast<int>(i), devices_[i], shared));
+  }
+  try {
+    workers_.empty() ? run_on_clocks(runs) : run_on_workers(runs, *transport);
+  } catch (...) {
+    for (auto& stage : stages_) stage->reset();
+    throw;
+  }
+  RunResult result = collect(runs);
+  result.flops = -before.flops;
+  for (const auto& device : devices_) result.flops += device->counted().flops;
+  if (workers_.empty())
+    for (const auto& device : devices_) result.trace.seconds = std::max(result.trace.seconds, device->clock_seconds());
+  else
+    result.trace.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - shared.began).count();
+  for (auto& stage : stages_) stage->reset();
+  return result;
+}
+
+/// Every device on its own thread. The first failure closes the transport, which stops the others.
+void Executor::run_on_workers(std::vector<std::unique_ptr<DeviceRun>>& runs, Transport& transport) {
+  std::mutex mutex;
+  std::exception_ptr failure;
+  const auto fail = [&](const std::string& reason) {
+    {
+      std::lock_guard lock(mutex);
+      if (!failure) failure = std::current_exception();
+    }
+    transport.close("stopped because another device failed: " + reason);
+  };
+  for (size_t i = 0; i < runs.size(); ++i)
+    workers_[i]->submit([&, i] {
+      try {
+        if (runs[i]->advance(timeout_seconds_)) return;
+        std::string all;
+        for (const auto& run : runs) all += (all.empty() ? "" : "; ") + run->current();
+        throw CommError(join("pipeline: no message within ", timeout_seconds_, " s (pipeline.timeout): ", all));
+      } catch (const std::exception& error) {
+        fail(error.what());
+      } catch (...) {
+        fail("unknown error");
+      }
+    });
+  for (auto& worker : workers_) worker->wait();
+  if (failure) std::rethrow_exception(failure);
+}
+
+/// Meta devices take turns in one thread; a device waits when the message is not sent yet.
+void Executor::run_on_clocks(std::vector<std::unique_ptr<DeviceRun>>& runs) {
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (auto& run : runs) {
+      if (run->finished()) continue;
+      run->advance(0);
+      moved = true;
+    }
+  }
+}
+
+RunResult Executor::collect(const std::vector<std::unique_ptr<DeviceRun>>& runs) {
+  RunResult result;
+  for (const auto& run : runs) {
+    result.trace.events.insert(result.trace.events.end(), run->events().begin(), run->events().end());
+    result.gradient_norm = std::max(result.gradient_norm, run->gradient_norm());
+  }
+  for (const auto& device : devices_) result.trace.device_names.push_back(device->name());
+  if (!workers_.empty())
+    for (const auto& stage : stages_)
+      for (const auto& [micro_batch, loss] : stage->losses()) result.loss += loss.item();
+  return result;
+}
+
+}  // namespace sluice::parallel

@@ -1,0 +1,39 @@
+#pragma once
+#include <vector>
+
+#include "parallel/program.h"
+
+namespace sluice::parallel {
+
+/// What the simulation needs to know of a device and a model. Units: seconds and bytes.
+struct SimulationCosts {
+  std::vector<double> forward;          ///< by stage, one micro-batch
+  std::vector<double> backward;         ///< by stage; split schedules use input_gradient and weight_gradient instead
+  std::vector<double> input_gradient;   ///< by stage; may be empty when nothing is split
+  std::vector<double> weight_gradient;  ///< by stage; may be empty when nothing is split
+  std::vector<double> recompute;        ///< by stage; may be empty when nothing is rematerialized
+  std::vector<double> step;             ///< by device; may be empty (free)
+  std::vector<double> value_bytes;      ///< by value, one micro-batch; may be empty (free transfers)
+  double latency_seconds = 0;           ///< of one transfer between devices
+  double bytes_per_second = 0;          ///< of one link; 0 = infinitely fast
+};
+
+struct SimulatedAction {
+  int device;
+  int index;     ///< position in the device's list
+  double start;  ///< seconds
+  double end;
+};
+
+struct Timeline {
+  std::vector<SimulatedAction> actions;  ///< in the order of their starts, ties by device
+  double seconds = 0;                    ///< makespan
+  std::vector<double> busy;              ///< by device: seconds of compute
+  double bubble = 0;                     ///< 1 - mean(busy) / makespan; 0 when nothing ran
+};
+
+/// Runs a verified program on clocks alone. Transfers overlap compute; a pair of devices has one link in each direction.
+/// Errors  UsageError when costs are missing for an action of the program, or the program deadlocks.
+Timeline simulate(const Program& program, const SimulationCosts& costs);
+
+}  // namespace sluice::parallel

@@ -1,0 +1,329 @@
+#include "parallel/stage.h"
+
+#include <algorithm>
+
+#include "autograd/ops/elementwise.h"
+#include "core/ops/copy.h"
+#include "core/ops/elementwise.h"
+#include "core/where.h"
+
+namespace sluice::parallel {
+
+std::vector<int64_t> micro_batch_bounds(int64_t samples, int micro_batches) {
+  require(micro_batches >= 1 && micro_batches <= samples, "pipeline.micro_batches: needs a number from 1 to the ", samples,
+          " samples of the mini-batch, got ", micro_batches);
+  std::vector<int64_t> bounds{0};
+  for (int m = 0; m < micro_batches; ++m) bounds.push_back(bounds.back() + samples / micro_batches + (m < samples % micro_batches ? 1 : 0));
+  return bounds;
+}
+
+namespace {
+
+void initialize(const Tensor& x, const layers::Graph::Parameter& parameter, uint64_t seed) {
+  using Kind = layers::Initializer::Kind;
+  const auto& start = parameter.spec.initializer;
+  if (start.kind == Kind::normal)
+    fill_normal(x, 0, start.standard_deviation, random_key(seed, parameter.name));
+  else
+    fill(x, start.kind == Kind::ones ? 1 : 0);
+}
+
+/// Adds the place to an error's message, once, and keeps its kind.
+template <class Work>
+auto located(const Work& work) {
+  const auto with_place = [](const Error& error) { return error.what() + where().text(); };
+  try {
+    return work();
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const UsageError& error) {
+    throw UsageError(with_place(error));
+  } catch (const DataError& error) {
+    throw DataError(with_place(error));
+  }
+}
+
+}  // namespace
+
+Stage::Stage(const layers::Graph& graph, const Topology& topology, const Partition& partition, int index, DevicePtr device,
+             const std::vector<bool>& rematerialize, uint64_t seed, size_t optimizer_states)
+    : graph_(graph),
+      topology_(topology),
+      index_(index),
+      first_(partition.first_node(index)),
+      end_(partition.end_node(index)),
+      device_(std::move(device)),
+      rematerialize_(rematerialize),
+      seed_(seed),
+      node_parameters_(topology.node_count()),
+      sent_(topology.value_count(), false),
+      presummed_under_(topology.value_count(), -1),
+      last_use_(topology.value_count(), -1),
+      last_recompute_use_(topology.value_count(), -1) {
+  std::vector<int> last_stage(topology.value_count(), -1);
+  for (int node = 0; node < topology.node_count(); ++node)
+    for (int value : topology.nodes[node].inputs) {
+      last_stage[value] = std::max(last_stage[value], partition.stage_of(node));
+      if (!is_here(node)) {
+        sent_[value] = sent_[value] || is_here(topology.node_of(value));
+        continue;
+      }
+      last_use_[value] = node;
+      if (rematerialize_[node]) last_recompute_use_[value] = node;
+      if (presummed_under_[value] < 0) presummed_under_[value] = node;
+    }
+  for (int value = 0; value < topology.value_count(); ++value)
+    if (last_stage[value] != index_) presummed_under_[value] = -1;
+
+  std::map<int, int> positions;
+  for (int node = first_; node < end_; ++node)
+    for (int parameter : graph.nodes()[node].parameters) {
+      const auto& description = graph.parameters()[parameter];
+      if (!positions.contains(parameter)) {
+        positions[parameter] = static_cast<int>(parameters_.size());
+        WhereScope scope({graph.nodes()[node].name.c_str(), index_, -1});
+        Parameter made{parameter, is_here(description.nodes.front()), empty(description.spec.shape, DType::f32, device_), {}, {}};
+        initialize(made.value, description, seed);
+        for (size_t i = 0; made.owned && i < optimizer_states; ++i)
+          made.states.push_back(zeros(description.spec.shape, DType::f32, device_));
+        parameters_.push_back(std::move(made));
+      }
+      node_parameters_[node].push_back(positions[parameter]);
+    }
+}
+
+Tensor Stage::load(const RunContext& run, int micro_batch, int value) const {
+  const auto& input = graph_.inputs()[value];
+  const int64_t first = run.first_sample[micro_batch], count = run.first_sample[micro_batch + 1] - first;
+  const Tensor loaded = run.batch->load(input.name, first, count);
+  require(loaded.rank() >= 1 && loaded.dim(0) == count, "batch: needs ", count, " samples of input '", input.name, "', got ", loaded);
+  return loaded.charged_to(device_);
+}
+
+void Stage::forward(const RunContext& run, int micro_batch) {
+  run_micro_batches_ = run.micro_batches();
+  micro_batches_[micro_batch].samples = run.first_sample[micro_batch + 1] - run.first_sample[micro_batch];
+  run_nodes(run, micro_batch, false);
+}
+
+void Stage::recompute(const RunContext& run, int micro_batch) { run_nodes(run, micro_batch, true); }
+
+/// Runs all nodes, or (again) the rematerialized ones. `live` holds the values that a later node of this pass still reads.
+void Stage::run_nodes(const RunContext& run, int micro_batch, bool again) {
+  MicroBatch& state = micro_batches_[micro_batch];
+  const auto& last_use = again ? last_recompute_use_ : last_use_;
+  std::map<int, Tensor> live;
+  for (int node = first_; node < end_; ++node) {
+    if (again && !rematerialize_[node]) continue;
+    WhereScope scope({graph_.nodes()[node].name.c_str(), index_, micro_batch});
+    for (int value : topology_.nodes[node].inputs) {
+      if (live.contains(value)) continue;
+      if (const auto kept = state.kept.find(value); kept != state.kept.end())
+        live[value] = kept->second;
+      else if (const auto received = state.received.find(value); received != state.received.end())
+        live[value] = received->second;
+      else
+        live[value] = load(run, micro_batch, value);
+    }
+    Tensor y = run_node(run, micro_batch, node, live, run.training && (again || !rematerialize_[node]));
+    const int made = topology_.value_of(node);
+    const bool kept_for_recompute = run.training && !again && last_recompute_use_[made] >= 0 && !rematerialize_[node];
+    if (kept_for_recompute) state.kept[made] = y;
+    if (!again && sent_[made]) state.to_send[made] = y.contiguous();
+    if (!again && node == graph_.loss_node()) losses_[micro_batch] = y;
+    if (last_use[made] >= 0) live[made] = std::move(y);
+    for (int value : topology_.nodes[node].inputs) {
+      const bool loaded_here = topology_.node_of(value) < 0;
+      if (run.training && !again && loaded_here && last_recompute_use_[value] >= 0 && live.contains(value)) state.kept[value] = live[value];
+      if (last_use[value] == node) live.erase(value);
+    }
+  }
+  if (again) state.kept.clear();
+}
+
+Tensor Stage::run_node(const RunContext& run, int micro_batch, int node, std::map<int, Tensor>& live, bool recorded) {
+  const auto& description = graph_.nodes()[node];
+  Tape tape;
+  layers::Call call;
+  for (int value : description.inputs) {
+    const bool leaf = recorded && topology_.differentiable[value];
+    call.inputs.push_back(leaf ? Var::input(live.at(value)) : Var(live.at(value)));
+    tape.inputs.push_back(call.inputs.back().node());
+  }
+  for (int position : node_parameters_[node]) {
+    const Tensor& value = parameters_[position].value;
+    call.parameters.push_back(recorded ? Var::parameter(value) : Var(value));
+    tape.parameters.push_back(call.parameters.back().node());
+  }
+  call.random = {random_key(seed_, description.name), run.step, 0, static_cast<uint32_t>(run.first_sample[micro_batch])};
+  call.training = run.training;
+  call.loss_scale = run.loss_scale;
+  const Var y = located([&] { return description.module->forward(call); });
+  tape.root = y.node();
+  if (recorded && tape.root) micro_batches_[micro_batch].tapes[node] = std::move(tape);
+  return y.value();
+}
+
+void Stage::backward(int micro_batch) { run_backward(micro_batch, Pass::all); }
+void Stage::input_gradient(int micro_batch) { run_backward(micro_batch, Pass::inputs); }
+
+void Stage::weight_gradient(int micro_batch) {
+  MicroBatch& state = micro_batches_[micro_batch];
+  for (int node = end_ - 1; node >= first_; --node) {
+    const auto deferred = state.deferred.find(node);
+    if (deferred == state.deferred.end()) continue;
+    WhereScope scope({graph_.nodes()[node].name.c_str(), index_, micro_batch});
+    deferred->second.run_weights();
+    accumulate(node, deferred->second, state.tapes[node].parameters);
+    state.deferred.erase(deferred);
+    state.tapes.erase(node);
+  }
+}
+
+std::map<int, Tensor> Stage::received_gradients(MicroBatch& state, int micro_batch) const {
+  std::map<int, Tensor> sums;
+  for (auto entry = state.gradients.rbegin(); entry != state.gradients.rend(); ++entry) {  // descending consumers of each value
+    Tensor& sum = sums[entry->first.first];
+    sum = sum.defined() ? add(sum, entry->second) : entry->second;
+  }
+  const int loss = graph_.loss_node();
+  if (is_here(loss)) {
+    const Tensor& value = losses_.at(micro_batch);
+    sums[topology_.value_of(loss)] = full(value.shape(), 1, value.dtype(), device_);
+  }
+  return sums;
+}
+
+void Stage::run_backward(int micro_batch, Pass pass) {
+  MicroBatch& state = micro_batches_[micro_batch];
+  auto sums = received_gradients(state, micro_batch);
+  state.gradients.clear();
+  for (int node = end_ - 1; node >= first_; --node) {
+    const auto tape = state.tapes.find(node);
+    const auto sum = sums.find(topology_.value_of(node));
+    if (tape == state.tapes.end() || sum == sums.end()) continue;
+    WhereScope scope({graph_.nodes()[node].name.c_str(), index_, micro_batch});
+    Backward backward(tape->second.root, std::move(sum->second));
+    sums.erase(sum);
+    pass == Pass::all ? backward.run() : backward.run_inputs();
+    distribute(state, node, backward, tape->second, sums);
+    if (pass == Pass::all) {
+      accumulate(node, backward, tape->second.parameters);
+      state.tapes.erase(tape);
+    } else {
+      state.deferred.emplace(node, std::move(backward));
+    }
+  }
+}
+
+/// Adds the gradients of one node's inputs to the sums of this stage, or to what is sent to the producing stage. A value that the node
+/// reads twice gets one contribution, so that sums do not depend on where the value was made.
+void Stage::distribute(MicroBatch& state, int node, Backward& backward, const Tape& tape, std::map<int, Tensor>& sums) {
+  const auto add_to = [](Tensor& sum, Tensor part) { sum = sum.defined() ? add(sum, part) : std::move(part); };
+  std::map<int, Tensor> contributions;
+  for (size_t i = 0; i < tape.inputs.size(); ++i) {
+    Tensor gradient = tape.inputs[i] ? backward.take(tape.inputs[i]) : Tensor();
+    if (gradient.defined()) add_to(contributions[topology_.nodes[node].inputs[i]], std::move(gradient));
+  }
+  for (auto& [value, contribution] : contributions) {
+    const bool here = is_here(topology_.node_of(value));
+    const int consumer = presummed_under_[value] >= 0 ? presummed_under_[value] : node;
+    add_to(here ? sums[value] : state.contributions[{value, consumer}], std::move(contribution));
+  }
+}
+
+/// Micro-batch gradients are added in the order of the backwards, which is ascending. The first one of several is copied, because a
+/// backward function may return a tensor that something else still reads.
+void Stage::accumulate(int node, Backward& backward, const std::vector<NodePtr>& leaves) {
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    Tensor gradient = backward.take(leaves[i]);
+    if (!gradient.defined()) continue;
+    Tensor& sum = parameters_[node_parameters_[node][i]].gradients[node];
+    if (sum.defined())
+      add_into(sum, gradient.contiguous());
+    else
+      sum = run_micro_batches_ > 1 ? gradient.clone() : gradient.contiguous();
+  }
+}
+
+void Stage::reduce_tied(int tied) {
+  const auto& uses = topology_.tied[tied].nodes;
+  for (auto& parameter : parameters_) {
+    if (graph_.parameters()[parameter.index].name != topology_.tied[tied].parameter) continue;
+    Tensor sum;
+    for (int node : uses) {
+      Tensor part = is_here(node) ? std::move(parameter.gradients[node]) : std::move(tied_received_[{tied, node}]);
+      if (part.defined()) sum = sum.defined() ? add(sum, part) : part;
+    }
+    for (int node : uses) tied_received_.erase({tied, node});
+    parameter.gradients.clear();
+    parameter.gradients[uses.front()] = std::move(sum);
+  }
+}
+
+Tensor Stage::gradient(const Parameter& parameter) const {
+  const auto& name = graph_.parameters()[parameter.index].name;
+  require(parameter.gradients.size() == 1 && parameter.gradients.begin()->second.defined(), "step: parameter '", name,
+          "' has no gradient; the loss does not depend on it");
+  return parameter.gradients.begin()->second;
+}
+
+void Stage::drop_gradients() {
+  for (auto& parameter : parameters_) parameter.gradients.clear();
+}
+
+Tensor Stage::outgoing(const Transfer& transfer, int micro_batch) const {
+  switch (transfer.payload) {
+    case Payload::activation:
+      return micro_batches_.at(micro_batch).to_send.at(transfer.value);
+    case Payload::gradient:
+      return micro_batches_.at(micro_batch).contributions.at({transfer.value, transfer.consumer}).contiguous();
+    default:
+      break;
+  }
+  const auto& name = topology_.tied[transfer.value].parameter;
+  const auto parameter = std::ranges::find_if(parameters_, [&](const Parameter& p) { return graph_.parameters()[p.index].name == name; });
+  return transfer.payload == Payload::tied_weight ? parameter->value : parameter->gradients.at(transfer.consumer);
+}
+
+void Stage::incoming(const Transfer& transfer, int micro_batch, Tensor tensor) {
+  switch (transfer.payload) {
+    case Payload::activation:
+      micro_batches_[micro_batch].received[transfer.value] = std::move(tensor);
+      return;
+    case Payload::gradient:
+      micro_batches_[micro_batch].gradients[{transfer.value, transfer.consumer}] = std::move(tensor);
+      return;
+    case Payload::tied_gradient:
+      tied_received_[{transfer.value, transfer.consumer}] = std::move(tensor);
+      return;
+    default:
+      break;
+  }
+  for (auto& parameter : parameters_)
+    if (graph_.parameters()[parameter.index].name == topology_.tied[transfer.value].parameter) copy(tensor, parameter.value);
+}
+
+void Stage::free(const Buffer& buffer) {
+  const auto found = micro_batches_.find(buffer.micro_batch);
+  if (found == micro_batches_.end()) return;
+  MicroBatch& state = found->second;
+  if (buffer.kind == Buffer::Kind::tape) {
+    state.tapes.clear();
+  } else if (buffer.kind == Buffer::Kind::value) {
+    state.received.erase(buffer.value);
+    state.to_send.erase(buffer.value);
+  } else {
+    state.gradients.erase({buffer.value, buffer.consumer});
+    state.contributions.erase({buffer.value, buffer.consumer});
+  }
+}
+
+void Stage::reset() {
+  micro_batches_.clear();
+  tied_received_.clear();
+  losses_.clear();
+  drop_gradients();
+}
+
+}  // namespace sluice::parallel

@@ -1,0 +1,118 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "autograd/backward.h"
+#include "autograd/optim/optimizer.h"
+#include "core/batch.h"
+#include "layers/graph.h"
+#include "parallel/program.h"
+
+namespace sluice::parallel {
+
+/// What every stage of a run needs to know of the mini-batch. Lives as long as the run.
+struct RunContext {
+  const Batch* batch = nullptr;
+  std::vector<int64_t> first_sample;  ///< by micro-batch, and one more entry: the number of samples
+  bool training = true;
+  double loss_scale = 1;  ///< 1 / total weight of the mini-batch; 1 in evaluation
+  uint32_t step = 0;      ///< training steps done before this one: the random stream
+
+  int micro_batches() const { return static_cast<int>(first_sample.size()) - 1; }
+};
+
+/// Cuts `samples` into `micro_batches` parts that differ by at most one sample, the larger first; returns the first sample of each and the
+/// end.
+std::vector<int64_t> micro_batch_bounds(int64_t samples, int micro_batches);
+
+/// One contiguous run of a graph's nodes on one device: its parameters, and what its micro-batches keep between actions.
+///
+/// Each node is recorded as a graph of its own, from its input values to its output, so that nodes can be let go, recomputed and
+/// traversed one by one. The gradient of a value is the left fold of its consumers' contributions in descending node order.
+/// Threads  one: the device's worker.
+class Stage {
+ public:
+  Stage(const layers::Graph& graph, const Topology& topology, const Partition& partition, int index, DevicePtr device,
+        const std::vector<bool>& rematerialize, uint64_t seed, size_t optimizer_states);
+
+  int index() const { return index_; }
+  const DevicePtr& device() const { return device_; }
+
+  /// @name Actions of the program
+  /// @{
+  void forward(const RunContext& run, int micro_batch);
+  void recompute(const RunContext& run, int micro_batch);
+  void backward(int micro_batch);
+  void input_gradient(int micro_batch);
+  void weight_gradient(int micro_batch);
+  void reduce_tied(int tied);
+  void free(const Buffer& buffer);
+  /// What a Send of this stage takes, and where a Recv of this stage puts it.
+  Tensor outgoing(const Transfer& transfer, int micro_batch) const;
+  void incoming(const Transfer& transfer, int micro_batch, Tensor tensor);
+  /// @}
+
+  struct Parameter {
+    int index;   ///< into Graph::parameters()
+    bool owned;  ///< this stage runs the optimizer on it
+    Tensor value;
+    std::vector<Tensor> states;       ///< of the optimizer, when owned
+    std::map<int, Tensor> gradients;  ///< by using node; complete after the last backward
+  };
+  std::vector<Parameter>& parameters() { return parameters_; }
+  /// The gradient that the optimizer sees, after reduce_tied. Errors  UsageError when no backward ran.
+  Tensor gradient(const Parameter& parameter) const;
+  bool decays(const Parameter& parameter) const { return graph_.parameters()[parameter.index].spec.decay; }
+  void drop_gradients();
+
+  /// Loss values of the micro-batches that ran, by micro-batch; only the stage with the loss node has any.
+  const std::map<int, Tensor>& losses() const { return losses_; }
+  /// Lets go of everything but parameters and optimizer states: after a step, or after a failure.
+  void reset();
+
+ private:
+  struct Tape {
+    NodePtr root;                 ///< null when no leaf lies upstream
+    std::vector<NodePtr> inputs;  ///< leaves, by input of the graph's node; null for what wants no gradient
+    std::vector<NodePtr> parameters;
+  };
+  struct MicroBatch {
+    std::map<int, Tensor> received;                       ///< by value
+    std::map<int, Tensor> kept;                           ///< by value: made here or loaded, wanted by recompute
+    std::map<int, Tensor> to_send;                        ///< by value
+    std::map<int, Tape> tapes;                            ///< by node
+    std::map<std::pair<int, int>, Tensor> gradients;      ///< by (value, consumer): received
+    std::map<std::pair<int, int>, Tensor> contributions;  ///< by (value, consumer): to send
+    std::map<int, Backward> deferred;                     ///< by node: weight gradients still to come
+    int64_t samples = 0;
+  };
+  enum class Pass { all, inputs };
+
+  void run_nodes(const RunContext& run, int micro_batch, bool again);
+  Tensor run_node(const RunContext& run, int micro_batch, int node, std::map<int, Tensor>& live, bool recorded);
+  Tensor load(const RunContext& run, int micro_batch, int value) const;
+  void run_backward(int micro_batch, Pass pass);
+  std::map<int, Tensor> received_gradients(MicroBatch& state, int micro_batch) const;
+  void distribute(MicroBatch& state, int node, Backward& backward, const Tape& tape, std::map<int, Tensor>& sums);
+  void accumulate(int node, Backward& backward, const std::vector<NodePtr>& leaves);
+  bool is_here(int node) const { return node >= first_ && node < end_; }
+
+  const layers::Graph& graph_;
+  const Topology& topology_;
+  int index_, first_, end_;
+  DevicePtr device_;
+  std::vector<bool> rematerialize_;
+  uint64_t seed_;
+  std::vector<Parameter> parameters_;
+  std::vector<std::vector<int>> node_parameters_;  ///< by node of this stage: positions in parameters_
+  std::vector<bool> sent_;                         ///< by value: another stage consumes it
+  std::vector<int> presummed_under_;  ///< by value made elsewhere: lowest consumer here when this is its last consuming stage, else -1
+  std::vector<int> last_use_, last_recompute_use_;  ///< by value: last node here (of those recomputed) that reads it, or -1
+  std::map<int, MicroBatch> micro_batches_;
+  std::map<std::pair<int, int>, Tensor> tied_received_;  ///< by (tied, node)
+  std::map<int, Tensor> losses_;
+  int run_micro_batches_ = 1;
+};
+
+}  // namespace sluice::parallel

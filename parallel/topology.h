@@ -1,0 +1,34 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sluice::parallel {
+
+/// What partitioning, lowering and verification need to know of a model: a DAG of named nodes, no tensors.
+/// Values are numbered: the graph's inputs first (0 .. inputs.size()-1), then one value a node in topological order.
+/// Threads  immutable after it is built; shared freely.
+struct Topology {
+  struct Node {
+    std::string name;
+    std::vector<int> inputs;  ///< value ids, each produced before this node
+  };
+  /// One parameter used at several nodes. `nodes` is ascending; the first one is the owner, whose stage runs the optimizer on it.
+  struct Tied {
+    std::string parameter;
+    std::vector<int> nodes;
+  };
+
+  std::vector<std::string> inputs;   ///< names of the graph's inputs
+  std::vector<Node> nodes;           ///< topological order: the unit of partitioning
+  std::vector<bool> differentiable;  ///< by value: false for tokens, labels and what depends on no parameter
+  std::vector<Tied> tied;
+
+  int value_count() const { return static_cast<int>(inputs.size() + nodes.size()); }
+  int node_count() const { return static_cast<int>(nodes.size()); }
+  int value_of(int node) const { return static_cast<int>(inputs.size()) + node; }
+  /// The node that makes `value`, or -1 for an input of the graph.
+  int node_of(int value) const { return value - static_cast<int>(inputs.size()) < 0 ? -1 : value - static_cast<int>(inputs.size()); }
+};
+
+}  // namespace sluice::parallel

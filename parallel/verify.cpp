@@ -1,0 +1,144 @@
+#include "parallel/verify.h"
+
+#include <map>
+#include <utility>
+
+#include "core/error.h"
+#include "parallel/dataflow.h"
+#include "parallel/replay.h"
+#include "parallel/verify_rules.h"
+
+namespace sluice::parallel {
+
+namespace {
+
+/// The place of a compute action within its stage and micro-batch; 0 for what is no compute action.
+int rank_in_micro_batch(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::forward:
+      return 1;
+    case ActionKind::recompute:
+      return 2;
+    case ActionKind::backward:
+    case ActionKind::input_gradient:
+      return 3;
+    case ActionKind::weight_gradient:
+      return 4;
+    default:
+      return 0;
+  }
+}
+
+/// The end of a step goes through these phases on every device; all work on micro-batches is phase 0.
+int phase(const Action& action) {
+  switch (action.kind) {
+    case ActionKind::reduce_tied:
+      return 2;
+    case ActionKind::gradient_norm:
+      return 3;
+    case ActionKind::reduce_norm:
+      return 5;
+    case ActionKind::step:
+      return 7;
+    default:
+      break;
+  }
+  switch (action.transfer.payload) {
+    case Payload::tied_gradient:
+      return 1;
+    case Payload::norm_part:
+      return 4;
+    case Payload::norm:
+      return 6;
+    case Payload::tied_weight:
+      return 8;
+    default:
+      return 0;
+  }
+}
+
+std::optional<Violation> check_phases(const Trial& trial, int device) {
+  const auto& actions = trial.program.devices[device];
+  for (std::size_t i = 1; i < actions.size(); ++i)
+    if (phase(actions[i]) < phase(actions[i - 1]))
+      return trial.violation(device, static_cast<int>(i), "comes after ", describe(actions[i - 1], trial.topology),
+                             ": a step ends with the sums of tied gradients, the norm, the step and the tied weights, in this order");
+  return {};
+}
+
+std::optional<Violation> check_micro_batches(const Trial& trial, int device) {
+  const auto& actions = trial.program.devices[device];
+  std::map<std::pair<int, int>, const Action*> latest;
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    const int rank = rank_in_micro_batch(actions[i].kind);
+    if (rank == 0) continue;
+    const Action*& before = latest[{actions[i].stage, actions[i].micro_batch}];
+    if (before && rank_in_micro_batch(before->kind) > rank)
+      return trial.violation(device, static_cast<int>(i), "comes after ", describe(*before, trial.topology),
+                             ": a micro-batch runs F, then R, then B or I, then W");
+    before = &actions[i];
+  }
+  return {};
+}
+
+std::optional<Violation> check_accumulation(const Trial& trial, int device) {
+  const auto& actions = trial.program.devices[device];
+  std::map<int, int> latest;  // by stage
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    if (actions[i].kind != ActionKind::backward && actions[i].kind != ActionKind::weight_gradient) continue;
+    const auto [found, is_first] = latest.try_emplace(actions[i].stage, actions[i].micro_batch);
+    if (!is_first && found->second > actions[i].micro_batch)
+      return trial.violation(device, static_cast<int>(i), "comes after micro-batch ", found->second,
+                             ": a stage accumulates its gradients in ascending micro-batch order");
+    found->second = actions[i].micro_batch;
+  }
+  return {};
+}
+
+std::string layout_fault(const Layout& layout, int micro_batches) {
+  return micro_batches < 1 ? join("it has ", micro_batches, " micro-batches") : mismatch(layout);
+}
+
+}  // namespace
+
+std::optional<Violation> check_order(const Trial& trial) {
+  for (const auto rule : {check_micro_batches, check_accumulation, check_phases})
+    for (int device = 0; device < trial.program.device_count(); ++device)
+      if (auto found = rule(trial, device)) return found;
+  return {};
+}
+
+std::optional<Violation> check_progress(const Trial& trial) {
+  const Program& program = trial.program;
+  const std::vector<int> position = replay(program, [](int, int) {});
+  for (int device = 0; device < program.device_count(); ++device) {
+    if (position[device] == static_cast<int>(program.devices[device].size())) continue;
+    const Action& waiting = program.devices[device][position[device]];
+    const int from = waiting.transfer.from;
+    const int sender = waiting.transfer.between_devices() ? from : program.device_of_stage[from];
+    return trial.violation(device, position[device], "waits for ever: device ", sender, ", which sends it, stands in ",
+                           describe(program.devices[sender][position[sender]], trial.topology), " before it comes to that Send");
+  }
+  return {};
+}
+
+std::optional<Violation> verify(const Topology& topology, const Program& program) {
+  const Layout layout{topology,        program.partition, program.device_of_stage, program.rematerialize, program.device_count(),
+                      program.training};
+  const std::string fault = layout_fault(layout, program.micro_batches);
+  if (!fault.empty()) return Violation{-1, -1, join("the program does not belong to the model: ", fault)};
+
+  const Dataflow flow = dataflow(layout);
+  const Trial trial{topology, program, flow};
+  for (const auto rule : {check_actions, check_order, check_buffers, check_progress})
+    if (auto found = rule(trial)) return found;
+  return {};
+}
+
+void require_valid(const Topology& topology, const Program& program) {
+  if (const auto found = verify(topology, program))
+    throw UsageError(
+        join("program: schedule '", program.schedule, "' is refused: ", found->reason, "; mend the schedule or choose another"));
+}
+
+}  // namespace sluice::parallel

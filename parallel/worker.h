@@ -1,0 +1,31 @@
+#pragma once
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace sluice::parallel {
+
+/// The thread of one device. Runs one job at a time; a job must not throw.
+/// Threads  one owner submits and waits.
+class Worker {
+ public:
+  Worker();
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  void submit(std::function<void()> job);
+  /// Until the submitted job has ended.
+  void wait();
+
+ private:
+  void serve();
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::function<void()> job_;
+  bool closing_ = false;
+  std::thread thread_;
+};
+
+}  // namespace sluice::parallel

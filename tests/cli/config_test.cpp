@@ -1,0 +1,103 @@
+#include "cli/config.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+
+namespace sluice::cli {
+namespace {
+
+/// The text of the error that reading gives.
+std::string refusal(const std::string& toml) {
+  try {
+    Settings().read(toml, "c.toml");
+    return "";
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+}
+
+std::string set_refusal(const std::string& assignment) {
+  try {
+    Settings().set(assignment);
+    return "";
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(Config, UnknownKeyNamesPlaceAndNearestKey) {
+  const std::string message = refusal("[train]\nsteps = 3\nbatchs = 4\n");
+  EXPECT_TRUE(has(message, "c.toml:3:1")) << message;
+  EXPECT_TRUE(has(message, "'train.batch'")) << message;
+}
+
+TEST(Config, UnknownTableNamesTheNearestKey) { EXPECT_TRUE(has(refusal("[trian]\nsteps = 3\n"), "'train.steps'")); }
+
+TEST(Config, WrongTypeNamesPlaceWhatIsNeededAndWhatCame) {
+  const std::string message = refusal("[train]\nsteps = \"many\"\n");
+  EXPECT_TRUE(has(message, "c.toml:2:1: train.steps: needs an integer >= 1")) << message;
+  EXPECT_TRUE(has(message, "many")) << message;
+}
+
+TEST(Config, BadTomlNamesThePlace) { EXPECT_TRUE(has(refusal("[train]\nsteps = = 3\n"), "c.toml:2:")); }
+
+TEST(Config, DuplicateKeyIsRefused) { EXPECT_NE(refusal("[train]\nsteps = 3\nsteps = 4\n"), ""); }
+
+TEST(Config, SizesThatAreNoSizesAreRefused) {
+  for (const char* bad : {"train.steps=0", "train.batch=-1", "model.layers=0", "model.dim=0", "optimizer.lr=nan", "optimizer.lr=inf", "optimizer.lr=-1",
+                          "model.dropout=1", "train.steps=9223372036854775808", "train.steps=1.5", "pipeline.micro_batches=0", "output.keep=0",
+                          "pipeline.memory=lots", "pipeline.memory=-1", "train.steps=1\nbatch=2", "train.steps", "train.steps=", "model.tied_embeddings=1"})
+    EXPECT_NE(set_refusal(bad), "") << bad;
+}
+
+TEST(Config, ChoiceThatIsNoneNamesTheNearest) { EXPECT_TRUE(has(set_refusal("pipeline.schedule=1fb1"), "did you mean '1f1b'")); }
+
+TEST(Config, SetTakesTextsWithoutQuotesAndLists) {
+  Settings settings;
+  settings.set("pipeline.devices=cpu:0,cpu:1");
+  settings.set("pipeline.partition=[3, 4]");
+  settings.set("pipeline.memory=1.5GiB");
+  settings.set("pipeline.remat=[\"block0.attention\", \"block1.attention\"]");
+  settings.set("optimizer.lr=1");
+  EXPECT_EQ(settings.texts("pipeline.devices"), (std::vector<std::string>{"cpu:0", "cpu:1"}));
+  EXPECT_EQ(settings.integers("pipeline.partition"), (std::vector<int64_t>{3, 4}));
+  EXPECT_EQ(settings.integer("pipeline.memory"), int64_t{3} << 29);
+  EXPECT_EQ(settings.texts("pipeline.remat").size(), 2u);
+  EXPECT_EQ(settings.number("optimizer.lr"), 1.0);
+}
+
+TEST(Config, PrintedConfigReadsBackToTheSameSettings) {
+  Settings settings;
+  for (const char* assignment : {"data.path=a \"strange\"\\path\ttab", "optimizer.epsilon=1e-12", "optimizer.lr=0.1", "pipeline.partition=[1,2,3]",
+                                 "pipeline.memory=8GiB", "train.seed=9000000000000000000", "model.tied_embeddings=false"})
+    settings.set(assignment);
+  Settings again;
+  again.read(settings.toml(), "printed");
+  EXPECT_EQ(again.toml(), settings.toml());
+  EXPECT_NE(again.toml(), Settings().toml());
+}
+
+TEST(Options, EveryInitialValueIsLegal) {
+  Settings settings;
+  settings.read(Settings().toml(), "initial");
+  EXPECT_EQ(settings.toml(), Settings().toml());
+}
+
+TEST(Options, EveryConfigOfTheSourceTreeIsLegal) {
+  for (const char* name : {"tiny", "gpt2-124m", "transformer-l", "transformer-lm-anarchism"}) EXPECT_NO_THROW(read_settings(name, {})) << name;
+}
+
+TEST(Options, UnknownConfigNamesTheNearest) {
+  try {
+    find_config("tinny");
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_TRUE(has(error.what(), "'tiny'")) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace sluice::cli

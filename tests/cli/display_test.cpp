@@ -1,0 +1,98 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "cli/byte_size.h"
+#include "cli/charts.h"
+#include "cli/help.h"
+#include "cli/options.h"
+#include "cli/progress.h"
+#include "cli/report.h"
+#include "cli/svg.h"
+
+namespace sluice::cli {
+namespace {
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(ByteSize, TextsBecomeBytesAndBack) {
+  EXPECT_EQ(parse_bytes("8GiB"), int64_t{8} << 30);
+  EXPECT_EQ(parse_bytes("1.5 MB"), 1'500'000);
+  EXPECT_EQ(parse_bytes("4096"), 4096);
+  for (const char* bad : {"", "GiB", "8XB", "1.2.3GB", "-1", "99999999999GiB"}) EXPECT_FALSE(parse_bytes(bad).has_value()) << bad;
+  EXPECT_EQ(bytes_text(int64_t{8} << 30), "8.00 GiB");
+  EXPECT_EQ(bytes_text(100), "100 B");
+}
+
+TEST(Help, EveryKeyIsInHelpManPageAndCompletion) {
+  for (const Option& option : options()) {
+    const std::string name(option.name), key = name.substr(name.find('.') + 1);
+    EXPECT_TRUE(has(config_help(), "\n  " + key)) << name;
+    EXPECT_TRUE(has(man_page(), "\n.B " + key + "\n")) << name;
+    for (const char* shell : {"bash", "zsh", "fish"}) EXPECT_TRUE(has(completion(shell), name + "=")) << name;
+  }
+}
+
+TEST(Progress, LinesThatAreNoTerminalHaveNoEscapes) {
+  char* text = nullptr;
+  size_t length = 0;
+  std::FILE* out = open_memstream(&text, &length);
+  ProgressLine line(out, 0, 1000);
+  for (int64_t step = 1; step <= 1000; ++step) {
+    Progress progress;
+    progress.step = step, progress.steps = 1000, progress.budget_bytes = kUnlimited;
+    line.show(progress);
+  }
+  line.finish();
+  std::fclose(out);
+  const std::string shown(text, length);
+  std::free(text);
+  EXPECT_TRUE(has(shown, "step 1/1000"));
+  EXPECT_TRUE(has(shown, "step 1000/1000"));
+  EXPECT_FALSE(has(shown, "\033"));
+  EXPECT_FALSE(has(shown, "\r"));
+  EXPECT_LE(std::count(shown.begin(), shown.end(), '\n'), 110);
+}
+
+TEST(Progress, DurationsHaveHoursOnlyWhenNeeded) {
+  EXPECT_EQ(duration_text(62), "1:02");
+  EXPECT_EQ(duration_text(3723), "1:02:03");
+}
+
+TEST(Svg, TextIsEscaped) {
+  EXPECT_EQ(xml_text("<a & \"b\">\x01"), "&lt;a &amp; &quot;b&quot;&gt;");
+}
+
+RunRecord record_of_two_steps() {
+  RunRecord record;
+  record.config = "<config>";
+  record.steps_done = 2;
+  for (int64_t step = 1; step <= 2; ++step) record.steps.push_back({step, {.loss = 3.0 - static_cast<double>(step), .seconds = 0.5}});
+  record.validations.push_back({2, 1.25});
+  record.trigram_loss = 1.5;
+  record.devices.push_back({"cpu:0", 1000, 1000, 2000});
+  record.trace.device_names = {"cpu:0"};
+  record.trace.seconds = 1;
+  parallel::TraceEvent event;
+  event.action.kind = parallel::ActionKind::forward;
+  event.action.stage = 0;
+  event.action.micro_batch = 7;
+  event.end = 0.5;
+  record.trace.events.push_back(event);
+  return record;
+}
+
+TEST(Report, ShowsLossBaselineTimelineMemoryAndConfig) {
+  const std::string page = html_report(record_of_two_steps());
+  for (const char* part : {"<polyline", "trigram baseline 1.5000", "validation 1.2500", ">7</text>", "bubble 50.0 %", "predicted 1000 B", "budget", "&lt;config&gt;"})
+    EXPECT_TRUE(has(page, part)) << part;
+  EXPECT_FALSE(has(page, "http://") && !has(page, "http://www.w3.org/2000/svg"));
+}
+
+TEST(Report, RunWithoutStepsStillGivesAPage) { EXPECT_TRUE(has(html_report(RunRecord()), "No step was run")); }
+
+}  // namespace
+}  // namespace sluice::cli

@@ -1,0 +1,314 @@
+#!/usr/bin/env python3
+"""Runs the built program as a user would: good and bad input, exit codes, signals, resuming, one answer for every pipeline.
+
+usage: program_test.py PROGRAM [unittest arguments]
+"""
+import json
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else "build/cli/sluice"
+
+
+def sluice(*arguments, **options):
+    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
+
+
+def sets(**keys):
+    """table__key=value -> --set table.key=value"""
+    return [word for key, value in keys.items() for word in ("--set", f"{key.replace('__', '.')}={value}")]
+
+
+class ProgramTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="sluice-test-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def train(self, *arguments, out="run", **keys):
+        done = sluice("train", "tiny", "--json", "-", *arguments, *sets(output__dir=self.folder / out, **keys))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def refuse(self, code, *words, arguments):
+        """The program must end with `code` and one line that has all the words."""
+        done = sluice(*arguments)
+        self.assertEqual(done.returncode, code, done.stderr)
+        lines = [line for line in done.stderr.splitlines() if line.startswith("sluice: error: ")]
+        self.assertEqual(len(lines), 1, done.stderr)
+        for word in words:
+            self.assertIn(str(word), lines[0])
+        return lines[0]
+
+    def tiny(self, *arguments, **keys):
+        keys.setdefault("output__dir", self.folder / "run")
+        return ["train", "tiny", *arguments, *sets(**keys)]
+
+    def write(self, name, content):
+        path = self.folder / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+
+class BadInput(ProgramTest):
+    def test_unknown_key_names_the_nearest(self):
+        self.refuse(2, "train.step", "train.steps", arguments=self.tiny("--set", "train.step=3"))
+
+    def test_unknown_command_and_flag_name_the_nearest(self):
+        self.refuse(2, "'train'", arguments=["trian", "tiny"])
+        self.refuse(2, "'--resume'", arguments=["train", "tiny", "--resum", "auto"])
+
+    def test_wrong_type_names_file_and_line(self):
+        config = self.write("bad.toml", "[train]\nsteps = 3\nbatch = \"eight\"\n")
+        self.refuse(2, f"{config}:3", "train.batch", "integer", "eight", arguments=["train", config])
+
+    def test_missing_files(self):
+        self.refuse(2, "nothing.toml", arguments=["train", "nothing.toml"])
+        self.refuse(3, "/nothing/here", arguments=self.tiny(data__kind="text", data__path="/nothing/here", model__vocab=256))
+        self.refuse(3, "/nothing/here", arguments=["eval", "/nothing/here"])
+
+    def test_empty_corpus_and_invalid_utf8(self):
+        for name, content in ("empty.txt", b""), ("latin1.txt", b"caf\xe9 " * 1000):
+            self.refuse(3, name, arguments=self.tiny(data__kind="text", data__path=self.write(name, content), model__vocab=256))
+
+    def test_sizes_of_zero_or_less(self):
+        for key in "train__steps", "train__batch", "model__layers", "model__dim", "model__heads", "pipeline__micro_batches":
+            for value in 0, -1:
+                self.refuse(2, key.replace("__", "."), arguments=self.tiny(**{key: value}))
+
+    def test_heads_that_do_not_divide_and_more_micro_batches_than_samples(self):
+        self.refuse(2, "heads", arguments=self.tiny(model__heads=5))
+        self.refuse(2, "9", "8", arguments=self.tiny(pipeline__micro_batches=9))
+
+    def test_more_stages_than_nodes(self):
+        devices = ",".join(f"cpu:{i}" for i in range(40))
+        self.refuse(2, "40", "nodes", arguments=self.tiny(pipeline__devices=devices))
+
+    def test_partition_that_does_not_fit(self):
+        self.refuse(2, "partition", arguments=self.tiny(pipeline__devices="cpu:0,cpu:1", pipeline__partition="[3, 4, 5]"))
+
+    def test_budget_too_small_names_device_node_and_bytes(self):
+        line = self.refuse(4, "cpu:0", "node", arguments=self.tiny(pipeline__memory="300KiB"))
+        self.assertRegex(line, r"asked for \d+ bytes with \d+ live and a budget of 307200")
+
+    def test_what_is_not_in_this_version_says_so(self):
+        self.refuse(2, "not part of this version", arguments=self.tiny(model__name="amoebanet-d"))
+        self.refuse(2, "not part of this version", arguments=self.tiny(data__kind="images"))
+        self.refuse(2, "not part of this version", arguments=self.tiny(train__precision="bf16"))
+        self.refuse(2, "not part of this version", arguments=self.tiny(pipeline__virtual_stages=2))
+        self.refuse(2, "not part of this version", arguments=["translate", "x", "--to", "de"])
+
+    def test_output_folder_that_cannot_be_written(self):
+        below_a_file = self.write("file", "x") / "run"
+        self.refuse(4, below_a_file, arguments=self.tiny(output__dir=below_a_file))
+
+    def test_json_to_a_full_disk(self):
+        self.refuse(4, "/dev/full", arguments=self.tiny("--json", "/dev/full", train__steps=1))
+
+    def test_two_trainings_do_not_write_one_folder(self):
+        (self.folder / "run").mkdir()
+        with open(self.folder / "run" / "lock", "w") as lock:
+            import fcntl
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.refuse(4, "another training", arguments=self.tiny())
+
+
+class Texts(ProgramTest):
+    def test_help_lists_every_key_of_the_printed_config(self):
+        config = sluice("train", "tiny", "--print-config").stdout
+        for command in "train", "plan":
+            help_text = sluice(command, "--help").stdout
+            for key in re.findall(r"^(\w+) = ", config, re.M):
+                self.assertRegex(help_text, rf"(?m)^  {key} ")
+
+    def test_printed_config_reads_back(self):
+        first = sluice("train", "tiny", "--print-config", *sets(train__steps=7, pipeline__memory="1GiB")).stdout
+        again = sluice("train", self.write("printed.toml", first), "--print-config").stdout
+        self.assertEqual(first, again)
+
+    def test_man_page_and_completions(self):
+        self.assertIn(".TH SLUICE", sluice("--man").stdout)
+        script = self.write("completion.bash", sluice("--completion", "bash").stdout)
+        self.assertEqual(subprocess.run(["bash", "-n", script]).returncode, 0)
+
+    def test_devices(self):
+        done = sluice("devices", "--json", "-")
+        self.assertGreater(json.loads(done.stdout)["cpu"]["gflops"], 0)
+
+
+class Plans(ProgramTest):
+    def test_plan_and_inspect_have_the_promised_names(self):
+        svg = self.folder / "plan.svg"
+        plan = json.loads(sluice("plan", "tiny", "--json", "-", "--svg", svg, "--set", "pipeline.devices=2x meta").stdout)
+        for key in "parameters nodes fits reason partition micro_batches schedule remat step_seconds bubble devices".split():
+            self.assertIn(key, plan)
+        for key in "name parameter_bytes gradient_bytes optimizer_bytes activation_peak_bytes peak_bytes budget_bytes".split():
+            self.assertIn(key, plan["devices"][0])
+        self.assertEqual(sum(plan["partition"]), len(plan["nodes"]))
+        self.assertIn("<svg", svg.read_text())
+        inspected = json.loads(sluice("inspect", "tiny", "--json", "-").stdout)
+        self.assertEqual(inspected["parameters"], sum(node["parameters"] for node in inspected["nodes"]))
+
+    def test_plan_that_does_not_fit_says_why(self):
+        done = sluice("plan", "tiny", "--json", "-", "--set", "pipeline.memory=300KiB")
+        self.assertEqual(done.returncode, 4)
+        self.assertFalse(json.loads(done.stdout)["fits"])
+        self.assertIn("cpu:0", json.loads(done.stdout)["reason"])
+
+
+class OneAnswer(ProgramTest):
+    def test_every_pipeline_gives_the_same_weights_and_the_predicted_bytes(self):
+        hashes = set()
+        for stages in 1, 2, 3, 4:
+            for schedule in "gpipe", "1f1b":
+                for remat in "none", "full":
+                    result = self.train(pipeline__devices=",".join(f"cpu:{i}" for i in range(stages)), pipeline__schedule=schedule,
+                                        pipeline__remat=remat, out=f"{stages}-{schedule}-{remat}")
+                    hashes.add(result["weights_hash"])
+                    for device in result["devices"]:
+                        self.assertEqual(device["peak_bytes"], device["predicted_peak_bytes"], (stages, schedule, remat))
+        self.assertEqual(len(hashes), 1, hashes)
+
+    def test_numbers_of_micro_batches_agree_to_rounding(self):
+        losses = [self.train(pipeline__micro_batches=m, out=f"m{m}")["loss"]["last"] for m in (1, 2, 3, 8)]
+        for loss in losses:
+            self.assertAlmostEqual(loss / losses[0], 1, delta=1e-5)
+
+
+class Checkpoints(ProgramTest):
+    def test_resume_on_another_pipeline_gives_the_same_bits(self):
+        whole = self.train(out="whole")
+        self.train(train__steps=10)
+        rest = self.train("--resume", "auto", pipeline__devices="cpu:0,cpu:1,cpu:2", pipeline__schedule="gpipe", pipeline__remat="full")
+        self.assertEqual(rest["weights_hash"], whole["weights_hash"])
+        self.assertEqual(rest["steps"], 20)
+
+    def test_signal_saves_and_resume_gives_the_uninterrupted_weights(self):
+        steps = 3000
+        keys = dict(train__steps=steps, model__dropout=0.1)
+        whole = self.train(out="whole", **keys)
+        for number, code in (signal.SIGINT, 130), (signal.SIGTERM, 143):
+            run = f"run{number}"
+            process = subprocess.Popen([PROGRAM, *self.tiny(output__dir=self.folder / run, **keys)], stdout=subprocess.PIPE, text=True)
+            while "step 1/" not in process.stdout.readline():
+                self.assertIsNone(process.poll())
+            process.send_signal(number)
+            process.communicate(timeout=60)
+            self.assertEqual(process.returncode, code)
+            rest = self.train("--resume", "auto", out=run, **keys)
+            self.assertEqual((rest["weights_hash"], rest["steps"]), (whole["weights_hash"], steps))
+
+    def test_kills_at_any_moment_lose_nothing(self):
+        keys = dict(train__steps=60, output__save_every=1, output__keep=2)
+        whole = self.train(out="whole", **keys)
+        generator = random.Random(1)
+        for _ in range(8):
+            process = subprocess.Popen([PROGRAM, *self.tiny("--resume", "auto", **keys)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            try:
+                process.communicate(timeout=generator.uniform(0.3, 0.7))
+            except subprocess.TimeoutExpired:
+                process.kill()
+            self.assertNotIn("sluice:", process.communicate()[1] or "")
+        self.assertEqual(self.train("--resume", "auto", **keys)["weights_hash"], whole["weights_hash"])
+        self.assertEqual(list((self.folder / "run").glob("*.tmp-*")), [])
+
+    def test_newest_are_kept_and_others_set_aside(self):
+        self.train(train__steps=6, output__save_every=1, output__keep=2)
+        names = sorted(path.name for path in (self.folder / "run").glob("step-*"))
+        self.assertEqual(names, ["step-00000005", "step-00000006"])
+        self.assertEqual((self.folder / "run" / "latest").read_text(), "step-00000006\n")
+        self.train(train__steps=2)
+        self.assertTrue((self.folder / "run" / "previous-1" / "step-00000006").is_dir())
+
+    def test_files_of_killed_savings_are_removed(self):
+        stale = self.folder / "run" / "step-00000003.tmp-1"
+        stale.mkdir(parents=True)
+        self.train(train__steps=1)
+        self.assertFalse(stale.exists())
+
+    def test_damaged_checkpoint_is_refused_and_resume_takes_the_older(self):
+        self.train(train__steps=4, output__save_every=2)
+        newest = self.folder / "run" / "step-00000004"
+        model = newest / "model.safetensors"
+        whole = model.read_bytes()
+        model.write_bytes(whole[:-1])
+        self.refuse(3, "model.safetensors", arguments=["eval", newest])
+        flipped = bytearray(whole)
+        flipped[len(flipped) // 2] ^= 1
+        model.write_bytes(flipped)
+        self.refuse(3, "model.safetensors", "checksum", arguments=["eval", newest])
+        done = sluice(*self.tiny("--resume", "auto", train__steps=6))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("sluice: warning: ", done.stderr)
+        self.assertIn("step-00000002", done.stdout)
+
+    def test_every_place_of_a_checkpoint_is_watched(self):
+        self.train(train__steps=1, model__layers=1, model__dim=8)
+        folder = self.folder / "run" / "step-00000001"
+        generator = random.Random(1)
+        for path in sorted(folder.iterdir()):
+            whole = path.read_bytes()
+            for position in generator.sample(range(len(whole)), 12):
+                changed = bytearray(whole)
+                changed[position] ^= 1 << generator.randrange(8)
+                path.write_bytes(changed)
+                self.refuse(3, path.name, arguments=["inspect", folder])
+                path.write_bytes(whole[:position])
+                self.refuse(3, path.name, arguments=["inspect", folder])
+            path.write_bytes(whole)
+        self.assertEqual(sluice("inspect", folder).returncode, 0)
+
+    def test_checkpoint_of_another_model_names_parameter_and_shapes(self):
+        self.train(train__steps=1)
+        self.refuse(3, "[32]", "[16]", "block0.attention", arguments=self.tiny("--resume", "auto", model__dim=16))
+
+    def test_full_disk_keeps_the_old_checkpoint(self):
+        self.train(train__steps=1)
+        import resource
+        limit = lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000)))
+        done = sluice(*self.tiny("--resume", "auto", train__steps=2), preexec_fn=limit)
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertEqual([path.name for path in (self.folder / "run").glob("step-*")], ["step-00000001"])
+        self.assertEqual(sluice("inspect", self.folder / "run").returncode, 0)
+
+
+class Language(ProgramTest):
+    def corpus(self):
+        words = "the pipeline sends each micro batch to the next device and the device sends it back again".split()
+        generator = random.Random(1)
+        return self.write("corpus.txt", "\n".join(" ".join(generator.choices(words, k=9)) + "." for _ in range(2000)))
+
+    def keys(self):
+        return dict(data__kind="text", data__path=self.corpus(), data__cache=self.folder / "cache", model__vocab=256)
+
+    def test_train_eval_generate_and_report_on_text(self):
+        report, trace = self.folder / "report.html", self.folder / "trace.json"
+        result = self.train("--report", report, "--trace", trace, train__baseline="true", train__steps=30, **self.keys())
+        self.assertLess(result["loss"]["last"], result["loss"]["first"])
+        for part in "<polyline", "trigram baseline", "A sample of text":
+            self.assertIn(part, report.read_text())
+        self.assertIn("traceEvents", json.loads(trace.read_text()))
+
+        evaluated = json.loads(sluice("eval", self.folder / "run", "--json", "-").stdout)
+        self.assertAlmostEqual(evaluated["loss"]["validation"], result["loss"]["validation"], places=6)
+        self.assertAlmostEqual(evaluated["loss"]["trigram"], result["loss"]["trigram"], places=6)
+
+        generate = ["generate", self.folder / "run", "--prompt", "the ", "--tokens", 20]
+        texts = {subprocess.run([PROGRAM, *map(str, generate)], capture_output=True).stdout for _ in range(2)}
+        self.assertEqual(len(texts), 1)
+        self.assertEqual(len(texts.pop()), len("the ") + 20 + 1)
+        self.refuse(2, "prompt", "context", arguments=["generate", self.folder / "run", "--prompt", "x" * 32])
+        self.refuse(2, "prompt", arguments=["generate", self.folder / "run"])
+
+    def test_vocabulary_of_bytes_is_256(self):
+        self.refuse(2, "model.vocab", "256", arguments=self.tiny(**{**self.keys(), "model__vocab": 100}))
+
+
+if __name__ == "__main__":
+    unittest.main()

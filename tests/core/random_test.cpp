@@ -1,0 +1,78 @@
+#include "core/random.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace sluice {
+namespace {
+
+using Words = std::array<uint32_t, 4>;
+
+TEST(Philox, GivesThePublishedVectorsOfRandom123) {
+  EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(philox({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}), (Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
+            (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+TEST(RandomStream, DependsOnEveryField) {
+  const RandomStream stream{.key = 7, .step = 1, .use = 2, .first_sample = 3};
+  const Words base = stream.words(4, 5);
+  EXPECT_NE(base, stream.words(5, 5));
+  EXPECT_NE(base, stream.words(4, 6));
+  EXPECT_NE(base, (RandomStream{8, 1, 2, 3}.words(4, 5)));
+  EXPECT_NE(base, (RandomStream{7, 2, 2, 3}.words(4, 5)));
+  EXPECT_NE(base, (RandomStream{7, 1, 3, 3}.words(4, 5)));
+  EXPECT_NE(base, stream.words(uint64_t{4} + (uint64_t{1} << 32), 5));
+}
+
+TEST(RandomStream, CountsSamplesFromTheFirstOfTheMicroBatch) {
+  const RandomStream whole{.key = 7, .first_sample = 0}, part{.key = 7, .first_sample = 3};
+  EXPECT_EQ(part.words(9, 2), whole.words(9, 5));
+}
+
+TEST(RandomKey, DependsOnSeedAndName) {
+  EXPECT_EQ(random_key(1, "a"), random_key(1, "a"));
+  EXPECT_NE(random_key(1, "a"), random_key(2, "a"));
+  EXPECT_NE(random_key(1, "a"), random_key(1, "b"));
+}
+
+struct Moments {
+  double mean = 0, deviation = 0;
+};
+
+Moments moments(const Tensor& x) {
+  Moments result;
+  const auto values = x.to_vector();
+  for (double value : values) result.mean += value / static_cast<double>(values.size());
+  for (double value : values) result.deviation += (value - result.mean) * (value - result.mean) / static_cast<double>(values.size());
+  result.deviation = std::sqrt(result.deviation);
+  return result;
+}
+
+TEST(FillNormal, HasTheMeanAndDeviationAskedFor) {
+  const Tensor x = empty({100003}, DType::f64);
+  fill_normal(x, 3, 0.5, random_key(1, "normal"));
+  EXPECT_NEAR(moments(x).mean, 3, 0.01);
+  EXPECT_NEAR(moments(x).deviation, 0.5, 0.01);
+}
+
+TEST(FillUniform, StaysInItsRangeAndFillsIt) {
+  const Tensor x = empty({100003}, DType::f64);
+  fill_uniform(x, -1, 3, random_key(1, "uniform"));
+  EXPECT_NEAR(moments(x).mean, 1, 0.02);
+  EXPECT_NEAR(moments(x).deviation, 4 / std::sqrt(12.0), 0.02);
+  for (double value : x.to_vector()) ASSERT_TRUE(value >= -1 && value < 3) << value;
+}
+
+TEST(FillNormal, DrawsTheSameNumbersWithAnyNumberOfThreads) {
+  const Tensor one = empty({50001}, DType::f32, make_device("cpu:0", {.threads = 1}));
+  const Tensor three = empty({50001}, DType::f32, make_device("cpu:0", {.threads = 3}));
+  fill_normal(one, 0, 1, 9);
+  fill_normal(three, 0, 1, 9);
+  EXPECT_EQ(one.to_vector(), three.to_vector());
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,56 @@
+#include "layers/graph.h"
+
+#include <gtest/gtest.h>
+
+#include "layers/cross_entropy.h"
+#include "layers/embedding.h"
+#include "layers/feed_forward.h"
+#include "layers/linear.h"
+#include "tests/expect_error.h"
+
+namespace sluice::layers {
+namespace {
+
+TEST(Graph, NamesParametersByNode) {
+  Graph graph;
+  const Value x = graph.input("x", {4});
+  graph.add("first", FeedForward({.width = 4, .inner = 8}), x);
+  std::vector<std::string> names;
+  for (const auto& parameter : graph.parameters()) names.push_back(parameter.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"first.in.weight", "first.in.bias", "first.out.weight", "first.out.bias"}));
+  EXPECT_EQ(graph.parameter_count(), 4 * 8 + 8 + 8 * 4 + 4);
+}
+
+TEST(Graph, RefusesNamesThatAreTakenAndValuesOfOthers) {
+  Graph graph;
+  const Value x = graph.input("x", {4});
+  graph.add("a", Linear(4, 4), x);
+  expect_error<UsageError>([&] { graph.add("a", Linear(4, 4), x); }, {"the name 'a' is taken"});
+  expect_error<UsageError>([&] { graph.add("b", Linear(4, 4), Value{7}); }, {"node 'b'"});
+  expect_error<UsageError>([&] { graph.input("late"); }, {"before the first node"});
+  expect_error<UsageError>([&] { graph.loss_node(); }, {"has no loss"});
+}
+
+TEST(Graph, TiesParametersOfEqualShape) {
+  Graph graph;
+  const Value ids = graph.input("ids", {4}, DType::i32);
+  const Value x = graph.add("embedding", Embedding(7, 3), ids);
+  const Value y = graph.add("middle", Linear(3, 3), x);
+  graph.add("logits", Linear(3, 7, false), y);
+  expect_error<UsageError>([&] { graph.tie("embedding.weight", "middle.weight"); }, {"needs equal shapes, got [7, 3]"});
+  expect_error<UsageError>([&] { graph.tie("embedding.weigth", "logits.weight"); }, {"the nearest is 'embedding.weight'"});
+  graph.tie("embedding.weight", "logits.weight");
+  EXPECT_EQ(graph.parameters().size(), 3u);
+  EXPECT_EQ(graph.parameters()[0].nodes, (std::vector<int>{0, 2}));
+  EXPECT_EQ(graph.nodes()[2].parameters, (std::vector<int>{0}));
+  EXPECT_EQ(graph.parameter_count(), 21 + 12);
+}
+
+TEST(CrossEntropy, WeighsTheTargetsThatCount) {
+  const Tensor targets = tensor_of({1, -100, 2, -100}, {4}, DType::i32);
+  EXPECT_EQ(CrossEntropy().loss_weight({Tensor(), targets}), 2);
+  expect_error<UsageError>([&] { ReLU().loss_weight({}); }, {"needs a loss module"});
+}
+
+}  // namespace
+}  // namespace sluice::layers

@@ -1,0 +1,81 @@
+#include "autograd/ops/matmul.h"
+#include "tests/ops/op_case.h"
+
+using namespace sluice;
+using namespace sluice::testing;
+
+namespace {
+
+auto product(bool transpose_a, bool transpose_b) {
+  return [=](const std::vector<Var>& x) { return matmul(x[0], x[1], transpose_a, transpose_b); };
+}
+
+/// Plain loops; an operand of rank 2 serves every matrix of the other.
+auto reference(bool transpose_a, bool transpose_b) {
+  return [=](const std::vector<Tensor>& x) {
+    const Tensor &a = x[0], &b = x[1];
+    const int64_t m = a.dim(transpose_a ? -1 : -2), k = a.dim(transpose_a ? -2 : -1), n = b.dim(transpose_b ? -2 : -1);
+    const int64_t matrices = (a.rank() > 2 ? a : b).shape().elements_before(-2);
+    const Values from_a = a.to_vector(), from_b = b.to_vector();
+    Values c(matrices * m * n);
+    for (int64_t s = 0; s < matrices; ++s)
+      for (int64_t i = 0; i < m; ++i)
+        for (int64_t j = 0; j < n; ++j)
+          for (int64_t p = 0; p < k; ++p)
+            c[(s * m + i) * n + j] += from_a[(a.rank() > 2 ? s * m * k : 0) + (transpose_a ? p * m + i : i * k + p)] *
+                                      from_b[(b.rank() > 2 ? s * k * n : 0) + (transpose_b ? j * k + p : p * n + j)];
+    return c;
+  };
+}
+
+}  // namespace
+
+OP_CASES(matmul) {
+  const auto check = [&](const char* name, InputSpec a, InputSpec b, bool transpose_a, bool transpose_b) {
+    add({.name = name, .inputs = {a, b}, .run = product(transpose_a, transpose_b), .expect = reference(transpose_a, transpose_b)});
+  };
+  const auto large = [&](const char* name, const Shape& a, const Shape& b, bool transpose_a, bool transpose_b) {
+    add({.name = name,
+         .inputs = {randn(a), randn(b)},
+         .run = product(transpose_a, transpose_b),
+         .expect = reference(transpose_a, transpose_b),
+         .gradient = false,
+         .tolerance_scale = 2});
+  };
+  check("odd", randn({5, 7}), randn({7, 3}), false, false);
+  check("odd_at", randn({7, 5}), randn({7, 3}), true, false);
+  check("odd_bt", randn({5, 7}), randn({3, 7}), false, true);
+  check("odd_at_bt", randn({7, 5}), randn({3, 7}), true, true);
+  check("one", randn({1, 1}), randn({1, 1}), false, false);
+  check("row_times_matrix", randn({1, 9}), randn({9, 4}), false, false);
+  check("matrix_times_column", randn({4, 9}), randn({9, 1}), false, false);
+  check("no_rows", randn({0, 4}), randn({4, 3}), false, false);
+  check("no_terms", randn({2, 0}), randn({0, 3}), false, false);
+  check("batched", randn({2, 3, 4, 5}), randn({2, 3, 5, 2}), false, false);
+  check("batched_at", randn({3, 5, 4}), randn({3, 5, 2}), true, false);
+  check("batched_bt", randn({3, 4, 5}), randn({3, 2, 5}), false, true);
+  check("batched_at_bt", randn({3, 5, 4}), randn({3, 2, 5}), true, true);
+  check("batched_times_single", randn({3, 4, 5}), randn({5, 2}), false, false);
+  check("batched_at_times_single", randn({3, 5, 4}), randn({2, 5}), true, true);
+  check("single_times_batched", randn({4, 5}), randn({3, 5, 2}), false, false);
+  check("single_at_times_batched", randn({5, 4}), randn({3, 2, 5}), true, true);
+  check("no_matrices", randn({0, 4, 5}), randn({5, 2}), false, false);
+  check("transposed_views", transposed(randn({7, 5}), 0, 1), transposed(randn({3, 7}), 0, 1), false, false);
+  check("sliced_views", sliced(randn({5, 9}), 1, 1, 8), sliced(randn({9, 3}), 0, 2, 9), false, false);
+  check("heads_of_a_packed_tensor", transposed(randn({2, 4, 3, 5}), 1, 2), transposed(randn({2, 6, 3, 5}), 1, 2), false, true);
+  check("no_unit_stride", transposed(sliced(randn({5, 2, 7}), 1, 0, 1), 0, 1), randn({7, 3}), false, false);
+  large("parts_of_rows", {1100, 40}, {40, 33}, false, false);
+  large("parts_of_rows_at_bt", {40, 1100}, {33, 40}, true, true);
+  large("parts_of_columns", {33, 40}, {40, 1100}, false, false);
+  large("parts_of_columns_at_bt", {40, 33}, {1100, 40}, true, true);
+  add({.name = "inner",
+       .inputs = {randn({2, 3}), randn({4, 5})},
+       .run = product(false, false),
+       .throws = "equal inner extents, got [2, 3] and [4, 5]"});
+  add({.name = "leading", .inputs = {randn({2, 3, 4}), randn({3, 4, 5})}, .run = product(false, false), .throws = "equal leading axes"});
+  add({.name = "vector", .inputs = {randn({3}), randn({3, 4})}, .run = product(false, false), .throws = "needs matrices"});
+  add({.name = "gpt_ffn_dw", .inputs = {randn({2048, 1536}), randn({2048, 384})}, .run = product(true, false), .bench = true});
+  add({.name = "gpt_ffn_dx", .inputs = {randn({2048, 1536}), randn({1536, 384})}, .run = product(false, false), .bench = true});
+  add({.name = "gpt_logits", .inputs = {randn({2048, 384}), randn({8192, 384})}, .run = product(false, true), .bench = true});
+  add({.name = "heads_64x256x256", .inputs = {randn({48, 256, 64}), randn({48, 256, 64})}, .run = product(false, true), .bench = true});
+}

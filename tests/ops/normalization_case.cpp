@@ -1,0 +1,69 @@
+#include <cmath>
+
+#include "autograd/ops/normalization.h"
+#include "tests/ops/op_case.h"
+
+using namespace sluice;
+using namespace sluice::testing;
+
+namespace {
+
+constexpr double kEpsilon = 1e-5;
+
+/// layer_norm of {x, gamma, beta}, rms_norm of {x, gamma}.
+Values naive_norm(const std::vector<Tensor>& inputs) {
+  Values y = inputs[0].to_vector();
+  const Values gamma = inputs[1].to_vector();
+  const bool centered = inputs.size() == 3;
+  const Values beta = centered ? inputs[2].to_vector() : Values(gamma.size());
+  const auto n = static_cast<int64_t>(gamma.size());
+  for (auto row = y.begin(); row != y.end(); row += n) {
+    double mean = 0, variance = 0;
+    for (int64_t i = 0; centered && i < n; ++i) mean += row[i] / static_cast<double>(n);
+    for (int64_t i = 0; i < n; ++i) variance += (row[i] - mean) * (row[i] - mean) / static_cast<double>(n);
+    for (int64_t i = 0; i < n; ++i) row[i] = (row[i] - mean) / std::sqrt(variance + kEpsilon) * gamma[i] + beta[i];
+  }
+  return y;
+}
+
+}  // namespace
+
+OP_CASES(layer_norm) {
+  const auto run = [](const std::vector<Var>& x) { return layer_norm(x[0], x[1], x[2], kEpsilon); };
+  const auto with = [](InputSpec x, int64_t n) { return std::vector<InputSpec>{x, randn({n}), randn({n})}; };
+  add({.name = "small", .inputs = with(randn({4, 7}), 7), .run = run, .expect = naive_norm});
+  add({.name = "deep", .inputs = with(randn({2, 3, 33}), 33), .run = run, .expect = naive_norm});
+  add({.name = "several_chunks", .inputs = with(randn({35, 4}), 4), .run = run, .expect = naive_norm});
+  add({.name = "vector", .inputs = with(randn({9}), 9), .run = run, .expect = naive_norm});
+  add({.name = "one_column", .inputs = with(randn({3, 1}), 1), .run = run, .expect = naive_norm});
+  add({.name = "no_rows", .inputs = with(randn({0, 5}), 5), .run = run, .expect = naive_norm});
+  // Without gradients: central differences have no digits left beside such a mean. The mean itself is rounded to f32.
+  add({.name = "all_equal", .inputs = with(constant({2, 9}, 1e4), 9), .run = run, .expect = naive_norm, .gradient = false});
+  add({.name = "large_mean",
+       .inputs = with(uniform({2, 40}, 1000, 1001), 40),
+       .run = run,
+       .expect = naive_norm,
+       .gradient = false,
+       .tolerance_scale = 10});
+  add({.name = "view", .inputs = with(transposed(randn({5, 3}), 0, 1), 5), .run = run, .expect = naive_norm});
+  add({.name = "no_columns", .inputs = with(randn({2, 0}), 0), .run = run, .throws = "non-empty last axis"});
+  add({.name = "short_gamma", .inputs = {randn({2, 4}), randn({3}), randn({4})}, .run = run, .throws = "needs gamma f32 [4]"});
+  add({.name = "long_beta", .inputs = {randn({2, 4}), randn({4}), randn({5})}, .run = run, .throws = "needs beta f32 [4]"});
+  add({.name = "gpt", .inputs = with(randn({2048, 384}), 384), .run = run, .bench = true});
+  add({.name = "wide", .inputs = with(randn({4096, 1024}), 1024), .run = run, .bench = true});
+}
+
+OP_CASES(rms_norm) {
+  const auto run = [](const std::vector<Var>& x) { return rms_norm(x[0], x[1], kEpsilon); };
+  const auto with = [](InputSpec x, int64_t n) { return std::vector<InputSpec>{x, randn({n})}; };
+  add({.name = "small", .inputs = with(randn({4, 7}), 7), .run = run, .expect = naive_norm});
+  add({.name = "deep", .inputs = with(randn({2, 3, 33}), 33), .run = run, .expect = naive_norm});
+  add({.name = "several_chunks", .inputs = with(randn({35, 4}), 4), .run = run, .expect = naive_norm});
+  add({.name = "one_column", .inputs = with(randn({3, 1}), 1), .run = run, .expect = naive_norm});
+  add({.name = "no_rows", .inputs = with(randn({0, 5}), 5), .run = run, .expect = naive_norm});
+  add({.name = "zeros", .inputs = with(constant({2, 9}, 0), 9), .run = run, .expect = naive_norm, .gradient = false});
+  add({.name = "view", .inputs = with(transposed(randn({5, 3}), 0, 1), 5), .run = run, .expect = naive_norm});
+  add({.name = "no_columns", .inputs = with(randn({2, 0}), 0), .run = run, .throws = "non-empty last axis"});
+  add({.name = "short_gamma", .inputs = {randn({2, 4}), randn({3})}, .run = run, .throws = "needs gamma f32 [4]"});
+  add({.name = "gpt", .inputs = with(randn({2048, 384}), 384), .run = run, .bench = true});
+}

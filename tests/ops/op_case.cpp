@@ -1,0 +1,67 @@
+#include "tests/ops/op_case.h"
+
+#include "core/random.h"
+
+namespace sluice::testing {
+
+namespace {
+
+uint64_t next_key() {
+  static uint64_t counter = 0;
+  return random_key(++counter, "op_case");
+}
+
+}  // namespace
+
+InputSpec randn(const Shape& shape, double scale) {
+  return {[shape, scale, key = next_key()] {
+    Tensor x = empty(shape, DType::f64);
+    fill_normal(x, 0, scale, key);
+    return x;
+  }};
+}
+
+InputSpec uniform(const Shape& shape, double low, double high) {
+  return {[=, key = next_key()] {
+    Tensor x = empty(shape, DType::f64);
+    fill_uniform(x, low, high, key);
+    return x;
+  }};
+}
+
+InputSpec constant(const Shape& shape, double value) {
+  return {[=] { return full(shape, value, DType::f64); }};
+}
+
+InputSpec values(const Shape& shape, std::vector<double> elements) {
+  return {[=] { return tensor_of(elements, shape, DType::f64); }};
+}
+
+InputSpec indices(const Shape& shape, int64_t below, DType dtype) {
+  return {[=, key = next_key()] {
+    Tensor x = empty(shape, DType::f64);
+    fill_uniform(x, 0, static_cast<double>(below), key);
+    std::vector<double> whole = x.to_vector();
+    for (double& value : whole) value = static_cast<double>(static_cast<int64_t>(value));
+    return tensor_of(whole, shape, dtype);
+  }};
+}
+
+InputSpec transposed(InputSpec inner, int a, int b) {
+  return {[=] { return inner.make().transpose(a, b); }};
+}
+
+InputSpec sliced(InputSpec inner, int axis, int64_t begin, int64_t end) {
+  return {[=] { return inner.make().slice(axis, begin, end); }};
+}
+
+std::vector<NamedCase>& all_cases() {
+  static std::vector<NamedCase> cases;
+  return cases;
+}
+
+Registration::Registration(const char* op, void (*fill)(const std::function<void(OpCase)>& add)) {
+  fill([op](OpCase value) { all_cases().push_back({op, std::move(value)}); });
+}
+
+}  // namespace sluice::testing

@@ -1,0 +1,133 @@
+#include <cmath>
+#include <limits>
+
+#include "autograd/ops/reduction.h"
+#include "tests/ops/op_case.h"
+
+using namespace sluice;
+using namespace sluice::testing;
+
+namespace {
+
+/// Folds x [a, b, c] over the axes marked, by plain loops.
+template <class F>
+auto fold(std::array<bool, 3> reduced, double start, F f) {
+  return [=](const std::vector<Tensor>& tensors) {
+    const Tensor& x = tensors[0];
+    const Values from = x.to_vector();
+    int64_t extents[3], steps[3], size = 1;
+    for (int axis = 2; axis >= 0; --axis) {
+      extents[axis] = x.dim(axis);
+      steps[axis] = reduced[axis] ? 0 : size;
+      size *= reduced[axis] ? 1 : extents[axis];
+    }
+    Values y(size, start);
+    size_t at = 0;
+    for (int64_t i = 0; i < extents[0]; ++i)
+      for (int64_t j = 0; j < extents[1]; ++j)
+        for (int64_t k = 0; k < extents[2]; ++k) {
+          double& target = y[i * steps[0] + j * steps[1] + k * steps[2]];
+          target = f(target, from[at++]);
+        }
+    return y;
+  };
+}
+
+template <class Op, class F>
+void reduction_cases(const std::function<void(OpCase)>& add, Op op, double start, F f) {
+  const auto with = [&](const std::string& name, InputSpec x, std::vector<int> axes, std::array<bool, 3> reduced) {
+    for (bool keep : {false, true})
+      add({.name = name + (keep ? "_kept" : ""),
+           .inputs = {x},
+           .run = [=](const auto& in) { return op(in[0], axes, keep); },
+           .expect = fold(reduced, start, f),
+           .tolerance_scale = 4});
+  };
+  with("last", randn({2, 3, 37}), {-1}, {false, false, true});
+  with("first", randn({70, 2, 3}), {0}, {true, false, false});
+  with("middle", randn({2, 5, 3}), {1}, {false, true, false});
+  with("outer_and_inner", randn({3, 4, 5}), {0, 2}, {true, false, true});
+  with("all", randn({2, 3, 5}), {}, {true, true, true});
+  with("of_view", transposed(randn({4, 2, 3}), 0, 2), {2}, {false, false, true});
+  with("none_left", randn({2, 0, 3}), {2}, {false, false, true});
+  add({.name = "scalar",
+       .inputs = {randn({})},
+       .run = [=](const auto& x) { return op(x[0], {}, false); },
+       .expect = [](const auto& x) { return x[0].to_vector(); }});
+  add({.name = "no_axis",
+       .inputs = {randn({2, 3})},
+       .run = [=](const auto& x) { return op(x[0], {2}, false); },
+       .throws = "needs an axis in"});
+  add({.name = "rows_gpt", .inputs = {randn({2048, 384})}, .run = [=](const auto& x) { return op(x[0], {1}, false); }, .bench = true});
+  add({.name = "columns_gpt", .inputs = {randn({2048, 384})}, .run = [=](const auto& x) { return op(x[0], {0}, false); }, .bench = true});
+}
+
+}  // namespace
+
+OP_CASES(sum) {
+  const auto plus = [](double a, double b) { return a + b; };
+  reduction_cases(
+      add, [](const Var& x, std::vector<int> axes, bool keep) { return sum(x, axes, keep); }, 0, plus);
+  add({.name = "of_nothing",
+       .inputs = {randn({2, 0, 3})},
+       .run = [](const auto& x) { return sum(x[0], {1}); },
+       .expect = fold({false, true, false}, 0, plus)});
+  add({.name = "twice", .inputs = {randn({2, 3})}, .run = [](const auto& x) { return sum(x[0], {0, -2}); }, .throws = "distinct axes"});
+  // A running f32 sum of a million equal numbers is wrong in the third digit.
+  add({.name = "million",
+       .inputs = {constant({1000000}, 0.1)},
+       .run = [](const auto& x) { return sum(x[0]); },
+       .expect = [](const auto& x) { return Values{1e6 * x[0].slice(0, 0, 1).item()}; },
+       .gradient = false,
+       .low_precision = false});
+}
+
+OP_CASES(mean) {
+  add({.name = "last",
+       .inputs = {randn({3, 8})},
+       .run = [](const auto& x) { return mean(x[0], {1}); },
+       .expect =
+           [](const auto& x) {
+             const Values from = x[0].to_vector();
+             Values y(3, 0);
+             for (int i = 0; i < 24; ++i) y[i / 8] += from[i] / 8;
+             return y;
+           }});
+  add({.name = "all_kept",
+       .inputs = {constant({3, 5}, 2)},
+       .run = [](const auto& x) { return mean(x[0], {}, true); },
+       .expect = [](const auto&) { return Values{2}; }});
+  add({.name = "of_nothing",
+       .inputs = {randn({0, 3})},
+       .run = [](const auto& x) { return mean(x[0], {0}); },
+       .throws = "at least one element"});
+}
+
+OP_CASES(max) {
+  const auto larger = [](double a, double b) { return std::max(a, b); };
+  reduction_cases(
+      add, [](const Var& x, std::vector<int> axes, bool keep) { return max(x, axes, keep); }, -INFINITY, larger);
+  add({.name = "nan",
+       .inputs = {values({4}, {1, NAN, 2, 0})},
+       .run = [](const auto& x) { return max(x[0]); },
+       .expect = [](const auto&) { return Values{NAN}; },
+       .gradient = false});
+  add({.name = "of_nothing",
+       .inputs = {randn({0, 3})},
+       .run = [](const auto& x) { return max(x[0], {0}); },
+       .throws = "at least one element"});
+}
+
+OP_CASES(sum_of_squares) {
+  const auto run = [](const auto& x) { return Var(sum_of_squares(x[0].value())); };
+  const auto expect = [](const auto& x) {
+    double total = 0;
+    for (double value : x[0].to_vector()) total += value * value;
+    return Values{total};
+  };
+  add({.name = "odd", .inputs = {randn({7, 11})}, .run = run, .expect = expect, .gradient = false});
+  add({.name = "chunks", .inputs = {randn({70000})}, .run = run, .expect = expect, .gradient = false});
+  add({.name = "view", .inputs = {transposed(randn({7, 11}), 0, 1)}, .run = run, .expect = expect, .gradient = false});
+  add({.name = "nothing", .inputs = {randn({0})}, .run = run, .expect = expect, .gradient = false});
+  add({.name = "gpt", .inputs = {randn({8192, 384})}, .run = run, .bench = true});
+}

@@ -1,0 +1,62 @@
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/ops/softmax.h"
+#include "tests/ops/op_case.h"
+
+using namespace sluice;
+using namespace sluice::testing;
+
+namespace {
+
+Values naive_log_softmax(const std::vector<Tensor>& x) {
+  Values y = x[0].to_vector();
+  const int64_t n = x[0].dim(-1);
+  for (auto row = y.begin(); row != y.end(); row += n) {
+    const double maximum = *std::max_element(row, row + n);
+    double sum = 0;
+    for (int64_t i = 0; i < n; ++i) sum += std::exp(row[i] - maximum);
+    for (int64_t i = 0; i < n; ++i) row[i] -= maximum + std::log(sum);
+  }
+  return y;
+}
+
+Values naive_softmax(const std::vector<Tensor>& x) {
+  Values y = naive_log_softmax(x);
+  for (double& value : y) value = std::exp(value);
+  return y;
+}
+
+const Values kLarge{1e4, 9999, -1e4, -1e4, -1e4, -9999.5};
+
+}  // namespace
+
+OP_CASES(softmax) {
+  const auto run = [](const std::vector<Var>& x) { return softmax(x[0]); };
+  add({.name = "small", .inputs = {randn({4, 7})}, .run = run, .expect = naive_softmax});
+  add({.name = "odd_rows", .inputs = {randn({2, 3, 37})}, .run = run, .expect = naive_softmax});
+  add({.name = "vector", .inputs = {randn({70})}, .run = run, .expect = naive_softmax});
+  add({.name = "one_column", .inputs = {randn({3, 1})}, .run = run, .expect = naive_softmax});
+  add({.name = "no_rows", .inputs = {randn({0, 5})}, .run = run, .expect = naive_softmax});
+  add({.name = "all_equal", .inputs = {constant({2, 9}, 1e4)}, .run = run, .expect = naive_softmax});
+  add({.name = "large", .inputs = {values({2, 3}, kLarge)}, .run = run, .expect = naive_softmax});
+  add({.name = "view", .inputs = {transposed(randn({5, 3}), 0, 1)}, .run = run, .expect = naive_softmax});
+  add({.name = "unaligned_view", .inputs = {sliced(randn({4, 19}), 0, 1, 4)}, .run = run, .expect = naive_softmax});
+  add({.name = "no_columns", .inputs = {randn({2, 0})}, .run = run, .throws = "non-empty last axis"});
+  add({.name = "scalar", .inputs = {randn({})}, .run = run, .throws = "non-empty last axis"});
+  add({.name = "attention", .inputs = {randn({8 * 6 * 256, 256})}, .run = run, .bench = true});
+}
+
+OP_CASES(log_softmax) {
+  const auto run = [](const std::vector<Var>& x) { return log_softmax(x[0]); };
+  add({.name = "small", .inputs = {randn({4, 7})}, .run = run, .expect = naive_log_softmax});
+  add({.name = "odd_rows", .inputs = {randn({2, 3, 37})}, .run = run, .expect = naive_log_softmax});
+  add({.name = "one_column", .inputs = {randn({3, 1})}, .run = run, .expect = naive_log_softmax});
+  add({.name = "no_rows", .inputs = {randn({0, 5})}, .run = run, .expect = naive_log_softmax});
+  add({.name = "all_equal", .inputs = {constant({2, 9}, -1e4)}, .run = run, .expect = naive_log_softmax});
+  // Central differences of values near 1e4 lose ten digits of sixteen.
+  add({.name = "large", .inputs = {values({2, 3}, kLarge)}, .run = run, .expect = naive_log_softmax, .tolerance_scale = 10});
+  add({.name = "view", .inputs = {transposed(randn({5, 3}), 0, 1)}, .run = run, .expect = naive_log_softmax});
+  add({.name = "no_columns", .inputs = {randn({2, 0})}, .run = run, .throws = "non-empty last axis"});
+  add({.name = "vocabulary", .inputs = {randn({2048, 8192})}, .run = run, .bench = true});
+}

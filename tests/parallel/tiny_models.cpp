@@ -1,0 +1,39 @@
+#include "tests/parallel/tiny_models.h"
+
+#include "autograd/ops/elementwise.h"
+
+namespace sluice::testing {
+
+Var Sum::forward(const layers::Call& call) const {
+  Var total = call.inputs[0];
+  for (size_t i = 1; i < call.inputs.size(); ++i) total = add(total, call.inputs[i]);
+  return total;
+}
+
+layers::Graph skip_graph() {
+  using namespace layers;
+  Graph graph;
+  const Value image = graph.input("image", {6});
+  const Value label = graph.input("label", {}, DType::i32);
+  const Value stem = graph.add("stem", Linear(6, 8), image);
+  const Value a = graph.add("a", Linear(8, 8), stem);
+  const Value b = graph.add("b", GELU(), a);
+  const Value c = graph.add("c", Sum(), {b, stem});
+  const Value d = graph.add("d", Dropout(0.2), c);
+  const Value e = graph.add("e", Linear(8, 8), d);
+  const Value f = graph.add("f", Sum(), {e, stem, a, stem});
+  const Value g = graph.add("g", Linear(8, 8), f);
+  const Value h = graph.add("h", Sum(), {g, stem, c, f});
+  const Value logits = graph.add("logits", Linear(8, 5), h);
+  graph.output(logits);
+  graph.loss(graph.add("loss", CrossEntropy(), {logits, label}));
+  return graph;
+}
+
+Batch skip_batch(int64_t samples, uint64_t seed) {
+  Tensor image = empty({samples, 6}, DType::f32);
+  fill_normal(image, 0, 1, random_key(seed, "image"));
+  return batch_of({{"image", image}, {"label", random_tokens({samples}, 5, seed)}});
+}
+
+}  // namespace sluice::testing

@@ -1,0 +1,115 @@
+#pragma once
+#include <ostream>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallel/program.h"
+#include "tests/schedule/pick.h"
+
+/// Models and plans for the tests of this folder.
+namespace sluice::parallel {
+
+/// Values: 0 x, 1 target, 2 a, 3 b, 4 c, 5 d, 6 loss. 'a' skips to 'c' and 'd', 'target' has no gradient, 'a' and 'd' share a parameter.
+inline Topology skip_topology() {
+  return {.inputs = {"x", "target"},
+          .nodes = {{"a", {0}}, {"b", {2}}, {"c", {2, 3}}, {"d", {2, 4}}, {"loss", {5, 1}}},
+          .differentiable = {false, false, true, true, true, true, true},
+          .tied = {{"embedding", {0, 3}}}};
+}
+
+/// A chain of `nodes` nodes behind one input.
+inline Topology chain_topology(int nodes) {
+  Topology topology{.inputs = {"x"}, .nodes = {}, .differentiable = {false}, .tied = {}};
+  for (int node = 0; node < nodes; ++node) {
+    topology.nodes.push_back({"n" + std::to_string(node), {node}});
+    topology.differentiable.push_back(true);
+  }
+  return topology;
+}
+
+struct Plan {
+  Topology topology;
+  Partition partition;
+  Schedule schedule;
+  std::vector<bool> rematerialize;
+
+  Program lowered() const { return lower(topology, partition, schedule, rematerialize); }
+};
+
+inline std::ostream& operator<<(std::ostream& out, const Plan& plan) {
+  out << plan.schedule.name << ", M " << plan.schedule.micro_batches << ", sizes";
+  for (int size : plan.partition.sizes) out << ' ' << size;
+  for (int node = 0; node < plan.topology.node_count(); ++node) {
+    out << "; " << plan.topology.value_of(node) << (plan.topology.differentiable[plan.topology.value_of(node)] ? "" : " constant")
+        << (plan.rematerialize[node] ? " rematerialized" : "") << " of";
+    for (int value : plan.topology.nodes[node].inputs) out << ' ' << value;
+  }
+  return out;
+}
+
+/// All of one micro-batch after the other in one order of the whole group, so that any placement is right; `split` makes I and W of B.
+inline Schedule sequential_schedule(std::vector<int> device_of_stage, int devices, int micro_batches, bool split) {
+  Schedule schedule{"sequential", micro_batches, std::move(device_of_stage), std::vector<std::vector<ComputeAction>>(devices)};
+  const auto add = [&](Compute kind, int stage, int m) { schedule.devices[schedule.device_of_stage[stage]].push_back({kind, stage, m}); };
+  const int stages = schedule.stage_count();
+  for (int m = 0; m < micro_batches; ++m)
+    for (int stage = 0; stage < stages; ++stage) add(Compute::forward, stage, m);
+  for (int m = 0; m < micro_batches; ++m)
+    for (int stage = stages - 1; stage >= 0; --stage) add(split ? Compute::input_gradient : Compute::backward, stage, m);
+  for (int m = 0; split && m < micro_batches; ++m)
+    for (int stage = 0; stage < stages; ++stage) add(Compute::weight_gradient, stage, m);
+  return schedule;
+}
+
+inline Topology random_topology() {
+  Topology topology{.inputs = {"x", "target"}, .nodes = {}, .differentiable = {false, false}, .tied = {}};
+  const int nodes = pick(1, 11);
+  for (int node = 0; node < nodes; ++node) {
+    std::vector<int> inputs(pick(1, 4));
+    for (int& value : inputs) value = pick(0, topology.value_of(node));
+    bool differentiable = pick(0, 4) > 0;
+    for (int value : inputs) differentiable = differentiable || topology.differentiable[value];
+    topology.nodes.push_back({"n" + std::to_string(node), inputs});
+    topology.differentiable.push_back(differentiable);
+  }
+  for (int tied = pick(0, 3); tied-- > 0;) {
+    std::set<int> uses;
+    for (int use = pick(1, 5); use-- > 0;) uses.insert(pick(0, nodes));
+    topology.tied.push_back({"tied" + std::to_string(tied), {uses.begin(), uses.end()}});
+  }
+  return topology;
+}
+
+inline Partition random_partition(int nodes) {
+  Partition partition{{1}};
+  for (int node = 1; node < nodes; ++node) {
+    if (pick(0, 2) == 0)
+      ++partition.sizes.back();
+    else
+      partition.sizes.push_back(1);
+  }
+  return partition;
+}
+
+inline Schedule random_schedule(int stages) {
+  const int micro_batches = pick(1, 10);
+  const int kind = pick(0, 4);
+  if (kind < 3) return make_schedule(schedule_names()[kind], stages, micro_batches);
+  std::vector<int> device_of_stage(stages);
+  for (int& device : device_of_stage) device = pick(0, stages);
+  return sequential_schedule(device_of_stage, stages, micro_batches, pick(0, 2) == 0);
+}
+
+/// A plan that `lower` takes: skips, several consumers, constants, tied parameters, any partition, schedule and placement.
+inline Plan random_plan() {
+  Plan plan{random_topology(), {}, {}, {}};
+  const int nodes = plan.topology.node_count();
+  plan.partition = random_partition(nodes);
+  plan.schedule = random_schedule(plan.partition.stage_count());
+  for (int node = 0; node < nodes; ++node) plan.rematerialize.push_back(pick(0, 2) == 0);
+  return plan;
+}
+
+}  // namespace sluice::parallel
