@@ -119,8 +119,6 @@ class Training {
       const auto result = trainer.step(loader.at(trainer.steps_done()));
       note_peaks();
       const int64_t step = trainer.steps_done();
-      require(std::isfinite(result.loss) && std::isfinite(result.gradient_norm), "step ", step, ": the loss is ", result.loss, " and the gradient norm ",
-              result.gradient_norm, "; nothing was saved after it. Use a smaller optimizer.lr, more warmup or clip");
       record_.steps.push_back({step, result});
       progress.show(progress_of(step, result));
       if (is_multiple(step, "train.evaluate_every") && step < steps_) progress.say(validate(trainer));

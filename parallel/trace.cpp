@@ -1,5 +1,6 @@
 #include "parallel/trace.h"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -16,7 +17,7 @@ double Trace::bubble() const {
   double busy = 0;
   for (const auto& event : events)
     if (!is_transfer(event.action)) busy += event.end - event.start;
-  return 1 - busy / (seconds * static_cast<double>(device_names.size()));
+  return std::max(0.0, 1 - busy / (seconds * static_cast<double>(device_names.size())));  // rounding may pass 1
 }
 
 std::string chrome_trace(const Trace& trace, const Topology& topology) {
