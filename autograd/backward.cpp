@@ -58,8 +58,13 @@ void Backward::visit(const NodePtr& node, const Tensor& dy, Pass pass) {
 }
 
 void Backward::add(const NodePtr& node, Tensor gradient) {
+  if (const Tensor& total = node->accumulator; total.defined()) {
+    if (!gradient.shares_storage(total)) add_into(total, gradient.contiguous());
+    leaves_[node.get()] = total;
+    return;
+  }
   auto& [owner, sum] = pending_[node->order];
-  sum = sum.defined() ? sluice::add(sum, gradient) : std::move(gradient);
+  sum = sum.defined() ? sluice::add(std::move(sum), std::move(gradient)) : std::move(gradient);
   owner = node;
 }
 

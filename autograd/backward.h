@@ -24,7 +24,8 @@ class Backward {
   /// Errors  UsageError before run_inputs().
   void run_weights();
 
-  /// The gradient of a leaf, and lets go of it; undefined when the leaf does not lie upstream or its pass did not run.
+  /// The gradient of a leaf (its accumulator, where it has one), and lets go of it; undefined when the leaf does not lie upstream or
+  /// its pass did not run.
   Tensor take(const NodePtr& leaf);
   Tensor take(const Var& leaf) { return take(leaf.node()); }
 

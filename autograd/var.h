@@ -34,7 +34,10 @@ struct Node {
   bool reaches_input = false;      ///< an input leaf lies upstream (or this is one)
   bool reaches_parameter = false;  ///< a parameter leaf lies upstream (or this is one)
   uint64_t order = 0;              ///< creation order; backward runs from high to low
+  Tensor accumulator;              ///< of a leaf: its gradient is added here in place; undefined for a gradient of its own
 
+  /// The tensor that the gradient of an input has to be added to, which a backward function may do itself and return; or undefined.
+  Tensor accumulator_of(size_t input) const { return inputs[input] ? inputs[input]->accumulator : Tensor(); }
   template <class T>
   const T& attribute() const {
     return std::any_cast<const T&>(attributes);

@@ -1,6 +1,7 @@
 #include "bench/gpt_step.h"
 
 #include "autograd/backward.h"
+#include "core/machine_limits.h"
 #include "models/transformer.h"
 
 namespace sluice::bench {
@@ -87,10 +88,11 @@ GptStep::GptStep(const StepChoice& choice) : choice_(choice), batch_(gpt_batch(c
   std::string names;
   for (int i = 0; i < choice.devices; ++i) names += (i ? ",cpu:" : "cpu:") + std::to_string(i);
   const auto graph = gpt_graph();
+  static const DeviceSpeed speed{measured_peak_flops(1), measured_bandwidth()};  // what `auto` balances by
   const parallel::PlanOptions options{
       .batch = choice.batch, .micro_batches = choice.micro_batches, .schedule = choice.schedule, .remat = choice.remat};
-  trainer_ = std::make_unique<parallel::Trainer>(graph, parallel::plan(graph, devices(names, {.threads = choice.threads}), options),
-                                                 Adam({.lr = 1e-3}));
+  trainer_ = std::make_unique<parallel::Trainer>(
+      graph, parallel::plan(graph, devices(names, {.threads = choice.threads, .speed = speed}), options), Adam({.lr = 1e-3}));
 }
 
 GptStep::~GptStep() = default;

@@ -32,7 +32,9 @@ struct Tensor::Storage {
     }
   }
   /// An alias of other's memory that counts `bytes` on a device.
-  Storage(DevicePtr where, const Storage& other, int64_t bytes) : device(std::move(where)), charged(bytes), memory(other.memory) {
+  Storage(DevicePtr where, Storage& other, int64_t bytes)
+      : device(std::move(where)), charged(bytes), memory(other.memory), is_aliased(true) {
+    other.is_aliased = true;
     device->charge(charged);
   }
   ~Storage() { device->release(charged); }
@@ -41,6 +43,7 @@ struct Tensor::Storage {
   DevicePtr device;
   int64_t charged;  ///< bytes counted on the device: those of the memory, of an alias's elements, or 0 in transit
   std::shared_ptr<Memory> memory;
+  bool is_aliased = false;  ///< another storage had this memory at some time; a property of the program, not of the moment
 };
 
 Device& Tensor::device() const { return *device_ptr(); }
@@ -177,6 +180,8 @@ Tensor tensor_of(const std::vector<double>& elements, const Shape& shape, DType 
   });
   return result;
 }
+
+bool Tensor::is_exclusive() const { return defined() && storage_.use_count() == 1 && !storage_->is_aliased; }
 
 std::ostream& operator<<(std::ostream& out, const Tensor& x) {
   if (!x.defined()) return out << "an undefined tensor";

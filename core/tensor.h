@@ -57,6 +57,10 @@ class Tensor {
   Tensor charged_to(const DevicePtr& device) const;
   /// The same memory, counted on no device: what a message holds, so that counts do not depend on when it is received.
   Tensor uncharged() const;
+  /// Nothing else refers to these elements, so that they may be overwritten: one handle, and no device was ever handed the memory.
+  bool is_exclusive() const;
+  /// Both are views of one storage.
+  bool shares_storage(const Tensor& other) const { return storage_ == other.storage_; }
 
   /// The one element as double. Errors  UsageError unless there is exactly one.
   double item() const;

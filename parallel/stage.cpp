@@ -173,6 +173,7 @@ void Stage::weight_gradient(int micro_batch) {
     const auto deferred = state.deferred.find(node);
     if (deferred == state.deferred.end()) continue;
     WhereScope scope({graph_.nodes()[node].name.c_str(), index_, micro_batch});
+    offer_accumulators(node, state.tapes[node].parameters);
     deferred->second.run_weights();
     accumulate(node, deferred->second, state.tapes[node].parameters);
     state.deferred.erase(deferred);
@@ -184,7 +185,7 @@ std::map<int, Tensor> Stage::received_gradients(MicroBatch& state, int micro_bat
   std::map<int, Tensor> sums;
   for (auto entry = state.gradients.rbegin(); entry != state.gradients.rend(); ++entry) {  // descending consumers of each value
     Tensor& sum = sums[entry->first.first];
-    sum = sum.defined() ? add(sum, entry->second) : entry->second;
+    sum = sum.defined() ? add(std::move(sum), std::move(entry->second)) : std::move(entry->second);
   }
   const int loss = graph_.loss_node();
   if (is_here(loss)) {
@@ -205,7 +206,12 @@ void Stage::run_backward(int micro_batch, Pass pass) {
     WhereScope scope({graph_.nodes()[node].name.c_str(), index_, micro_batch});
     Backward backward(tape->second.root, std::move(sum->second));
     sums.erase(sum);
-    pass == Pass::all ? backward.run() : backward.run_inputs();
+    if (pass == Pass::all) {
+      offer_accumulators(node, tape->second.parameters);
+      backward.run();
+    } else {
+      backward.run_inputs();
+    }
     distribute(state, node, backward, tape->second, sums);
     if (pass == Pass::all) {
       accumulate(node, backward, tape->second.parameters);
@@ -219,7 +225,7 @@ void Stage::run_backward(int micro_batch, Pass pass) {
 /// Adds the gradients of one node's inputs to the sums of this stage, or to what is sent to the producing stage. A value that the node
 /// reads twice gets one contribution, so that sums do not depend on where the value was made.
 void Stage::distribute(MicroBatch& state, int node, Backward& backward, const Tape& tape, std::map<int, Tensor>& sums) {
-  const auto add_to = [](Tensor& sum, Tensor part) { sum = sum.defined() ? add(sum, part) : std::move(part); };
+  const auto add_to = [](Tensor& sum, Tensor part) { sum = sum.defined() ? add(std::move(sum), std::move(part)) : std::move(part); };
   std::map<int, Tensor> contributions;
   for (size_t i = 0; i < tape.inputs.size(); ++i) {
     Tensor gradient = tape.inputs[i] ? backward.take(tape.inputs[i]) : Tensor();
@@ -232,17 +238,23 @@ void Stage::distribute(MicroBatch& state, int node, Backward& backward, const Ta
   }
 }
 
-/// Micro-batch gradients are added in the order of the backwards, which is ascending. The first one of several is copied, because a
-/// backward function may return a tensor that something else still reads.
+/// Micro-batch gradients are added in the order of the backwards, which is ascending: into the sum of those before, where there is one.
+void Stage::offer_accumulators(int node, const std::vector<NodePtr>& leaves) {
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    const auto& gradients = parameters_[node_parameters_[node][i]].gradients;
+    if (const auto sum = gradients.find(node); sum != gradients.end()) leaves[i]->accumulator = sum->second;
+  }
+}
+
+/// Keeps the first gradient as the sum; a later one is in the sum already. The first one of several is copied where something else
+/// still reads it.
 void Stage::accumulate(int node, Backward& backward, const std::vector<NodePtr>& leaves) {
   for (size_t i = 0; i < leaves.size(); ++i) {
     Tensor gradient = backward.take(leaves[i]);
-    if (!gradient.defined()) continue;
     Tensor& sum = parameters_[node_parameters_[node][i]].gradients[node];
-    if (sum.defined())
-      add_into(sum, gradient.contiguous());
-    else
-      sum = run_micro_batches_ > 1 ? gradient.clone() : gradient.contiguous();
+    if (!gradient.defined() || sum.defined()) continue;
+    const bool keep = gradient.is_contiguous() && (run_micro_batches_ == 1 || gradient.is_exclusive());
+    sum = keep ? std::move(gradient) : gradient.clone();
   }
 }
 
@@ -253,7 +265,7 @@ void Stage::reduce_tied(int tied) {
     Tensor sum;
     for (int node : uses) {
       Tensor part = is_here(node) ? std::move(parameter.gradients[node]) : std::move(tied_received_[{tied, node}]);
-      if (part.defined()) sum = sum.defined() ? add(sum, part) : part;
+      if (part.defined()) sum = sum.defined() ? add(std::move(sum), std::move(part)) : std::move(part);
     }
     for (int node : uses) tied_received_.erase({tied, node});
     parameter.gradients.clear();

@@ -95,6 +95,7 @@ class Stage {
   void run_backward(int micro_batch, Pass pass);
   std::map<int, Tensor> received_gradients(MicroBatch& state, int micro_batch) const;
   void distribute(MicroBatch& state, int node, Backward& backward, const Tape& tape, std::map<int, Tensor>& sums);
+  void offer_accumulators(int node, const std::vector<NodePtr>& leaves);
   void accumulate(int node, Backward& backward, const std::vector<NodePtr>& leaves);
   bool is_here(int node) const { return node >= first_ && node < end_; }
 

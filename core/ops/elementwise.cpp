@@ -1,5 +1,7 @@
 #include "core/ops/elementwise.h"
 
+#include <utility>
+
 #include "core/dispatch.h"
 
 namespace sluice {
@@ -70,6 +72,16 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape, double factor) {
   run_kernel(y.device(), pass_cost(static_cast<double>(x.bytes()), y),
              [&](auto& context) { kernels::binary(context, Binary::Mul, x, constant, y); });
   return y;
+}
+
+Tensor add(Tensor&& a, Tensor&& b) {
+  const bool alike = a.shape() == b.shape();
+  for (auto [kept, other] : {std::pair(&b, &a), std::pair(&a, &b)})
+    if (alike && kept->is_exclusive() && kept->is_contiguous()) {
+      add_into(*kept, *other);
+      return std::move(*kept);
+    }
+  return add(std::as_const(a), std::as_const(b));
 }
 
 void add_into(const Tensor& target, const Tensor& x) {

@@ -21,6 +21,8 @@ SLUICE_UNARY_OPS(SLUICE_DECLARE)
 /// Dtypes  f32, f64, bf16 (arithmetic in f32); both the same.
 /// Errors  UsageError when shapes do not broadcast, or dtypes or devices differ.
 Tensor add(const Tensor& a, const Tensor& b);
+/// The same, in the memory of an operand of the result's shape that nothing else refers to.
+Tensor add(Tensor&& a, Tensor&& b);
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);

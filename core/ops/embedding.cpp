@@ -17,13 +17,18 @@ Tensor embedding(const Tensor& ids, const Tensor& table) {
 }
 
 Tensor embedding_backward(const Tensor& ids, const Tensor& dy, int64_t vocabulary) {
+  const Tensor sums = zeros({vocabulary, dy.dim(-1)}, compute_dtype(dy.dtype()), dy.device_ptr());
+  embedding_backward_into(ids, dy, sums);
+  return cast(sums, dy.dtype());
+}
+
+void embedding_backward_into(const Tensor& ids, const Tensor& dy, const Tensor& sums) {
+  require(sums.rank() == 2 && sums.dim(1) == dy.dim(-1) && sums.is_contiguous() && sums.dtype() == compute_dtype(dy.dtype()),
+          "embedding: needs row-major sums of ", name_of(compute_dtype(dy.dtype())), " [V, ", dy.dim(-1), "], got ", sums);
   const Tensor positions = ids.contiguous(), rows = dy.contiguous();
-  const DType sum_dtype = compute_dtype(dy.dtype());
-  const Tensor sums = zeros({vocabulary, dy.dim(-1)}, sum_dtype, dy.device_ptr());
   const auto bytes = static_cast<double>(dy.bytes());
   run_kernel(dy.device(), {static_cast<double>(dy.elements()), 2 * bytes + static_cast<double>(ids.bytes()), bytes},
              [&](auto& context) { kernels::embedding_backward(context, positions, rows, sums); });
-  return cast(sums, dy.dtype());
 }
 
 }  // namespace sluice

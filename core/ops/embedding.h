@@ -12,6 +12,8 @@ Tensor embedding(const Tensor& ids, const Tensor& table);
 /// Gradient of the table:  dtable[v, :] = sum of dy[p, :] over the positions p with ids[p] = v, added in order of position.
 /// `ids` are those that `embedding` has accepted.
 Tensor embedding_backward(const Tensor& ids, const Tensor& dy, int64_t vocabulary);
+/// Adds the same to `sums` [V, D], row-major, whose dtype is that of the arithmetic (f64 for f64, else f32).
+void embedding_backward_into(const Tensor& ids, const Tensor& dy, const Tensor& sums);
 
 namespace kernels {
 void embedding(Cpu& cpu, const Tensor& ids, const Tensor& table, const Tensor& y);
