@@ -2,13 +2,12 @@
 
 #include <fcntl.h>
 #include <unistd.h>
-#include <xxhash.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 #include <vector>
 
 #include "core/error.h"
@@ -25,37 +24,25 @@ namespace {
   throw ResourceError(join(path.string(), ": cannot be written: ", std::strerror(reason), "; ", cure));
 }
 
-std::string hex_of(XXH128_hash_t hash) {
-  char text[33];
-  std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(hash.high64), static_cast<unsigned long long>(hash.low64));
-  return text;
+std::ifstream open_to_read(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  require<DataError>(std::filesystem::exists(status), path.string(), ": there is no such file or folder",
+                     error.value() == EACCES ? " that may be read" : "", "; check the path");
+  require<DataError>(std::filesystem::is_regular_file(status), path.string(), ": needs a regular file, not a folder, pipe or device");
+  std::ifstream in(path, std::ios::binary);
+  require<DataError>(in.is_open(), path.string(), ": cannot open the file: ", std::strerror(errno));
+  return in;
 }
 
-/// XXH3-128 of bytes that come in pieces.
-class PiecewiseHash {
- public:
-  PiecewiseHash() : state_(XXH3_createState(), &XXH3_freeState) { XXH3_128bits_reset(state_.get()); }
-  void add(const void* data, size_t bytes) { XXH3_128bits_update(state_.get(), data, bytes); }
-  std::string text() const { return hex_of(XXH3_128bits_digest(state_.get())); }
-
- private:
-  std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state_;
-};
-
-std::ifstream open_to_read(const std::filesystem::path& path) {
-  require<DataError>(std::filesystem::is_regular_file(path), path.string(), ": needs a file, found ",
-                     std::filesystem::exists(path) ? "something else" : "nothing", "; check the path");
-  std::ifstream in(path, std::ios::binary);
-  require<DataError>(in.good(), path.string(), ": cannot be read: ", std::strerror(errno));
-  return in;
+void require_read(const std::filesystem::path& path, const std::ifstream& in) {
+  require<DataError>(!in.bad(), path.string(), ": cannot read the file: ", std::strerror(errno));
 }
 
 }  // namespace
 
-struct FileWriter::Hash : PiecewiseHash {};
-
 FileWriter::FileWriter(std::filesystem::path path)
-    : path_(std::move(path)), descriptor_(open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)), hash_(std::make_unique<Hash>()) {
+    : path_(std::move(path)), descriptor_(open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {
   if (descriptor_ < 0) throw_write_error(path_);
 }
 
@@ -64,7 +51,7 @@ FileWriter::~FileWriter() {
 }
 
 void FileWriter::write(const void* data, size_t bytes) {
-  hash_->add(data, bytes);
+  hash_.add(data, bytes);
   bytes_ += static_cast<int64_t>(bytes);
   for (const char* rest = static_cast<const char*>(data); bytes > 0;) {
     const ssize_t written = ::write(descriptor_, rest, bytes);
@@ -81,32 +68,51 @@ FileSummary FileWriter::finish() {
   const int closed = close(descriptor_);
   descriptor_ = -1;
   if (closed != 0) throw_write_error(path_);
-  return {bytes_, hash_->text()};
+  return {bytes_, hash_.text()};
 }
 
 FileSummary summarize_file(const std::filesystem::path& path) {
   std::ifstream in = open_to_read(path);
-  PiecewiseHash hash;
+  Hash hash;
   FileSummary summary;
   std::vector<char> block(1 << 20);
   while (in.read(block.data(), static_cast<std::streamsize>(block.size())), in.gcount() > 0) {
     hash.add(block.data(), static_cast<size_t>(in.gcount()));
     summary.bytes += in.gcount();
   }
+  require_read(path, in);
   summary.hash = hash.text();
   return summary;
 }
 
 std::string read_file(const std::filesystem::path& path) {
-  std::ostringstream text;
-  text << open_to_read(path).rdbuf();
-  return std::move(text).str();
+  std::ifstream in = open_to_read(path);
+  std::string text(std::filesystem::file_size(path), '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  require_read(path, in);
+  text.resize(static_cast<size_t>(in.gcount()));
+  return text;
 }
 
-FileSummary write_file(const std::filesystem::path& path, const std::string& text) {
+FileSummary write_file(const std::filesystem::path& path, std::string_view text) {
   FileWriter file(path);
   file.write(text.data(), text.size());
   return file.finish();
+}
+
+void write_atomically(const std::filesystem::path& path, std::string_view text) {
+  static std::atomic<int> count{0};
+  std::error_code error;
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
+  require<ResourceError>(!error, path.parent_path().string(), ": cannot make the folder: ", error.message(), "; choose another one");
+  const std::string temporary = join(path.string(), ".", getpid(), ".", count++, ".tmp");
+  try {
+    write_file(temporary, text);
+    if (rename(temporary.c_str(), path.c_str()) != 0) throw_write_error(path);
+  } catch (const ResourceError&) {
+    unlink(temporary.c_str());
+    throw;
+  }
 }
 
 void sync_folder(const std::filesystem::path& folder) {
@@ -116,7 +122,5 @@ void sync_folder(const std::filesystem::path& folder) {
   close(descriptor);
   if (synced != 0) throw_write_error(folder);
 }
-
-std::string hash_of(const void* data, size_t bytes) { return hex_of(XXH3_128bits(data, bytes)); }
 
 }  // namespace sluice

@@ -1,12 +1,13 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <string>
+
+#include "core/hash.h"
 
 namespace sluice {
 
-/// What a file holds, short: its length and the XXH3-128 of its bytes as 32 hex digits.
+/// What a file holds, short: its length and the hash of its bytes.
 struct FileSummary {
   int64_t bytes = 0;
   std::string hash;
@@ -29,26 +30,26 @@ class FileWriter {
   FileSummary finish();
 
  private:
-  struct Hash;
   std::filesystem::path path_;
   int descriptor_;
   int64_t bytes_ = 0;
-  std::unique_ptr<Hash> hash_;
+  Hash hash_;
 };
 
 /// Reads a file whole to summarize it. Errors  DataError when it cannot be read.
 FileSummary summarize_file(const std::filesystem::path& path);
 
-/// The whole of a small file. Errors  DataError when it cannot be read.
+/// The whole of a regular file. Errors  DataError for one that is missing, unreadable or not a regular file.
 std::string read_file(const std::filesystem::path& path);
 
 /// Writes a whole file, synced.
-FileSummary write_file(const std::filesystem::path& path, const std::string& text);
+FileSummary write_file(const std::filesystem::path& path, std::string_view text);
+
+/// Writes a whole file so that every reader, also while others write it, sees the old one or the new one: temporary file, then rename.
+/// Makes the folder of the file. Errors  ResourceError; the temporary file is removed then.
+void write_atomically(const std::filesystem::path& path, std::string_view text);
 
 /// Makes the names in a folder survive a power cut. Errors  ResourceError.
 void sync_folder(const std::filesystem::path& folder);
-
-/// XXH3-128 of bytes in memory, as 32 hex digits.
-std::string hash_of(const void* data, size_t bytes);
 
 }  // namespace sluice

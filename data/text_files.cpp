@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 
 #include "core/error.h"
+#include "core/file.h"
 #include "data/html.h"
 #include "data/utf8.h"
 
@@ -76,19 +73,6 @@ TextFile read_text(const fs::path& path) {
 }
 
 }  // namespace
-
-std::string read_file(const fs::path& path) {
-  std::error_code error;
-  const auto status = fs::status(path, error);
-  require<DataError>(fs::exists(status), path.string(), ": there is no such file or folder",
-                     error.value() == EACCES ? " that may be read" : "");
-  require<DataError>(fs::is_regular_file(status), path.string(), ": needs a regular file, not a folder, pipe or device");
-  std::ifstream in(path, std::ios::binary);
-  require<DataError>(in.is_open(), path.string(), ": cannot open the file: ", std::strerror(errno));
-  std::string bytes{std::istreambuf_iterator<char>(in), {}};
-  require<DataError>(!in.bad(), path.string(), ": cannot read the file: ", std::strerror(errno));
-  return bytes;
-}
 
 std::vector<TextFile> find_text(const fs::path& path) {
   std::error_code ignored;

@@ -18,7 +18,4 @@ struct TextFile {
 ///         is not UTF-8, or a NUL, with file, offset and the command that converts.
 std::vector<TextFile> find_text(const std::filesystem::path& path);
 
-/// The bytes of a regular file. Errors  DataError for one that is missing, unreadable or not a regular file.
-std::string read_file(const std::filesystem::path& path);
-
 }  // namespace sluice::data

@@ -4,13 +4,13 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <cerrno>
 #include <cstring>
 
 #include "core/error.h"
-#include "data/cache.h"
+#include "core/file.h"
+#include "data/content_hash.h"
 
 namespace sluice::data {
 
@@ -24,16 +24,18 @@ struct Header {
   uint32_t width;
   int64_t count;
   int64_t vocabulary;
-  uint64_t ids_hash[2];
-  uint64_t header_hash;
+  char ids_hash[32];
+  char header_hash[32];  ///< of the fields before it
 };
-static_assert(sizeof(Header) == 56);
+static_assert(sizeof(Header) == 96);
 
 constexpr char kMagic[9] = "SluiceTk";
 constexpr uint32_t kVersion = 1;
 constexpr int64_t kWidestShort = 65536;
 
-uint64_t hash_of_header(const Header& header) { return XXH3_64bits(&header, offsetof(Header, header_hash)); }
+std::string hash_of_header(const Header& header) { return Hash().add(&header, offsetof(Header, header_hash)).text(); }
+
+bool equal(const char (&stored)[32], const std::string& hash) { return std::string_view(stored, 32) == hash; }
 
 Header header_of(std::string_view image) {
   Header header;
@@ -60,15 +62,13 @@ void check_image(const std::string& path, std::string_view image) {
   const Header header = header_of(image);
   require<DataError>(std::memcmp(header.magic, kMagic, 8) == 0, path, ": is not a token file (its first bytes differ)", cure);
   require<DataError>(header.version == kVersion, path, ": needs version ", kVersion, ", got ", header.version, cure);
-  const bool sound = header.header_hash == hash_of_header(header) && (header.width == 2 || header.width == 4) && header.count >= 0;
+  const bool sound = equal(header.header_hash, hash_of_header(header)) && (header.width == 2 || header.width == 4) && header.count >= 0;
   require<DataError>(sound, path, ": the header is damaged (checksum)", cure);
   const std::string_view ids = image.substr(sizeof(Header));
   const auto count = static_cast<uint64_t>(header.count);
   require<DataError>(ids.size() % header.width == 0 && ids.size() / header.width == count, path, ": needs ", count, " tokens of ",
                      header.width, " bytes, got ", ids.size(), " bytes", cure);
-  const XXH128_hash_t hash = XXH3_128bits(ids.data(), ids.size());
-  require<DataError>(hash.low64 == header.ids_hash[0] && hash.high64 == header.ids_hash[1], path, ": the tokens are damaged (checksum)",
-                     cure);
+  require<DataError>(equal(header.ids_hash, hash_of(ids)), path, ": the tokens are damaged (checksum)", cure);
 }
 
 /// A read-only mapping of a file that was opened; unmaps itself.
@@ -91,10 +91,10 @@ Tokens::Tokens(std::shared_ptr<const void> owner, std::string_view image) : owne
 Tokens Tokens::of(std::span<const int32_t> ids, int64_t vocabulary) {
   const bool is_short = vocabulary <= kWidestShort;
   auto image = std::make_shared<std::string>(is_short ? packed<uint16_t>(ids, vocabulary) : packed<uint32_t>(ids, vocabulary));
-  const XXH128_hash_t hash = XXH3_128bits(image->data() + sizeof(Header), image->size() - sizeof(Header));
-  Header header{{}, kVersion, is_short ? 2u : 4u, static_cast<int64_t>(ids.size()), vocabulary, {hash.low64, hash.high64}, 0};
-  std::memcpy(header.magic, kMagic, 8);
-  header.header_hash = hash_of_header(header);
+  Header header{{}, kVersion, is_short ? 2u : 4u, static_cast<int64_t>(ids.size()), vocabulary, {}, {}};
+  std::memcpy(header.magic, kMagic, sizeof header.magic);
+  hash_of(std::string_view(*image).substr(sizeof(Header))).copy(header.ids_hash, sizeof header.ids_hash);
+  hash_of_header(header).copy(header.header_hash, sizeof header.header_hash);
   std::memcpy(image->data(), &header, sizeof header);
   return Tokens(image, *image);
 }

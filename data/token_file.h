@@ -14,8 +14,8 @@ namespace sluice::data {
 /// A corpus as token ids, two bytes a token where the vocabulary allows, else four. A value: copies share the bytes, which are in
 /// memory or a memory-mapped file.
 ///
-/// File    a header of 56 bytes (magic, version, bytes a token, count, vocabulary, XXH3-128 of the tokens, XXH3-64 of the header so far),
-///         then the tokens; little-endian.
+/// File    a header of 96 bytes (magic, version, bytes a token, count, vocabulary, hash of the tokens, hash of the header so far), then the
+///         tokens; little-endian.
 /// Threads any; nothing is written after construction.
 class Tokens {
  public:

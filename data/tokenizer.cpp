@@ -1,7 +1,8 @@
 #include "data/tokenizer.h"
 
 #include "core/error.h"
-#include "data/cache.h"
+#include "core/file.h"
+#include "data/content_hash.h"
 #include "data/sentencepiece_tokenizer.h"
 
 namespace sluice::data {

@@ -21,8 +21,8 @@ Var Dropout::forward(const Call& call) const { return call.training && p_ > 0 ? 
 double Residual::checked(double p) { return checked_probability(p); }
 
 Var Residual::forward(const Call& call) const {
-  const Var& x = call.inputs[0];
-  const Var branch = run(call, inner_, {run(call, norm_, {x})});
+  const Var& x = call.inputs.back();
+  const Var branch = run(call, branch_, {call.inputs.front()});
   if (!call.training || dropout_ == 0) return sluice::add(branch, x);
   return dropout_add(branch, x, dropout_, call.random);
 }

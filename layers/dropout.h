@@ -14,17 +14,17 @@ class Dropout : public Module {
   double p_;
 };
 
-/// y = x + dropout(inner(norm(x))): the pre-norm residual branch of a transformer.
+/// y = x + dropout(branch(h)): a residual connection around any module.
+/// Inputs  {x} with h = x, or {h, x} when the branch began in an earlier node.
 class Residual : public Composite {
  public:
-  template <class Norm, class Inner>
-  Residual(Norm norm, std::string name, Inner inner, double dropout)
-      : norm_(add("norm", std::move(norm))), inner_(add(std::move(name), std::move(inner))), dropout_(checked(dropout)) {}
+  template <class Branch>
+  Residual(Branch branch, double dropout) : branch_(add("", std::move(branch))), dropout_(checked(dropout)) {}
   Var forward(const Call& call) const override;
 
  private:
   static double checked(double p);
-  int norm_, inner_;
+  int branch_;
   double dropout_;
 };
 

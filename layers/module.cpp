@@ -17,7 +17,7 @@ std::vector<ParameterSpec> Composite::parameters() const {
   std::vector<ParameterSpec> all;
   for (const auto& child : children_)
     for (auto spec : child.module->parameters()) {
-      spec.name = child.name + "." + spec.name;
+      if (!child.name.empty()) spec.name = child.name + "." + spec.name;
       all.push_back(std::move(spec));
     }
   return all;
@@ -31,6 +31,13 @@ Var Composite::run(const Call& call, int child, std::vector<Var> inputs) const {
   inner.parameters.assign(first, first + static_cast<int64_t>(part.parameter_count));
   inner.random.use = call.random.use * 16 + static_cast<uint32_t>(child) + 1;
   return part.module->forward(inner);
+}
+
+Var Sequence::forward(const Call& call) const {
+  require(count_ > 0, "Sequence: needs at least one module");
+  Var x = run(call, 0, call.inputs);
+  for (int child = 1; child < count_; ++child) x = run(call, child, {x});
+  return x;
 }
 
 }  // namespace sluice::layers

@@ -56,7 +56,7 @@ class Module {
 };
 using ModulePtr = std::shared_ptr<const Module>;
 
-/// A module made of named children; parameters are "child.parameter".
+/// A module made of named children; parameters are "child.parameter", or "parameter" for a child with an empty name.
 class Composite : public Module {
  public:
   std::vector<ParameterSpec> parameters() const override;
@@ -78,6 +78,22 @@ class Composite : public Module {
   };
   int add_child(std::string name, ModulePtr module);
   std::vector<Child> children_;
+};
+
+/// Children one after another: the first gets the inputs, each later one the output before it.
+///   Sequence().then("norm", LayerNorm(64)).then("linear", Linear(64, 256))
+class Sequence : public Composite {
+ public:
+  template <class M>
+  Sequence then(std::string name, M child) && {
+    count_ = add(std::move(name), std::move(child)) + 1;
+    return std::move(*this);
+  }
+  /// Errors  UsageError for an empty sequence.
+  Var forward(const Call& call) const override;
+
+ private:
+  int count_ = 0;
 };
 
 }  // namespace sluice::layers

@@ -60,24 +60,25 @@ layers::Graph build(const TransformerOptions& options) {
   for (int64_t i = 0; i < options.layers; ++i) {
     const std::string block = "block" + std::to_string(i);
     x = graph.add(block + ".attention",
-                  Residual(Norm(options.dim), "heads",
-                           MultiHeadAttention({.width = options.dim,
-                                               .heads = options.heads,
-                                               .causal = true,
-                                               .rotary = options.positions == "rotary",
-                                               .standard_deviation = deviation,
-                                               .output_deviation = output_deviation(options.dim)}),
+                  Residual(Sequence()
+                               .then("norm", Norm(options.dim))
+                               .then("heads", MultiHeadAttention({.width = options.dim,
+                                                                  .heads = options.heads,
+                                                                  .causal = true,
+                                                                  .rotary = options.positions == "rotary",
+                                                                  .standard_deviation = deviation,
+                                                                  .output_deviation = output_deviation(options.dim)})),
                            options.dropout),
                   x);
-    x = graph.add(block + ".feed_forward",
-                  Residual(Norm(options.dim), "layers",
-                           FeedForward({.width = options.dim,
-                                        .inner = inner,
-                                        .activation = options.activation,
-                                        .standard_deviation = deviation,
-                                        .output_deviation = output_deviation(inner)}),
-                           options.dropout),
-                  x);
+    // Two nodes, so that a pipeline may be cut between them: the feed-forward layers are two thirds of a block.
+    const Value h = graph.add(block + ".feed_forward_in",
+                              Sequence()
+                                  .then("norm", Norm(options.dim))
+                                  .then("linear", Linear(options.dim, inner, true, deviation))
+                                  .then("activation", Activation(options.activation)),
+                              x);
+    x = graph.add(block + ".feed_forward_out", Residual(Linear(inner, options.dim, true, output_deviation(inner)), options.dropout),
+                  {h, x});
   }
   x = graph.add("final_norm", Norm(options.dim), x);
   const Value logits = graph.add("logits", Linear(options.dim, options.vocab, !options.tied_embeddings, deviation), x);

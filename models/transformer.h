@@ -22,9 +22,9 @@ struct TransformerOptions {
   double label_smoothing = 0;
 };
 
-/// Graph: inputs "tokens" and "targets" (i32 [T]); nodes "embedding", "block0.attention", "block0.feed_forward", ..., "final_norm",
-/// "logits" (the graph's output) and "loss". Parameters  with d dim, h ffn, V vocab, untied, sinusoidal, layernorm: L (4d^2 + 2dh + 9d + h)
-/// + 2Vd + V + 2d, the paper's Transformer-L
+/// Graph   inputs "tokens" and "targets" (i32 [T]); nodes "embedding", "block0.attention", "block0.feed_forward_in",
+///         "block0.feed_forward_out", ..., "final_norm", "logits" (the graph's output) and "loss".
+/// Parameters  with d dim, h ffn, V vocab, untied, sinusoidal, layernorm: L (4d^2 + 2dh + 9d + h) + 2Vd + V + 2d, the paper's Transformer-L
 ///             (arXiv 1811.06965 table 1). Learned positions, tied: GPT-2's counts.
 /// Errors  UsageError for sizes <= 0, heads that do not divide dim, unknown names (the nearest is named).
 layers::Graph transformer_lm(const TransformerOptions& options);

@@ -4,7 +4,7 @@
 
 #include <regex>
 
-#include "core/file.h"
+#include "core/hash.h"
 
 namespace sluice::parallel::checkpoint_layout {
 
@@ -39,9 +39,6 @@ Contents contents_of(const Trainer& trainer) {
 
 std::string state_text(const nlohmann::json& state) { return state.dump(1) + "\n"; }
 
-std::string checksum_of(const nlohmann::json& state) {
-  const std::string text = state_text(state);
-  return hash_of(text.data(), text.size());
-}
+std::string checksum_of(const nlohmann::json& state) { return hash_of(state_text(state)); }
 
 }  // namespace sluice::parallel::checkpoint_layout

@@ -1,10 +1,9 @@
 #include "parallel/trainer.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <map>
 
+#include "core/hash.h"
 #include "core/ops/copy.h"
 #include "parallel/executor.h"
 #include "parallel/verify.h"
@@ -125,20 +124,9 @@ void Trainer::publish_parameters() {
 }
 
 std::string Trainer::weights_hash() const {
-  XXH3_state_t* hash = XXH3_createState();
-  XXH3_128bits_reset(hash);
-  for (const auto& parameter : parameters())
-    XXH3_128bits_update(hash, parameter.value.data(), static_cast<size_t>(parameter.value.bytes()));
-  XXH128_canonical_t bytes;
-  XXH128_canonicalFromHash(&bytes, XXH3_128bits_digest(hash));
-  XXH3_freeState(hash);
-  std::string text;
-  for (unsigned char byte : bytes.digest) {
-    constexpr char kDigits[] = "0123456789abcdef";
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
+  Hash hash;
+  for (const auto& parameter : parameters()) hash.add(parameter.value.data(), static_cast<size_t>(parameter.value.bytes()));
+  return hash.text();
 }
 
 }  // namespace sluice::parallel

@@ -3,6 +3,7 @@
 
 // Tensors and what computes on them.
 #include "core/batch.h"
+#include "core/byte_units.h"
 #include "core/device.h"
 #include "core/dtype.h"
 #include "core/error.h"

@@ -14,13 +14,8 @@ Gradients linear_gradients(const Node& node, const Tensor& dy, Needs needs) {
   const Tensor rows = as_matrix(dy);
   Gradients gradients(3);
   if (needs[0]) gradients[0] = matmul(rows, weight).reshape(x.shape());
-  if (needs[1]) {
-    gradients[1] = node.accumulator_of(1);
-    if (gradients[1].defined())
-      matmul_into(rows, as_matrix(x), gradients[1], true, false, 1);
-    else
-      gradients[1] = matmul(rows, as_matrix(x), true, false);
-  }
+  // Not into the accumulator: a product that adds to sums outside the cache is slower than a product and a pass (docs/performance.md).
+  if (needs[1]) gradients[1] = matmul(rows, as_matrix(x), true, false);
   if (needs[2]) gradients[2] = sum_rows(rows);
   return gradients;
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -96,6 +97,23 @@ TEST(TextFiles, RefusesWhatHoldsNoText) {
   expect_error<DataError>([&] { find_text(folder.path()); }, {"no text", ".txt"});
   expect_error<DataError>([&] { find_text(folder.write("empty.txt", "")); }, {"empty.txt", "no text"});
   expect_error<DataError>([&] { find_text(""); }, {"no such file"});
+}
+
+TEST(TextFiles, ReadsOneLineOfAHundredMillionBytesInLittleMoreMemory) {
+  const TemporaryFolder folder;
+  const std::string words(1'000'000, 'a');
+  {
+    std::ofstream line(folder.path() / "line.txt");
+    for (int i = 0; i < 100; ++i) line << words;
+  }
+  const auto peak_bytes = [] {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss * int64_t{1024};
+  };
+  const int64_t before = peak_bytes();
+  EXPECT_EQ(find_text(folder.path())[0].text.size(), 100'000'000u);
+  EXPECT_LT(peak_bytes() - before, 150'000'000);
 }
 
 TEST(TextFiles, SaysThatItMayNotRead) {

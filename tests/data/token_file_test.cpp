@@ -5,7 +5,8 @@
 #include <sys/stat.h>
 
 #include "core/error.h"
-#include "data/cache.h"
+#include "core/file.h"
+#include "data/content_hash.h"
 #include "expect_error.h"
 #include "temporary_folder.h"
 
@@ -41,8 +42,8 @@ std::string sample_file(const TemporaryFolder& folder) {
 TEST(TokenFile, RefusesTruncationAtEveryByteOfTheHeaderAndManyOfTheTokens) {
   const TemporaryFolder folder;
   const std::string whole = sample_file(folder);
-  ASSERT_EQ(whole.size(), 56u + 6000u);
-  for (size_t size = 0; size < whole.size(); size += size < 64 ? 1 : 7)
+  ASSERT_EQ(whole.size(), 96u + 6000u);
+  for (size_t size = 0; size < whole.size(); size += size < 100 ? 1 : 7)
     EXPECT_THROW(Tokens::open(folder.write("cut.tokens", std::string_view(whole).substr(0, size))), DataError) << size;
   EXPECT_THROW(Tokens::open(folder.write("long.tokens", whole + "x")), DataError);
 }
@@ -50,7 +51,7 @@ TEST(TokenFile, RefusesTruncationAtEveryByteOfTheHeaderAndManyOfTheTokens) {
 TEST(TokenFile, RefusesAFlippedBitAnywhere) {
   const TemporaryFolder folder;
   const std::string whole = sample_file(folder);
-  for (size_t i = 0; i < whole.size(); i += i < 64 ? 1 : 11) {
+  for (size_t i = 0; i < whole.size(); i += i < 100 ? 1 : 11) {
     std::string flipped = whole;
     flipped[i] = static_cast<char>(flipped[i] ^ (1 << i % 8));
     EXPECT_THROW(Tokens::open(folder.write("flipped.tokens", flipped)), DataError) << i;
@@ -90,7 +91,7 @@ TEST(Tokenize, JoinsTextsWithALineEndAndKeepsTheResult) {
   EXPECT_EQ(all(tokenize(texts, bytes, folder.path())), expected);
   ASSERT_EQ(folder.files(), 1u);
   const auto cached = std::filesystem::directory_iterator(folder.path())->path();
-  std::filesystem::resize_file(cached, 60);
+  std::filesystem::resize_file(cached, 100);
   EXPECT_EQ(all(tokenize(texts, bytes, folder.path())), expected);
   EXPECT_EQ(all(Tokens::open(cached)), expected);
 }
