@@ -12,8 +12,8 @@ namespace sluice::cli {
 /// Errors  UsageError naming flag and value where a number is asked for and none came.
 class Arguments {
  public:
-  std::string argument;                                             ///< CONFIG or CHECKPOINT
-  std::map<std::string, std::vector<std::string>, std::less<>> values;   ///< by flag; a switch that was given holds one empty value
+  std::string argument;                                                 ///< CONFIG or CHECKPOINT
+  std::map<std::string, std::vector<std::string>, std::less<>> values;  ///< by flag; a switch that was given holds one empty value
 
   bool has(std::string_view flag) const { return values.contains(flag); }
   /// The flag's value, or `otherwise` when it was not given.

@@ -19,7 +19,8 @@ void refuse_what_is_not_here(const Settings& settings) {
   require(model == "transformer-lm", "model.name: needs transformer-lm, got '", model, "'");
   require(settings.text("train.precision") == "f32", "train.precision: '", settings.text("train.precision"),
           "' is not part of this version of Sluice; use f32");
-  require(settings.integer("pipeline.virtual_stages") == 1, "pipeline.virtual_stages: more than 1 is not part of this version of Sluice; use 1");
+  require(settings.integer("pipeline.virtual_stages") == 1,
+          "pipeline.virtual_stages: more than 1 is not part of this version of Sluice; use 1");
 }
 
 parallel::PlanOptions plan_options(const Settings& settings) {
@@ -69,8 +70,8 @@ Corpus text_corpus(const Settings& settings, const std::string& serialized_token
   Corpus corpus;
   corpus.tokenizer = serialized_tokenizer.empty() ? data::make_tokenizer(settings.text("data.tokenizer"), vocabulary, texts, cache)
                                                   : data::load_tokenizer(serialized_tokenizer);
-  require(corpus.tokenizer->vocabulary() == vocabulary, "model.vocab: needs ", corpus.tokenizer->vocabulary(), ", the vocabulary of tokenizer ",
-          corpus.tokenizer->name(), ", got ", vocabulary);
+  require(corpus.tokenizer->vocabulary() == vocabulary, "model.vocab: needs ", corpus.tokenizer->vocabulary(),
+          ", the vocabulary of tokenizer ", corpus.tokenizer->name(), ", got ", vocabulary);
   const data::Tokens tokens = data::tokenize(texts, *corpus.tokenizer, cache);
   int64_t bytes = 0;
   for (const auto& text : texts) bytes += static_cast<int64_t>(text.text.size());

@@ -23,9 +23,9 @@ DeviceSpeed speed_of(const std::vector<DevicePtr>& devices);
 /// Samples to train and validate on.
 struct Corpus {
   std::shared_ptr<const data::LanguageDataset> dataset;
-  std::shared_ptr<const data::TextDataset> text;   ///< the same data set when it is a text
-  data::TokenizerPtr tokenizer;                    ///< of a text
-  double bytes_per_token = 0;                      ///< of a text
+  std::shared_ptr<const data::TextDataset> text;  ///< the same data set when it is a text
+  data::TokenizerPtr tokenizer;                   ///< of a text
+  double bytes_per_token = 0;                     ///< of a text
 };
 /// `serialized_tokenizer` is a checkpoint's; empty to make it as [data] tokenizer says.
 Corpus load_corpus(const Settings& settings, const std::string& serialized_tokenizer = "");

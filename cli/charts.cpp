@@ -28,14 +28,21 @@ struct Kind {
 
 Kind kind_of(const parallel::Action& action) {
   switch (action.kind) {
-    case parallel::ActionKind::forward: return {"F", "#7fb3e6"};
-    case parallel::ActionKind::backward: return {"B", "#f2a65a"};
-    case parallel::ActionKind::input_gradient: return {"I", "#f2c65a"};
-    case parallel::ActionKind::weight_gradient: return {"W", "#8cc152"};
-    case parallel::ActionKind::recompute: return {"R", "#b497d6"};
+    case parallel::ActionKind::forward:
+      return {"F", "#7fb3e6"};
+    case parallel::ActionKind::backward:
+      return {"B", "#f2a65a"};
+    case parallel::ActionKind::input_gradient:
+      return {"I", "#f2c65a"};
+    case parallel::ActionKind::weight_gradient:
+      return {"W", "#8cc152"};
+    case parallel::ActionKind::recompute:
+      return {"R", "#b497d6"};
     case parallel::ActionKind::send:
-    case parallel::ActionKind::recv: return {"", ""};
-    default: return {"Step", "#9aa0a6"};
+    case parallel::ActionKind::recv:
+      return {"", ""};
+    default:
+      return {"Step", "#9aa0a6"};
   }
 }
 
@@ -58,7 +65,8 @@ LossScales loss_scales(const RunRecord& record) {
 void draw_axes(Svg& svg, const LossScales& scales) {
   constexpr int kLines = 5;
   for (int i = 0; i <= kLines; ++i) {
-    const double loss = scales.y.low + (scales.y.high - scales.y.low) * i / kLines, step = scales.x.low + (scales.x.high - scales.x.low) * i / kLines;
+    const double loss = scales.y.low + (scales.y.high - scales.y.low) * i / kLines,
+                 step = scales.x.low + (scales.x.high - scales.x.low) * i / kLines;
     svg.line(kLeft, scales.y(loss), kWidth - kRight, scales.y(loss), kGrid);
     svg.text(kLeft - 6, scales.y(loss) + 4, fmt::format("{:.3g}", loss), "end");
     svg.text(scales.x(step), kChartHeight - kBottom + 18, fmt::format("{:.0f}", step), "middle");
@@ -79,8 +87,10 @@ std::vector<std::pair<double, double>> loss_points(const RunRecord& record, cons
 /// Names the colours of the timeline.
 void draw_legend(Svg& svg, double y) {
   double at = kLeft;
-  for (const auto& [action, words] : {std::pair{parallel::ActionKind::forward, "forward"}, {parallel::ActionKind::backward, "backward"},
-                                      {parallel::ActionKind::recompute, "recompute"}, {parallel::ActionKind::step, "step"}}) {
+  for (const auto& [action, words] : {std::pair{parallel::ActionKind::forward, "forward"},
+                                      {parallel::ActionKind::backward, "backward"},
+                                      {parallel::ActionKind::recompute, "recompute"},
+                                      {parallel::ActionKind::step, "step"}}) {
     svg.box(at, y, 12, 12, kind_of({.kind = action, .transfer = {}, .frees = {}}).color);
     svg.text(at + 17, y + 10, words);
     at += 110;
@@ -130,7 +140,8 @@ std::string timeline_chart(const parallel::Trace& trace) {
     const std::string number = event.action.micro_batch < 0 ? "" : std::to_string(event.action.micro_batch);
     svg.box(x(event.start), y, width, kBox, kind.color,
             fmt::format("{} {} stage {}: {} to {}", kind.name, number, event.action.stage, time_text(event.start), time_text(event.end)));
-    if (width > kLetter * static_cast<double>(number.size()) + 2) svg.text(x(event.start) + width / 2, y + kBox * 0.65, number, "middle", 10);
+    if (width > kLetter * static_cast<double>(number.size()) + 2)
+      svg.text(x(event.start) + width / 2, y + kBox * 0.65, number, "middle", 10);
   }
   const double below = kTop + rows * kRow + 16;
   svg.text(kLeft, below, "0");
@@ -143,7 +154,8 @@ std::string memory_chart(const std::vector<RunRecord::DeviceRecord>& devices) {
   constexpr double kRow = 52, kBar = 17, kWords = 330;
   Svg svg(kWidth, kTop + static_cast<double>(devices.size()) * kRow + 10);
   int64_t most = 1;
-  for (const auto& device : devices) most = std::max({most, device.predicted_peak_bytes, device.peak_bytes, limited(device.budget_bytes).value_or(0)});
+  for (const auto& device : devices)
+    most = std::max({most, device.predicted_peak_bytes, device.peak_bytes, limited(device.budget_bytes).value_or(0)});
   const Scale x{0, static_cast<double>(most), kLeft, kWidth - kWords};
   double y = kTop;
   for (const auto& device : devices) {
@@ -151,7 +163,8 @@ std::string memory_chart(const std::vector<RunRecord::DeviceRecord>& devices) {
     svg.text(kLeft - 6, y + kBar + 4, device.name, "end");
     svg.box(kLeft, y, x(predicted) - kLeft, kBar, "#b8cbe0");
     svg.box(kLeft, y + kBar + 2, x(measured) - kLeft, kBar, kTrain);
-    svg.text(kWidth - kWords + 12, y + 13, fmt::format("predicted {} ({} bytes)", bytes_text(device.predicted_peak_bytes), device.predicted_peak_bytes));
+    svg.text(kWidth - kWords + 12, y + 13,
+             fmt::format("predicted {} ({} bytes)", bytes_text(device.predicted_peak_bytes), device.predicted_peak_bytes));
     svg.text(kWidth - kWords + 12, y + kBar + 15, fmt::format("measured {} ({} bytes)", bytes_text(device.peak_bytes), device.peak_bytes));
     if (const auto budget = limited(device.budget_bytes)) {
       const double at = x(static_cast<double>(*budget));

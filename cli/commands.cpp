@@ -50,7 +50,8 @@ const std::vector<Command>& commands() {
 }
 
 int run_translate(const Arguments&) {
-  throw UsageError("translate: needs an encoder-decoder model, which is not part of this version of Sluice; use generate with a language model");
+  throw UsageError(
+      "translate: needs an encoder-decoder model, which is not part of this version of Sluice; use generate with a language model");
 }
 
 }  // namespace sluice::cli

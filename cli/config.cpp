@@ -60,7 +60,8 @@ bool bytes_of(const toml::node& node, OptionValue& value) {
 /// Reads a node as the option's type; false when it is of another type.
 bool value_of(const Option& option, const toml::node& node, OptionValue& value) {
   switch (option.type) {
-    case OptionType::integer: return integer_of(node, value);
+    case OptionType::integer:
+      return integer_of(node, value);
     case OptionType::number:
       if (!node.is_number()) return false;
       value = node.value<double>().value();
@@ -69,10 +70,14 @@ bool value_of(const Option& option, const toml::node& node, OptionValue& value) 
       if (!node.is_boolean()) return false;
       value = node.value_exact<bool>().value();
       return true;
-    case OptionType::text: return text_of(node, value);
-    case OptionType::bytes: return bytes_of(node, value);
-    case OptionType::text_or_integers: return text_of(node, value) || list_of<int64_t>(node, value);
-    case OptionType::text_or_texts: return text_of(node, value) || list_of<std::string>(node, value);
+    case OptionType::text:
+      return text_of(node, value);
+    case OptionType::bytes:
+      return bytes_of(node, value);
+    case OptionType::text_or_integers:
+      return text_of(node, value) || list_of<int64_t>(node, value);
+    case OptionType::text_or_texts:
+      return text_of(node, value) || list_of<std::string>(node, value);
   }
   return false;
 }
@@ -109,7 +114,8 @@ void Settings::store(const Option& option, OptionValue value, const std::string&
   if (is_measured && !in_range) refuse(option, where, fmt::format("{:g}", measured));
 
   const auto* text = std::get_if<std::string>(&value);
-  if (text != nullptr && !option.choices.empty() && std::find(option.choices.begin(), option.choices.end(), *text) == option.choices.end()) {
+  if (text != nullptr && !option.choices.empty() &&
+      std::find(option.choices.begin(), option.choices.end(), *text) == option.choices.end()) {
     const std::string nearest = nearest_word(*text, option.choices);
     refuse(option, where, join("'", *text, "'", nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
   }

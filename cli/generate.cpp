@@ -59,8 +59,8 @@ int run_generate(const Arguments& arguments) {
   const auto prompt = tokenizer->encode(arguments.text("--prompt"));
   const auto prompt_tokens = static_cast<int64_t>(prompt.size());
   require(prompt_tokens > 0, "--prompt: needs a text to continue, got none");
-  require(prompt_tokens < context, "--prompt: needs at most ", context - 1, " tokens, because the model's context is ", context, ", got ", prompt_tokens,
-          "; shorten it");
+  require(prompt_tokens < context, "--prompt: needs at most ", context - 1, " tokens, because the model's context is ", context, ", got ",
+          prompt_tokens, "; shorten it");
   const int64_t count = arguments.integer("--tokens", std::min(kTokens, context - prompt_tokens), 1);
 
   models::Generator generator(graph, parallel::load_parameters(checkpoint, graph), context);

@@ -69,7 +69,9 @@ complete -o filenames -F _sluice sluice
 }
 
 /// zsh runs bash's completions by itself.
-std::string zsh_completion() { return "# zsh completion of sluice: source <(sluice --completion zsh)\nautoload -U +X bashcompinit && bashcompinit\n" + bash_completion(); }
+std::string zsh_completion() {
+  return "# zsh completion of sluice: source <(sluice --completion zsh)\nautoload -U +X bashcompinit && bashcompinit\n" + bash_completion();
+}
 
 std::string fish_quoted(std::string_view text) {
   std::string quoted = "'";
@@ -97,13 +99,15 @@ std::string config_help() {
   std::string_view current;
   for (const Option& option : options()) {
     if (table_of(option) != current) text += fmt::format("\n[{}]\n", current = table_of(option));
-    text += fmt::format("  {:<20} {}\n  {:<20} {}; default {}\n", key_of(option), option.help, "", describe_type(option), toml_text(option.initial));
+    text += fmt::format("  {:<20} {}\n  {:<20} {}; default {}\n", key_of(option), option.help, "", describe_type(option),
+                        toml_text(option.initial));
   }
   return text;
 }
 
 std::string man_page() {
-  std::string text = fmt::format(".TH SLUICE 1 \"\" \"sluice {}\"\n.SH NAME\nsluice \\- train models by pipelines over several devices\n", build::version);
+  std::string text =
+      fmt::format(".TH SLUICE 1 \"\" \"sluice {}\"\n.SH NAME\nsluice \\- train models by pipelines over several devices\n", build::version);
   text += ".SH SYNOPSIS\n";
   for (const Command& command : commands()) text += fmt::format(".B sluice\n{} [flags]\n.br\n", roff(usage_of(command)));
   text += ".SH COMMANDS\n";
@@ -115,10 +119,12 @@ std::string man_page() {
   std::string_view current;
   for (const Option& option : options()) {
     if (table_of(option) != current) text += fmt::format(".SS [{}]\n", current = table_of(option));
-    text += fmt::format(".TP\n.B {}\n{}: {}; default {}\n", key_of(option), roff(option.help), roff(describe_type(option)), roff(toml_text(option.initial)));
+    text += fmt::format(".TP\n.B {}\n{}: {}; default {}\n", key_of(option), roff(option.help), roff(describe_type(option)),
+                        roff(toml_text(option.initial)));
   }
-  text += ".SH EXIT STATUS\n0 done, 1 internal error, 2 usage or config, 3 bad data or checkpoint, 4 memory or disk, 5 a device kept silent, "
-          "130 and 143 after SIGINT and SIGTERM.\n";
+  text +=
+      ".SH EXIT STATUS\n0 done, 1 internal error, 2 usage or config, 3 bad data or checkpoint, 4 memory or disk, 5 a device kept silent, "
+      "130 and 143 after SIGINT and SIGTERM.\n";
   return text;
 }
 

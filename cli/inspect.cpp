@@ -21,7 +21,8 @@ int run_inspect(const Arguments& arguments) {
   }
   const std::string target = arguments.text("--json");
   if (target != "-") {
-    for (const auto& node : json["nodes"]) fmt::print("{:<32} {:>16}\n", node["name"].get<std::string>(), node["parameters"].get<int64_t>());
+    for (const auto& node : json["nodes"])
+      fmt::print("{:<32} {:>16}\n", node["name"].get<std::string>(), node["parameters"].get<int64_t>());
     fmt::print("{:<32} {:>16}\n", "parameters", graph.parameter_count());
     if (trained) fmt::print("trained for {} steps, weights {}\n", checkpoint->step, checkpoint->weights_hash);
   }

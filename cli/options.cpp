@@ -74,10 +74,14 @@ std::vector<Option> make_options() {
       {"optimizer.beta2", number, 0.999, "of adam and adamw", {}, 0, 1},
       {"optimizer.epsilon", number, 1e-8, "of adam and adamw", {}, 0, 1},
 
-      {"pipeline.devices", text_or_texts, std::vector<std::string>{"cpu:0"}, "one stage each: [\"cpu:0\", \"cpu:1\"], or \"4x meta\" to plan"},
+      {"pipeline.devices", text_or_texts, std::vector<std::string>{"cpu:0"},
+       "one stage each: [\"cpu:0\", \"cpu:1\"], or \"4x meta\" to plan"},
       {"pipeline.micro_batches", integer, int64_t{1}, "parts that a mini-batch is cut into", {}, 1, 1 << 24},
       {"pipeline.schedule", text, word("1f1b"), "order of forwards and backwards", training_schedules()},
-      {"pipeline.partition", text_or_integers, word("auto"), "auto (fastest slowest stage), parameters, uniform, or nodes a stage: [3, 4, 5]",
+      {"pipeline.partition",
+       text_or_integers,
+       word("auto"),
+       "auto (fastest slowest stage), parameters, uniform, or nodes a stage: [3, 4, 5]",
        {"auto", "parameters", "uniform"}},
       {"pipeline.remat", text_or_texts, word("none"), "activations computed again in the backward: none, full, or names of nodes"},
       {"pipeline.memory", bytes, int64_t{0}, "budget of a device; 0 = unlimited", {}, 0, 9e18},
@@ -114,13 +118,20 @@ std::string describe_type(const Option& option) {
   if (option.minimum > std::numeric_limits<double>::lowest()) range = fmt::format(" >= {:g}", option.minimum);
   if (option.type == number && option.maximum <= 1) range += fmt::format(" and <= {:g}", option.maximum);
   switch (option.type) {
-    case integer: return "an integer" + range;
-    case number: return "a number" + range;
-    case boolean: return "true or false";
-    case bytes: return "bytes such as \"8GiB\"";
-    case text_or_integers: return fmt::format("one of {} or a list of integers", list_text(option.choices, ", "));
-    case text_or_texts: return "a text or a list of texts";
-    case text: break;
+    case integer:
+      return "an integer" + range;
+    case number:
+      return "a number" + range;
+    case boolean:
+      return "true or false";
+    case bytes:
+      return "bytes such as \"8GiB\"";
+    case text_or_integers:
+      return fmt::format("one of {} or a list of integers", list_text(option.choices, ", "));
+    case text_or_texts:
+      return "a text or a list of texts";
+    case text:
+      break;
   }
   return option.choices.empty() ? "a text" : fmt::format("one of {}", list_text(option.choices, ", "));
 }

@@ -14,20 +14,20 @@ enum class OptionType {
   number,
   boolean,
   text,
-  bytes,              ///< 0 = unlimited; "8GiB", "512MiB" or a number
-  text_or_integers,   ///< "auto" or [3, 4, 5]
-  text_or_texts,      ///< "cpu:0" or ["cpu:0", "cpu:1"]
+  bytes,             ///< 0 = unlimited; "8GiB", "512MiB" or a number
+  text_or_integers,  ///< "auto" or [3, 4, 5]
+  text_or_texts,     ///< "cpu:0" or ["cpu:0", "cpu:1"]
 };
 
 using OptionValue = std::variant<int64_t, double, bool, std::string, std::vector<int64_t>, std::vector<std::string>>;
 
 /// One key of the config. This table is the only list of them: help, man page, completion, config files and --set are made from it.
 struct Option {
-  std::string_view name;           ///< "table.key"
+  std::string_view name;  ///< "table.key"
   OptionType type;
   OptionValue initial;
   std::string_view help;
-  std::vector<std::string> choices = {};   ///< legal words of a text; empty = any
+  std::vector<std::string> choices = {};  ///< legal words of a text; empty = any
   double minimum = std::numeric_limits<double>::lowest();
   double maximum = std::numeric_limits<double>::max();
 };
@@ -43,8 +43,8 @@ std::string toml_text(const OptionValue& value);
 
 /// One flag of a command.
 struct Flag {
-  std::string_view name;       ///< "--set"
-  std::string_view value;      ///< what follows it, "FILE"; empty for a switch
+  std::string_view name;   ///< "--set"
+  std::string_view value;  ///< what follows it, "FILE"; empty for a switch
   std::string_view help;
   bool repeated = false;
 };
@@ -54,10 +54,10 @@ class Arguments;
 /// One command of the program.
 struct Command {
   std::string_view name;
-  std::string_view argument;   ///< "CONFIG"; empty for none
+  std::string_view argument;  ///< "CONFIG"; empty for none
   std::string_view help;
   std::vector<Flag> flags;
-  int (*run)(const Arguments&);   ///< returns the exit code
+  int (*run)(const Arguments&);  ///< returns the exit code
 };
 
 /// All commands, in the order of the help.

@@ -18,8 +18,8 @@ void print_plan(std::FILE* out, const layers::Graph& graph, const parallel::Plan
   fmt::print(out, "{} parameters in {} nodes\n", graph.parameter_count(), graph.nodes().size());
   fmt::print(out, "partition {} nodes a stage, {} micro-batches, schedule {}\n", list_text(plan.partition.sizes, "+"), plan.micro_batches,
              plan.schedule);
-  fmt::print(out, "{:<10} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}\n", "device", "parameters", "gradients", "optimizer", "activations", "peak",
-             "budget");
+  fmt::print(out, "{:<10} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}\n", "device", "parameters", "gradients", "optimizer", "activations",
+             "peak", "budget");
   for (const auto& device : prediction.devices)
     fmt::print(out, "{:<10} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}\n", device.name, bytes_text(device.parameter_bytes),
                bytes_text(device.gradient_bytes), bytes_text(device.optimizer_bytes), bytes_text(device.activation_peak_bytes),

@@ -99,7 +99,8 @@ class Parser {
       std::istringstream rest(message.substr(colon + 2));
       for (std::string word; rest >> word;) words.insert(words.begin(), word);
       for (const std::string& word : words)
-        if (const std::string nearest = nearest_word(word, known); !nearest.empty()) return join(message, "; did you mean '", nearest, "'?");
+        if (const std::string nearest = nearest_word(word, known); !nearest.empty())
+          return join(message, "; did you mean '", nearest, "'?");
     }
     return message + "; see sluice --help";
   }

@@ -13,7 +13,7 @@ namespace sluice::cli {
 
 namespace {
 
-constexpr int64_t kPlainLines = 100;     ///< of a run, about
+constexpr int64_t kPlainLines = 100;  ///< of a run, about
 constexpr double kSecondsBetweenLines = 10, kSecondsBetweenBars = 0.05;
 
 int terminal_width(std::FILE* out) {
@@ -37,14 +37,19 @@ std::string duration_text(double seconds) {
 std::string progress_text(const Progress& progress) {
   const auto& result = progress.result;
   const std::string budget = progress.budget_bytes == kUnlimited ? "" : fmt::format("/{}", bytes_text(progress.budget_bytes));
-  return fmt::format("step {}/{} | loss {:.4f} | norm {:.3g} | lr {:.3g} | {:.1f} ms | {:.0f} tok/s | {} {:.0f}% | mem {}{} | bubble {:.0f}%",
-                     progress.step, progress.steps, result.loss, result.gradient_norm, result.learning_rate, result.seconds * 1e3,
-                     progress.tokens_per_second, progress.counts_recomputation ? "HFU" : "MFU", progress.utilization * 100,
-                     bytes_text(progress.peak_bytes), budget, result.bubble * 100);
+  return fmt::format(
+      "step {}/{} | loss {:.4f} | norm {:.3g} | lr {:.3g} | {:.1f} ms | {:.0f} tok/s | {} {:.0f}% | mem {}{} | bubble {:.0f}%",
+      progress.step, progress.steps, result.loss, result.gradient_norm, result.learning_rate, result.seconds * 1e3,
+      progress.tokens_per_second, progress.counts_recomputation ? "HFU" : "MFU", progress.utilization * 100,
+      bytes_text(progress.peak_bytes), budget, result.bubble * 100);
 }
 
 ProgressLine::ProgressLine(std::FILE* out, int64_t first, int64_t steps)
-    : out_(out), terminal_(isatty(fileno(out)) != 0), color_(terminal_ && std::getenv("NO_COLOR") == nullptr), first_(first), steps_(steps) {}
+    : out_(out),
+      terminal_(isatty(fileno(out)) != 0),
+      color_(terminal_ && std::getenv("NO_COLOR") == nullptr),
+      first_(first),
+      steps_(steps) {}
 
 bool ProgressLine::is_due(int64_t step) const {
   if (step == first_ + 1 || step == steps_) return true;

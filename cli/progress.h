@@ -12,10 +12,10 @@ struct Progress {
   int64_t step = 0, steps = 0;
   parallel::StepResult result;
   double tokens_per_second = 0;
-  double utilization = 0;            ///< of the measured peak
-  bool counts_recomputation = false; ///< then the utilization is HFU, not MFU
-  int64_t peak_bytes = 0;            ///< of the fullest device
-  int64_t budget_bytes = 0;          ///< kUnlimited without a budget
+  double utilization = 0;             ///< of the measured peak
+  bool counts_recomputation = false;  ///< then the utilization is HFU, not MFU
+  int64_t peak_bytes = 0;             ///< of the fullest device
+  int64_t budget_bytes = 0;           ///< kUnlimited without a budget
 };
 
 /// "step 3/20 | loss 5.5412 | norm 1.25 | ..." without time left.

@@ -24,7 +24,8 @@ std::string row(const std::string& name, const std::string& value) { return fmt:
 std::string loss_rows(const RunRecord& record) {
   std::string rows;
   if (!record.steps.empty())
-    rows += row("training loss, first and last", fmt::format("{:.4f}, {:.4f}", record.steps.front().result.loss, record.steps.back().result.loss));
+    rows += row("training loss, first and last",
+                fmt::format("{:.4f}, {:.4f}", record.steps.front().result.loss, record.steps.back().result.loss));
   if (!record.validations.empty()) rows += row("validation loss", fmt::format("{:.4f}", record.validations.back().loss));
   if (record.trigram_loss) rows += row("trigram model's loss, same split", fmt::format("{:.4f}", *record.trigram_loss));
   return rows;
@@ -32,9 +33,11 @@ std::string loss_rows(const RunRecord& record) {
 
 std::string summary(const RunRecord& record) {
   const double seconds = median_of_steps(record, &parallel::StepResult::seconds);
-  std::string rows = row("parameters", std::to_string(record.parameters)) + row("steps", std::to_string(record.steps_done)) + loss_rows(record);
+  std::string rows =
+      row("parameters", std::to_string(record.parameters)) + row("steps", std::to_string(record.steps_done)) + loss_rows(record);
   if (seconds > 0)
-    rows += row("step, median", fmt::format("{:.1f} ms, {:.0f} tokens/s", seconds * 1e3, static_cast<double>(record.tokens_per_step) / seconds));
+    rows += row("step, median",
+                fmt::format("{:.1f} ms, {:.0f} tokens/s", seconds * 1e3, static_cast<double>(record.tokens_per_step) / seconds));
   rows += row("bubble, predicted and measured", fmt::format("{:.1f} %, {:.1f} %", record.prediction.bubble * 100,
                                                             median_of_steps(record, &parallel::StepResult::bubble) * 100));
   return "<table>\n" + rows + row("weights hash", record.weights_hash) + "</table>\n";
@@ -43,13 +46,15 @@ std::string summary(const RunRecord& record) {
 }  // namespace
 
 std::string html_report(const RunRecord& record) {
-  std::string body = summary(record) + section("Loss", loss_chart(record)) + section("Pipeline: the last step", timeline_chart(record.trace)) +
+  std::string body = summary(record) + section("Loss", loss_chart(record)) +
+                     section("Pipeline: the last step", timeline_chart(record.trace)) +
                      section("Memory by device", memory_chart(record.devices));
   if (!record.sample.empty()) body += section("A sample of text", preformatted(record.sample));
   body += section("Config", preformatted(record.config));
-  return fmt::format("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Sluice: training report</title>\n<style>{}</style></head>\n"
-                     "<body>\n<h1>Training report</h1>\n{}<p>Sluice {}</p>\n</body></html>\n",
-                     kStyle, body, build::version);
+  return fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Sluice: training report</title>\n<style>{}</style></head>\n"
+      "<body>\n<h1>Training report</h1>\n{}<p>Sluice {}</p>\n</body></html>\n",
+      kStyle, body, build::version);
 }
 
 }  // namespace sluice::cli

@@ -4,7 +4,7 @@
 
 namespace sluice::cli {
 
-double median_of_steps(const RunRecord& record, double parallel::StepResult::* value) {
+double median_of_steps(const RunRecord& record, double parallel::StepResult::*value) {
   std::vector<double> values;
   for (const auto& step : record.steps) values.push_back(step.result.*value);
   if (values.size() > 1) values.erase(values.begin());
@@ -14,8 +14,6 @@ double median_of_steps(const RunRecord& record, double parallel::StepResult::* v
   return *middle;
 }
 
-std::optional<int64_t> limited(int64_t budget_bytes) {
-  return budget_bytes == kUnlimited ? std::nullopt : std::optional(budget_bytes);
-}
+std::optional<int64_t> limited(int64_t budget_bytes) { return budget_bytes == kUnlimited ? std::nullopt : std::optional(budget_bytes); }
 
 }  // namespace sluice::cli

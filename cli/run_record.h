@@ -12,7 +12,7 @@ namespace sluice::cli {
 /// What a training run showed, for its JSON and its report.
 struct RunRecord {
   struct Step {
-    int64_t number = 0;   ///< from 1
+    int64_t number = 0;  ///< from 1
     parallel::StepResult result;
   };
   struct Validation {
@@ -24,22 +24,22 @@ struct RunRecord {
     int64_t predicted_peak_bytes = 0, peak_bytes = 0, budget_bytes = 0;
   };
 
-  std::string config;              ///< as TOML
+  std::string config;  ///< as TOML
   int64_t parameters = 0;
   int64_t tokens_per_step = 0;
-  int64_t steps_done = 0;          ///< in all, also before a resume
-  std::vector<Step> steps;         ///< of this run
+  int64_t steps_done = 0;   ///< in all, also before a resume
+  std::vector<Step> steps;  ///< of this run
   std::vector<Validation> validations;
   std::optional<double> trigram_loss;
   std::string weights_hash;
-  std::string sample;              ///< of generated text
+  std::string sample;  ///< of generated text
   parallel::Prediction prediction;
   std::vector<DeviceRecord> devices;
-  parallel::Trace trace;           ///< of the last step
+  parallel::Trace trace;  ///< of the last step
 };
 
 /// The middle of the values of the steps, without the first step, which warms up; 0 when there is none.
-double median_of_steps(const RunRecord& record, double parallel::StepResult::* value);
+double median_of_steps(const RunRecord& record, double parallel::StepResult::*value);
 
 /// Bytes of a budget, or nothing when it is unlimited.
 std::optional<int64_t> limited(int64_t budget_bytes);

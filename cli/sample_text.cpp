@@ -13,7 +13,8 @@ constexpr const char* kPrompt = "The";
 constexpr int64_t kTokens = 300;
 
 std::string with_replacements(std::string text) {
-  for (size_t at = data::first_invalid_utf8(text); at != text.npos; at = data::first_invalid_utf8(text)) text.replace(at, 1, "\xef\xbf\xbd");
+  for (size_t at = data::first_invalid_utf8(text); at != text.npos; at = data::first_invalid_utf8(text))
+    text.replace(at, 1, "\xef\xbf\xbd");
   return text;
 }
 

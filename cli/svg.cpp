@@ -43,7 +43,8 @@ void Svg::path(const std::vector<std::pair<double, double>>& points, std::string
 }
 
 void Svg::text(double x, double y, std::string_view words, std::string_view anchor, double size) {
-  body_ += fmt::format("<text x=\"{:.2f}\" y=\"{:.2f}\" text-anchor=\"{}\" font-size=\"{}\">{}</text>\n", x, y, anchor, size, xml_text(words));
+  body_ +=
+      fmt::format("<text x=\"{:.2f}\" y=\"{:.2f}\" text-anchor=\"{}\" font-size=\"{}\">{}</text>\n", x, y, anchor, size, xml_text(words));
 }
 
 std::string Svg::finish() const {

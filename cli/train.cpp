@@ -180,12 +180,14 @@ class Training {
 
   void baseline() {
     record_.trigram_loss = trigram_loss(corpus_, settings_);
-    fmt::print(out_, "trigram model on the same split: loss {:.4f}, perplexity {:.2f}\n", *record_.trigram_loss, std::exp(*record_.trigram_loss));
+    fmt::print(out_, "trigram model on the same split: loss {:.4f}, perplexity {:.2f}\n", *record_.trigram_loss,
+               std::exp(*record_.trigram_loss));
   }
 
   void tell() const {
     for (const auto& device : record_.devices)
-      fmt::print(out_, "{}: peak {} bytes ({}), predicted {}\n", device.name, device.peak_bytes, bytes_text(device.peak_bytes), device.predicted_peak_bytes);
+      fmt::print(out_, "{}: peak {} bytes ({}), predicted {}\n", device.name, device.peak_bytes, bytes_text(device.peak_bytes),
+                 device.predicted_peak_bytes);
     fmt::print(out_, "bubble: {:.1f} %, predicted {:.1f} %\n", median_of_steps(record_, &parallel::StepResult::bubble) * 100,
                record_.prediction.bubble * 100);
     fmt::print(out_, "weights {} saved in {}\n", record_.weights_hash, saved_.string());

@@ -10,12 +10,18 @@ namespace {
 
 const char* format_name(DType dtype) {
   switch (dtype) {
-    case DType::f32: return "F32";
-    case DType::bf16: return "BF16";
-    case DType::f64: return "F64";
-    case DType::i32: return "I32";
-    case DType::i64: return "I64";
-    case DType::u8: return "U8";
+    case DType::f32:
+      return "F32";
+    case DType::bf16:
+      return "BF16";
+    case DType::f64:
+      return "F64";
+    case DType::i32:
+      return "I32";
+    case DType::i64:
+      return "I64";
+    case DType::u8:
+      return "U8";
   }
   return "";
 }
@@ -65,14 +71,14 @@ const SafetensorsEntry& SafetensorsFile::entry(const std::string& name) const {
 
 void SafetensorsFile::read(const std::string& name, const Tensor& into) const {
   const SafetensorsEntry& found = entry(name);
-  require<DataError>(found.dtype == into.dtype() && found.shape == into.shape(), path_.string(), ", tensor '", name, "': needs ", name_of(into.dtype()),
-                     " ", into.shape(), ", the file has ", name_of(found.dtype), " ", found.shape);
+  require<DataError>(found.dtype == into.dtype() && found.shape == into.shape(), path_.string(), ", tensor '", name, "': needs ",
+                     name_of(into.dtype()), " ", into.shape(), ", the file has ", name_of(found.dtype), " ", found.shape);
   require(into.is_contiguous(), path_.string(), ", tensor '", name, "': needs a contiguous destination");
   std::ifstream in(path_, std::ios::binary);
   in.seekg(header_.data_begin + found.begin);
   in.read(static_cast<char*>(into.data()), into.bytes());
-  require<DataError>(in.gcount() == into.bytes(), path_.string(), ", tensor '", name, "', byte ", header_.data_begin + found.begin + in.gcount(),
-                     ": the file became shorter while it was read");
+  require<DataError>(in.gcount() == into.bytes(), path_.string(), ", tensor '", name, "', byte ",
+                     header_.data_begin + found.begin + in.gcount(), ": the file became shorter while it was read");
 }
 
 Tensor SafetensorsFile::read(const std::string& name, const DevicePtr& device) const {

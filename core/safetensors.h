@@ -20,7 +20,7 @@ struct SafetensorsEntry {
 struct SafetensorsHeader {
   std::map<std::string, SafetensorsEntry> tensors;
   std::map<std::string, std::string> metadata;
-  int64_t data_begin = 0;   ///< byte of the file where the data start
+  int64_t data_begin = 0;  ///< byte of the file where the data start
 };
 
 /// Reads the header of a file of `file_bytes` bytes, of which `start` holds at least the header, and proves that it describes exactly

@@ -154,15 +154,17 @@ void check_cover(const SafetensorsHeader& header, int64_t file_bytes, const std:
   std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   int64_t covered = 0;
   for (const auto& [range, name] : ranges) {
-    require<DataError>(range.first == covered, file, ", tensor '", *name, "', byte ", header.data_begin + range.first, ": its data must begin at byte ",
-                       header.data_begin + covered, ", where the tensor before it ends (", range.first < covered ? "overlap" : "hole", ")");
+    require<DataError>(range.first == covered, file, ", tensor '", *name, "', byte ", header.data_begin + range.first,
+                       ": its data must begin at byte ", header.data_begin + covered, ", where the tensor before it ends (",
+                       range.first < covered ? "overlap" : "hole", ")");
     covered = range.second;
   }
   const int64_t held = file_bytes - header.data_begin;
   const std::string last = ranges.empty() ? "" : ", tensor '" + *ranges.back().second + "'";
-  require<DataError>(held >= covered, file, last, ", byte ", file_bytes, ": the file ends here, but its tensors need ", header.data_begin + covered,
-                     " bytes: it was cut off; use an older checkpoint");
-  require<DataError>(held == covered, file, last, ", byte ", header.data_begin + covered, ": ", held - covered, " bytes follow the last tensor");
+  require<DataError>(held >= covered, file, last, ", byte ", file_bytes, ": the file ends here, but its tensors need ",
+                     header.data_begin + covered, " bytes: it was cut off; use an older checkpoint");
+  require<DataError>(held == covered, file, last, ", byte ", header.data_begin + covered, ": ", held - covered,
+                     " bytes follow the last tensor");
 }
 
 }  // namespace
@@ -171,8 +173,9 @@ SafetensorsHeader parse_safetensors_header(std::string_view start, int64_t file_
   require<DataError>(file_bytes >= 8 && start.size() >= 8, file, ", byte ", file_bytes, ": needs at least 8 bytes, the file ends here");
   uint64_t length = 0;
   std::memcpy(&length, start.data(), 8);
-  require<DataError>(length > 0 && length <= kMaxHeaderBytes && length <= static_cast<uint64_t>(file_bytes) - 8 && length <= start.size() - 8, file,
-                     ", byte 0: needs a header of 1 to ", kMaxHeaderBytes, " bytes within the file of ", file_bytes, " bytes, got ", length);
+  require<DataError>(
+      length > 0 && length <= kMaxHeaderBytes && length <= static_cast<uint64_t>(file_bytes) - 8 && length <= start.size() - 8, file,
+      ", byte 0: needs a header of 1 to ", kMaxHeaderBytes, " bytes within the file of ", file_bytes, " bytes, got ", length);
   const std::string_view text = start.substr(8, length);
   require<DataError>(text[0] == '{', file, ", byte 8: needs a header that begins with '{'");
   // The JSON library takes a zero byte for the end of its input, whatever follows.

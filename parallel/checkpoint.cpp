@@ -15,15 +15,18 @@ namespace {
 /// Throws unless `found` is what a parameter needs: names both.
 void check_tensor(const std::string& file, const std::string& name, const SafetensorsFile& tensors, DType dtype, const Shape& shape) {
   const auto found = tensors.tensors().find(name);
-  require<DataError>(found != tensors.tensors().end(), file, ": needs '", name, "' ", shape, ", the checkpoint has none: it is of another model or optimizer");
-  require<DataError>(found->second.shape == shape && found->second.dtype == dtype, file, ", '", name, "': the model needs ", name_of(dtype), " ", shape,
-                     ", the checkpoint has ", name_of(found->second.dtype), " ", found->second.shape, "; check [model] against the checkpoint's config");
+  require<DataError>(found != tensors.tensors().end(), file, ": needs '", name, "' ", shape,
+                     ", the checkpoint has none: it is of another model or optimizer");
+  require<DataError>(found->second.shape == shape && found->second.dtype == dtype, file, ", '", name, "': the model needs ", name_of(dtype),
+                     " ", shape, ", the checkpoint has ", name_of(found->second.dtype), " ", found->second.shape,
+                     "; check [model] against the checkpoint's config");
 }
 
 /// Throws when the file has a tensor that nobody asked for.
 void check_no_more(const std::string& file, const SafetensorsFile& tensors, const std::map<std::string, Tensor>& wanted) {
   for (const auto& [name, entry] : tensors.tensors())
-    require<DataError>(wanted.contains(name), file, ": the checkpoint has '", name, "' ", entry.shape, ", which this model or optimizer has not");
+    require<DataError>(wanted.contains(name), file, ": the checkpoint has '", name, "' ", entry.shape,
+                       ", which this model or optimizer has not");
 }
 
 void read_all(const fs::path& path, const std::map<std::string, Tensor>& wanted) {
@@ -40,9 +43,10 @@ json parse_state(const fs::path& file) {
                      ": is damaged (not as it was written); use an older checkpoint");
   const std::string checksum = state.value("checksum", "");
   state.erase("checksum");
-  require<DataError>(checksum == checkpoint_layout::checksum_of(state), file.string(), ": is damaged (checksum differs); use an older checkpoint");
-  require<DataError>(state.at("format") == checkpoint_layout::kFormat, file.string(), ": needs format ", checkpoint_layout::kFormat, ", got ",
-                     state.at("format").dump(), ": made by another version of Sluice");
+  require<DataError>(checksum == checkpoint_layout::checksum_of(state), file.string(),
+                     ": is damaged (checksum differs); use an older checkpoint");
+  require<DataError>(state.at("format") == checkpoint_layout::kFormat, file.string(), ": needs format ", checkpoint_layout::kFormat,
+                     ", got ", state.at("format").dump(), ": made by another version of Sluice");
   return state;
 }
 
@@ -54,9 +58,10 @@ Checkpoint open_checkpoint(const fs::path& folder) try {
   const json state = parse_state(folder / checkpoint_layout::kStateFile);
   for (const auto& [name, expected] : state.at("files").items()) {
     const FileSummary found = summarize_file(folder / name);
-    require<DataError>(found.bytes == expected.at("bytes"), (folder / name).string(), ": needs ", expected.at("bytes").dump(), " bytes, has ", found.bytes,
-                       "; use an older checkpoint");
-    require<DataError>(found.hash == expected.at("xxh3_128"), (folder / name).string(), ": is damaged (checksum differs); use an older checkpoint");
+    require<DataError>(found.bytes == expected.at("bytes"), (folder / name).string(), ": needs ", expected.at("bytes").dump(),
+                       " bytes, has ", found.bytes, "; use an older checkpoint");
+    require<DataError>(found.hash == expected.at("xxh3_128"), (folder / name).string(),
+                       ": is damaged (checksum differs); use an older checkpoint");
   }
   return {folder, state.at("step"), state.at("config"), state.at("weights_hash")};
 } catch (const json::exception& error) {
@@ -82,7 +87,8 @@ void restore(const Checkpoint& checkpoint, Trainer& trainer) {
   trainer.publish_parameters();
   trainer.set_steps_done(checkpoint.step);
   const std::string hash = trainer.weights_hash();
-  require<DataError>(hash == checkpoint.weights_hash, checkpoint.folder.string(), ": needs weights with hash ", checkpoint.weights_hash, ", got ", hash);
+  require<DataError>(hash == checkpoint.weights_hash, checkpoint.folder.string(), ": needs weights with hash ", checkpoint.weights_hash,
+                     ", got ", hash);
 }
 
 std::map<std::string, Tensor> load_parameters(const Checkpoint& checkpoint, const layers::Graph& graph, const DevicePtr& device) {

@@ -14,8 +14,8 @@ namespace sluice::parallel {
 struct Checkpoint {
   std::filesystem::path folder;
   int64_t step = 0;
-  std::string config;         ///< of the training, as TOML
-  std::string weights_hash;   ///< Trainer::weights_hash() when it was saved
+  std::string config;        ///< of the training, as TOML
+  std::string weights_hash;  ///< Trainer::weights_hash() when it was saved
 };
 
 /// Reads state.json and proves that every file is the one that was saved.
@@ -30,7 +30,8 @@ std::optional<Checkpoint> find_latest(const std::filesystem::path& output, const
 void restore(const Checkpoint& checkpoint, Trainer& trainer);
 
 /// The parameters by full name, on one device; checked against the graph.
-std::map<std::string, Tensor> load_parameters(const Checkpoint& checkpoint, const layers::Graph& graph, const DevicePtr& device = default_device());
+std::map<std::string, Tensor> load_parameters(const Checkpoint& checkpoint, const layers::Graph& graph,
+                                              const DevicePtr& device = default_device());
 
 /// The folder of one training, locked while this object lives.
 ///
@@ -49,7 +50,8 @@ class OutputFolder {
   /// Returns that folder; empty when there were none.
   std::filesystem::path set_aside_after(int64_t step);
   /// Saves the trainer with its config and further files (name -> content), then deletes all but the newest `keep` checkpoints.
-  std::filesystem::path save(const Trainer& trainer, const std::string& config, const std::map<std::string, std::string>& further_files, int keep);
+  std::filesystem::path save(const Trainer& trainer, const std::string& config, const std::map<std::string, std::string>& further_files,
+                             int keep);
 
  private:
   void prune(int keep);

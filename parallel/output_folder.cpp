@@ -19,7 +19,8 @@ namespace {
 json described(const FileSummary& file) { return {{"bytes", file.bytes}, {"xxh3_128", file.hash}}; }
 
 /// Writes every file of a checkpoint into a folder that exists.
-void write_files(const fs::path& folder, const Trainer& trainer, const std::string& config, const std::map<std::string, std::string>& further_files) {
+void write_files(const fs::path& folder, const Trainer& trainer, const std::string& config,
+                 const std::map<std::string, std::string>& further_files) {
   const auto contents = checkpoint_layout::contents_of(trainer);
   json files;
   files[checkpoint_layout::kModelFile] = described(write_safetensors(folder / checkpoint_layout::kModelFile, contents.parameters));
@@ -104,7 +105,8 @@ fs::path OutputFolder::set_aside_after(int64_t step) {
   return aside;
 }
 
-fs::path OutputFolder::save(const Trainer& trainer, const std::string& config, const std::map<std::string, std::string>& further_files, int keep) {
+fs::path OutputFolder::save(const Trainer& trainer, const std::string& config, const std::map<std::string, std::string>& further_files,
+                            int keep) {
   const std::string name = checkpoint_layout::folder_name(trainer.steps_done());
   const fs::path folder = path_ / name;
   // set_aside_after() leaves at most the checkpoint that the training began with under this name, and that one is the same.

@@ -14,15 +14,15 @@ import time
 LAYERS, WIDTH, HEADS, FFN, CONTEXT, VOCABULARY = 6, 384, 6, 1536, 256, 8192
 
 
-def tuned_environment(threads):
+def tuned_environment(threads, tuning):
     """What makes PyTorch fast on a CPU; all of it is read before main, so it must be set before Python starts."""
-    mkl_as_on_intel = pathlib.Path(sys.prefix) / "lib" / "mkl_as_on_intel.so"
     environment = {
-        "LD_PRELOAD": str(mkl_as_on_intel),         # MKL's AVX-512 kernels on every maker's processor
         "MALLOC_MMAP_MAX_": "0",                    # keep freed memory: fresh pages cost more than the arithmetic on them
         "MALLOC_TRIM_THRESHOLD_": str(1 << 36),
         "PEER_TUNED": "1",
     }
+    if tuning == "tuned":  # beyond what PyTorch's own settings reach: MKL's AVX-512 kernels on every maker's processor
+        environment["LD_PRELOAD"] = str(pathlib.Path(sys.prefix) / "lib" / "mkl_as_on_intel.so")
     if threads > 1:
         environment["OMP_WAIT_POLICY"] = "passive"
     return environment
@@ -35,15 +35,16 @@ def parse_arguments():
     parser.add_argument("--steps", type=int, default=7)
     parser.add_argument("--warmup", type=int, default=2, help="untimed steps before the first; not used by --serve")
     parser.add_argument("--precision", choices=["f32", "bf16"], default="f32", help="bf16 is autocast: weights stay f32")
-    parser.add_argument("--tuning", choices=["tuned", "default"], default="tuned")
+    parser.add_argument("--tuning", choices=["tuned", "settings", "default"], default="tuned",
+                        help="settings: all but the library that makes MKL take an AMD processor for Intel's")
     parser.add_argument("--compile", action="store_true", help="torch.compile the model (needs a C++ compiler)")
     parser.add_argument("--serve", action="store_true", help="one step for every line on stdin")
     return parser.parse_args()
 
 
 arguments = parse_arguments()
-if arguments.tuning == "tuned" and "PEER_TUNED" not in os.environ:
-    os.execve(sys.executable, [sys.executable] + sys.argv, {**os.environ, **tuned_environment(arguments.threads)})
+if arguments.tuning != "default" and "PEER_TUNED" not in os.environ:
+    os.execve(sys.executable, [sys.executable] + sys.argv, {**os.environ, **tuned_environment(arguments.threads, arguments.tuning)})
 
 import torch  # noqa: E402  (after the environment it reads)
 import torch.nn.functional as F  # noqa: E402
@@ -113,7 +114,7 @@ def say(**fields):
 
 def main():
     torch.set_num_threads(arguments.threads)
-    tuned = arguments.tuning == "tuned"
+    tuned = arguments.tuning != "default"
     torch.set_flush_denormal(tuned)
     trainer = Trainer(arguments.batch, arguments.precision, arguments.compile, fused=tuned)
     say(peer="PyTorch " + torch.__version__, tuning=arguments.tuning, precision=arguments.precision,

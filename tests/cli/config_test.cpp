@@ -47,9 +47,10 @@ TEST(Config, BadTomlNamesThePlace) { EXPECT_TRUE(has(refusal("[train]\nsteps = =
 TEST(Config, DuplicateKeyIsRefused) { EXPECT_NE(refusal("[train]\nsteps = 3\nsteps = 4\n"), ""); }
 
 TEST(Config, SizesThatAreNoSizesAreRefused) {
-  for (const char* bad : {"train.steps=0", "train.batch=-1", "model.layers=0", "model.dim=0", "optimizer.lr=nan", "optimizer.lr=inf", "optimizer.lr=-1",
-                          "model.dropout=1", "train.steps=9223372036854775808", "train.steps=1.5", "pipeline.micro_batches=0", "output.keep=0",
-                          "pipeline.memory=lots", "pipeline.memory=-1", "train.steps=1\nbatch=2", "train.steps", "train.steps=", "model.tied_embeddings=1"})
+  for (const char* bad :
+       {"train.steps=0", "train.batch=-1", "model.layers=0", "model.dim=0", "optimizer.lr=nan", "optimizer.lr=inf", "optimizer.lr=-1",
+        "model.dropout=1", "train.steps=9223372036854775808", "train.steps=1.5", "pipeline.micro_batches=0", "output.keep=0",
+        "pipeline.memory=lots", "pipeline.memory=-1", "train.steps=1\nbatch=2", "train.steps", "train.steps=", "model.tied_embeddings=1"})
     EXPECT_NE(set_refusal(bad), "") << bad;
 }
 
@@ -71,8 +72,9 @@ TEST(Config, SetTakesTextsWithoutQuotesAndLists) {
 
 TEST(Config, PrintedConfigReadsBackToTheSameSettings) {
   Settings settings;
-  for (const char* assignment : {"data.path=a \"strange\"\\path\ttab", "optimizer.epsilon=1e-12", "optimizer.lr=0.1", "pipeline.partition=[1,2,3]",
-                                 "pipeline.memory=8GiB", "train.seed=9000000000000000000", "model.tied_embeddings=false"})
+  for (const char* assignment :
+       {"data.path=a \"strange\"\\path\ttab", "optimizer.epsilon=1e-12", "optimizer.lr=0.1", "pipeline.partition=[1,2,3]",
+        "pipeline.memory=8GiB", "train.seed=9000000000000000000", "model.tied_embeddings=false"})
     settings.set(assignment);
   Settings again;
   again.read(settings.toml(), "printed");
@@ -87,7 +89,8 @@ TEST(Options, EveryInitialValueIsLegal) {
 }
 
 TEST(Options, EveryConfigOfTheSourceTreeIsLegal) {
-  for (const char* name : {"tiny", "gpt2-124m", "transformer-l", "transformer-lm-anarchism"}) EXPECT_NO_THROW(read_settings(name, {})) << name;
+  for (const char* name : {"tiny", "gpt2-124m", "transformer-l", "transformer-lm-anarchism"})
+    EXPECT_NO_THROW(read_settings(name, {})) << name;
 }
 
 TEST(Options, UnknownConfigNamesTheNearest) {

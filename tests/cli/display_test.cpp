@@ -62,9 +62,7 @@ TEST(Progress, DurationsHaveHoursOnlyWhenNeeded) {
   EXPECT_EQ(duration_text(3723), "1:02:03");
 }
 
-TEST(Svg, TextIsEscaped) {
-  EXPECT_EQ(xml_text("<a & \"b\">\x01"), "&lt;a &amp; &quot;b&quot;&gt;");
-}
+TEST(Svg, TextIsEscaped) { EXPECT_EQ(xml_text("<a & \"b\">\x01"), "&lt;a &amp; &quot;b&quot;&gt;"); }
 
 RunRecord record_of_two_steps() {
   RunRecord record;
@@ -87,7 +85,8 @@ RunRecord record_of_two_steps() {
 
 TEST(Report, ShowsLossBaselineTimelineMemoryAndConfig) {
   const std::string page = html_report(record_of_two_steps());
-  for (const char* part : {"<polyline", "trigram baseline 1.5000", "validation 1.2500", ">7</text>", "bubble 50.0 %", "predicted 1000 B", "budget", "&lt;config&gt;"})
+  for (const char* part : {"<polyline", "trigram baseline 1.5000", "validation 1.2500", ">7</text>", "bubble 50.0 %", "predicted 1000 B",
+                           "budget", "&lt;config&gt;"})
     EXPECT_TRUE(has(page, part)) << part;
   EXPECT_FALSE(has(page, "http://") && !has(page, "http://www.w3.org/2000/svg"));
 }
