@@ -102,7 +102,6 @@ Tensor Stage::load(const RunContext& run, int micro_batch, int value) const {
 
 void Stage::forward(const RunContext& run, int micro_batch) {
   run_micro_batches_ = run.micro_batches();
-  micro_batches_[micro_batch].samples = run.first_sample[micro_batch + 1] - run.first_sample[micro_batch];
   run_nodes(run, micro_batch, false);
 }
 

@@ -85,7 +85,6 @@ class Stage {
     std::map<std::pair<int, int>, Tensor> gradients;      ///< by (value, consumer): received
     std::map<std::pair<int, int>, Tensor> contributions;  ///< by (value, consumer): to send
     std::map<int, Backward> deferred;                     ///< by node: weight gradients still to come
-    int64_t samples = 0;
   };
   enum class Pass { all, inputs };
 

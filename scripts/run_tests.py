@@ -31,8 +31,14 @@ class Result:
     seconds: float = 0
 
 
+def introspect(build_dir, what):
+    return json.loads(subprocess.check_output(["meson", "introspect", what, build_dir]))
+
+
 def chosen_tests(build_dir, suites):
-    tests = json.loads(subprocess.check_output(["meson", "introspect", "--tests", build_dir]))
+    tests = introspect(build_dir, "--tests")
+    for test in tests:
+        test["workdir"] = test["workdir"] or build_dir    # as `meson test` does
     known = sorted({suite.split(":")[-1] for test in tests for suite in test["suite"]})
     for suite in suites:
         if suite not in known:
@@ -43,8 +49,9 @@ def chosen_tests(build_dir, suites):
 def build(build_dir, tests, everything):
     """Builds everything, or the programs that the commands of the tests name; one that names the build folder itself needs everything."""
     root = pathlib.Path(build_dir).resolve()
-    words = {pathlib.Path(os.path.normpath(word)) for test in tests for word in test["cmd"]}
-    targets = sorted(str(word.relative_to(root)) for word in words if root in word.parents)
+    words = {pathlib.Path(os.path.normpath(root / word)) for test in tests for word in test["cmd"]}
+    made = {pathlib.Path(file) for target in introspect(build_dir, "--targets") for file in target["filename"]}
+    targets = sorted(str(word.relative_to(root)) for word in words & made)
     if everything or root in words:
         targets = ["all"]
     return not targets or subprocess.run(["ninja", "-C", build_dir, f"-j{os.cpu_count()}", *targets]).returncode == 0
