@@ -19,10 +19,14 @@ def tuned_environment(threads, tuning):
     environment = {
         "MALLOC_MMAP_MAX_": "0",                    # keep freed memory: fresh pages cost more than the arithmetic on them
         "MALLOC_TRIM_THRESHOLD_": str(1 << 36),
+        "OPENBLAS_CORETYPE": "SKYLAKEX",            # builds with OpenBLAS, such as Debian's
+        "OPENBLAS_NUM_THREADS": str(threads),
+        "ATEN_CPU_CAPABILITY": "avx512",
         "PEER_TUNED": "1",
     }
-    if tuning == "tuned":  # beyond what PyTorch's own settings reach: MKL's AVX-512 kernels on every maker's processor
-        environment["LD_PRELOAD"] = str(pathlib.Path(sys.prefix) / "lib" / "mkl_as_on_intel.so")
+    mkl_as_on_intel = pathlib.Path(sys.prefix) / "lib" / "mkl_as_on_intel.so"
+    if tuning == "tuned" and mkl_as_on_intel.exists():  # beyond what PyTorch's own settings reach: MKL's AVX-512 kernels on every maker's processor
+        environment["LD_PRELOAD"] = str(mkl_as_on_intel)
     if threads > 1:
         environment["OMP_WAIT_POLICY"] = "passive"
     return environment
@@ -51,6 +55,13 @@ import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
 
+def causal_attention(q, k, v):
+    if hasattr(F, "scaled_dot_product_attention"):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    future = torch.ones(CONTEXT, CONTEXT, dtype=torch.bool).triu(1)      # PyTorch 1.x has no fused attention
+    return (q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5).masked_fill(future, float("-inf")).softmax(-1) @ v
+
+
 class Block(nn.Module):
     def __init__(self):
         super().__init__()
@@ -60,7 +71,7 @@ class Block(nn.Module):
 
     def attention(self, x):
         heads = self.qkv(x).view(*x.shape[:2], 3, HEADS, WIDTH // HEADS).permute(2, 0, 3, 1, 4)   # [3, B, H, T, D]
-        y = F.scaled_dot_product_attention(*heads, is_causal=True)
+        y = causal_attention(*heads)
         return self.attention_out(y.transpose(1, 2).reshape(x.shape))
 
     def forward(self, x):
@@ -90,7 +101,8 @@ class Trainer:
         torch.manual_seed(0)
         self.model = Gpt()
         self.parameters = sum(p.numel() for p in self.model.parameters())
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3, fused=fused)
+        fused = {"fused": True} if fused and int(torch.__version__.split(".")[0]) >= 2 else {}
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3, **fused)
         self.samples = torch.randint(VOCABULARY, (batch, CONTEXT + 1))
         self.precision = torch.autocast("cpu", torch.bfloat16) if precision == "bf16" else contextlib.nullcontext()
         if compiled:

@@ -52,7 +52,7 @@ class Parts {
               of.bias.defined()};
     by_rows_ = whole_.m >= whole_.n;
     const int64_t extent = by_rows_ ? whole_.m : whole_.n;
-    const int64_t largest = by_rows_ ? kLargestRows : kLargestColumns, wanted = (extent + largest - 1) / largest;
+    const int64_t largest = by_rows_ || whole_.transpose_a ? kLargest : kLargestColumns, wanted = (extent + largest - 1) / largest;
     size_ = wanted <= 1 ? extent : ((extent + wanted - 1) / wanted + 63) / 64 * 64;
     count_ = (extent + size_ - 1) / size_;
   }
@@ -72,7 +72,7 @@ class Parts {
 
  private:
   // Small enough to share among threads, and the fastest of 256 to 8192 for the products of a GPT step (docs/performance.md).
-  static constexpr int64_t kLargestRows = 512, kLargestColumns = 2048;
+  static constexpr int64_t kLargest = 512, kLargestColumns = 2048;
   onednn::Product whole_;
   bool by_rows_;
   int64_t size_, count_;
