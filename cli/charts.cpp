@@ -118,7 +118,7 @@ std::string loss_chart(const RunRecord& record) {
   if (record.trigram_loss) {
     const double y = scales.y(*record.trigram_loss);
     svg.line(kLeft, y, kWidth - kRight, y, kBaseline, "6 4");
-    svg.text(kLeft + 6, y - 5, fmt::format("trigram baseline {:.4f}", *record.trigram_loss));
+    svg.text(kWidth - kRight, y - 5, fmt::format("trigram baseline {:.4f}", *record.trigram_loss), "end");
   }
   return svg.finish();
 }
