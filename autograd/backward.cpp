@@ -64,7 +64,7 @@ void Backward::add(const NodePtr& node, Tensor gradient) {
     return;
   }
   auto& [owner, sum] = pending_[node->order];
-  sum = sum.defined() ? sluice::add(std::move(sum), std::move(gradient)) : std::move(gradient);
+  add_part(sum, std::move(gradient));
   owner = node;
 }
 

@@ -1,6 +1,7 @@
 #include "core/tensor.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "core/ops/copy.h"
 
@@ -43,7 +44,9 @@ struct Tensor::Storage {
   DevicePtr device;
   int64_t charged;  ///< bytes counted on the device: those of the memory, of an alias's elements, or 0 in transit
   std::shared_ptr<Memory> memory;
-  bool is_aliased = false;  ///< another storage had this memory at some time; a property of the program, not of the moment
+  /// Another storage had this memory at some time: a property of the program, not of the moment. Set by several threads when stages
+  /// load the same input.
+  std::atomic<bool> is_aliased{false};
 };
 
 Device& Tensor::device() const { return *device_ptr(); }

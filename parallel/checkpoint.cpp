@@ -15,8 +15,9 @@ namespace {
 /// Throws unless `found` is what a parameter needs: names both.
 void check_tensor(const std::string& file, const std::string& name, const SafetensorsFile& tensors, DType dtype, const Shape& shape) {
   const auto found = tensors.tensors().find(name);
-  require<DataError>(found != tensors.tensors().end(), file, ": needs '", name, "' ", shape,
-                     ", the checkpoint has none: it is of another model or optimizer");
+  require<DataError>(
+      found != tensors.tensors().end(), file, ": needs '", name, "' ", shape,
+      ", the checkpoint has none: it is of another model or optimizer; check [model] and [optimizer] against the checkpoint's config");
   require<DataError>(found->second.shape == shape && found->second.dtype == dtype, file, ", '", name, "': the model needs ", name_of(dtype),
                      " ", shape, ", the checkpoint has ", name_of(found->second.dtype), " ", found->second.shape,
                      "; check [model] against the checkpoint's config");
@@ -26,7 +27,7 @@ void check_tensor(const std::string& file, const std::string& name, const Safete
 void check_no_more(const std::string& file, const SafetensorsFile& tensors, const std::map<std::string, Tensor>& wanted) {
   for (const auto& [name, entry] : tensors.tensors())
     require<DataError>(wanted.contains(name), file, ": the checkpoint has '", name, "' ", entry.shape,
-                       ", which this model or optimizer has not");
+                       ", which this model or optimizer has not; check [model] and [optimizer] against the checkpoint's config");
 }
 
 void read_all(const fs::path& path, const std::map<std::string, Tensor>& wanted) {
@@ -46,7 +47,7 @@ json parse_state(const fs::path& file) {
   require<DataError>(checksum == checkpoint_layout::checksum_of(state), file.string(),
                      ": is damaged (checksum differs); use an older checkpoint");
   require<DataError>(state.at("format") == checkpoint_layout::kFormat, file.string(), ": needs format ", checkpoint_layout::kFormat,
-                     ", got ", state.at("format").dump(), ": made by another version of Sluice");
+                     ", got ", state.at("format").dump(), ": made by another version of Sluice; use that one, or train anew");
   return state;
 }
 
@@ -88,7 +89,7 @@ void restore(const Checkpoint& checkpoint, Trainer& trainer) {
   trainer.set_steps_done(checkpoint.step);
   const std::string hash = trainer.weights_hash();
   require<DataError>(hash == checkpoint.weights_hash, checkpoint.folder.string(), ": needs weights with hash ", checkpoint.weights_hash,
-                     ", got ", hash);
+                     ", got ", hash, "; use an older checkpoint");
 }
 
 std::map<std::string, Tensor> load_parameters(const Checkpoint& checkpoint, const layers::Graph& graph, const DevicePtr& device) {

@@ -183,8 +183,7 @@ void Stage::weight_gradient(int micro_batch) {
 std::map<int, Tensor> Stage::received_gradients(MicroBatch& state, int micro_batch) const {
   std::map<int, Tensor> sums;
   for (auto entry = state.gradients.rbegin(); entry != state.gradients.rend(); ++entry) {  // descending consumers of each value
-    Tensor& sum = sums[entry->first.first];
-    sum = sum.defined() ? add(std::move(sum), std::move(entry->second)) : std::move(entry->second);
+    add_part(sums[entry->first.first], std::move(entry->second));
   }
   const int loss = graph_.loss_node();
   if (is_here(loss)) {
@@ -224,16 +223,15 @@ void Stage::run_backward(int micro_batch, Pass pass) {
 /// Adds the gradients of one node's inputs to the sums of this stage, or to what is sent to the producing stage. A value that the node
 /// reads twice gets one contribution, so that sums do not depend on where the value was made.
 void Stage::distribute(MicroBatch& state, int node, Backward& backward, const Tape& tape, std::map<int, Tensor>& sums) {
-  const auto add_to = [](Tensor& sum, Tensor part) { sum = sum.defined() ? add(std::move(sum), std::move(part)) : std::move(part); };
   std::map<int, Tensor> contributions;
   for (size_t i = 0; i < tape.inputs.size(); ++i) {
     Tensor gradient = tape.inputs[i] ? backward.take(tape.inputs[i]) : Tensor();
-    if (gradient.defined()) add_to(contributions[topology_.nodes[node].inputs[i]], std::move(gradient));
+    if (gradient.defined()) add_part(contributions[topology_.nodes[node].inputs[i]], std::move(gradient));
   }
   for (auto& [value, contribution] : contributions) {
     const bool here = is_here(topology_.node_of(value));
     const int consumer = presummed_under_[value] >= 0 ? presummed_under_[value] : node;
-    add_to(here ? sums[value] : state.contributions[{value, consumer}], std::move(contribution));
+    add_part(here ? sums[value] : state.contributions[{value, consumer}], std::move(contribution));
   }
 }
 
@@ -264,7 +262,7 @@ void Stage::reduce_tied(int tied) {
     Tensor sum;
     for (int node : uses) {
       Tensor part = is_here(node) ? std::move(parameter.gradients[node]) : std::move(tied_received_[{tied, node}]);
-      if (part.defined()) sum = sum.defined() ? add(std::move(sum), std::move(part)) : std::move(part);
+      if (part.defined()) add_part(sum, std::move(part));
     }
     for (int node : uses) tied_received_.erase({tied, node});
     parameter.gradients.clear();

@@ -74,16 +74,6 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape, double factor) {
   return y;
 }
 
-Tensor add(Tensor&& a, Tensor&& b) {
-  const bool alike = a.shape() == b.shape();
-  for (auto [kept, other] : {std::pair(&b, &a), std::pair(&a, &b)})
-    if (alike && kept->is_exclusive() && kept->is_contiguous()) {
-      add_into(*kept, *other);
-      return std::move(*kept);
-    }
-  return add(std::as_const(a), std::as_const(b));
-}
-
 void add_into(const Tensor& target, const Tensor& x) {
   require(target.shape() == x.shape(), "add_into: needs equal shapes, got ", target.shape(), " += ", x.shape());
   require(target.is_contiguous(), "add_into: needs a contiguous target, got a strided view of ", target.shape());
@@ -91,6 +81,20 @@ void add_into(const Tensor& target, const Tensor& x) {
   require_floating("add_into", target);
   const Cost cost = pass_cost(static_cast<double>(target.bytes() + x.bytes()), target);
   run_kernel(target.device(), cost, [&](auto& context) { kernels::binary(context, Binary::Add, target, x, target); });
+}
+
+void add_part(Tensor& sum, Tensor part) {
+  const auto reusable = [](const Tensor& x) { return x.is_exclusive() && x.is_contiguous(); };
+  if (!sum.defined()) {
+    sum = std::move(part);
+  } else if (reusable(part)) {
+    add_into(part, sum);
+    sum = std::move(part);
+  } else if (reusable(sum)) {
+    add_into(sum, part);
+  } else {
+    sum = add(sum, part);
+  }
 }
 
 }  // namespace sluice

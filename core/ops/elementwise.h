@@ -21,8 +21,6 @@ SLUICE_UNARY_OPS(SLUICE_DECLARE)
 /// Dtypes  f32, f64, bf16 (arithmetic in f32); both the same.
 /// Errors  UsageError when shapes do not broadcast, or dtypes or devices differ.
 Tensor add(const Tensor& a, const Tensor& b);
-/// The same, in the memory of an operand of the result's shape that nothing else refers to.
-Tensor add(Tensor&& a, Tensor&& b);
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);
@@ -35,6 +33,10 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape, double factor = 1);
 
 /// target += x in place, for accumulation of gradients. Equal shapes and dtypes; the target must be contiguous.
 void add_into(const Tensor& target, const Tensor& x);
+
+/// sum = sum + part for parts of one shape, in the memory of either where nothing else refers to it, else in new memory. An undefined sum
+/// becomes the part. Errors  UsageError as for `add`.
+void add_part(Tensor& sum, Tensor part);
 
 namespace kernels {
 void unary(Cpu& cpu, Unary rule, const Tensor& x, const Tensor& y);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/ops/copy.h"
+#include "core/ops/elementwise.h"
 
 namespace sluice {
 namespace {
@@ -100,6 +101,37 @@ TEST(Copy, CastsBetweenEveryPairOfDtypes) {
     for (DType to : {DType::f32, DType::bf16, DType::f64, DType::i32, DType::i64, DType::u8})
       EXPECT_EQ(cast(counting({2, 3}, from), to).to_vector(), (std::vector<double>{0, 1, 2, 3, 4, 5}))
           << name_of(from) << " to " << name_of(to);
+}
+
+TEST(Tensor, IsExclusiveUntilASecondHandleOrDeviceHasIt) {
+  const auto device = make_device("cpu:0"), other = make_device("cpu:1");
+  Tensor x = full({8}, 1, DType::f32, device);
+  EXPECT_TRUE(x.is_exclusive());
+  {
+    const Tensor view = x.slice(0, 0, 4);
+    EXPECT_FALSE(x.is_exclusive());
+    EXPECT_TRUE(view.shares_storage(x));
+  }
+  EXPECT_TRUE(x.is_exclusive());
+  EXPECT_FALSE(x.charged_to(other).is_exclusive());
+  EXPECT_FALSE(x.is_exclusive()) << "the hand-over may still be read elsewhere, whether or not it is";
+  EXPECT_FALSE(Tensor().is_exclusive());
+}
+
+TEST(AddPart, ReusesOnlyMemoryThatNothingElseReads) {
+  const auto device = make_device("cpu:0");
+  Tensor sum, part = full({16}, 2, DType::f32, device);
+  add_part(sum, part);
+  EXPECT_TRUE(sum.shares_storage(part));
+  add_part(sum, full({16}, 3, DType::f32, device));
+  EXPECT_EQ(part.to_vector(), std::vector<double>(16, 2)) << "the first part is still held";
+  EXPECT_EQ(sum.to_vector(), std::vector<double>(16, 5));
+  device->reset_peak();
+  const int64_t before = device->live_bytes();
+  add_part(sum, part);
+  EXPECT_EQ(sum.to_vector(), std::vector<double>(16, 7));
+  EXPECT_EQ(device->live_bytes(), before);
+  EXPECT_EQ(device->peak_bytes(), before) << "added into the sum's own memory";
 }
 
 }  // namespace

@@ -161,6 +161,24 @@ TEST_P(OpTest, SplitsItsBackwardIntoInputsAndWeights) {
   }
 }
 
+TEST_P(OpTest, AddsItsGradientToAnAccumulator) {
+  if (skips_gradient()) return;
+  constexpr double kStart = 0.5;
+  const auto tensors = inputs(DType::f64);
+  const auto whole = analytic(leaves(tensors));
+  for (size_t parameter = 0; parameter < tensors.size(); ++parameter) {
+    if (!wants_gradient(tensors[parameter])) continue;
+    auto vars = leaves(tensors);
+    vars[parameter] = Var::parameter(tensors[parameter]);
+    vars[parameter].node()->accumulator = full(tensors[parameter].shape(), kStart, DType::f64);
+    Values expected = whole[parameter].to_vector();
+    for (double& value : expected) value += kStart;
+    const auto computed = analytic(vars);
+    EXPECT_TRUE(computed[parameter].shares_storage(vars[parameter].node()->accumulator));
+    expect_near(computed[parameter].to_vector(), expected, 1e-12, "accumulator of input " + std::to_string(parameter));
+  }
+}
+
 TEST_P(OpTest, GivesTheSameBitsForEveryNumberOfThreads) {
   if (skips_value()) return;
   const auto results = [&](int threads) {

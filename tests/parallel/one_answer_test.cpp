@@ -125,7 +125,7 @@ TEST(Trainer, LearnsAFixedBatch) {
 TEST(Trainer, NamesDeviceNodeAndBytesWhenTheBudgetIsTooSmall) {
   const layers::Graph graph = skip_graph();
   Plan chosen = make_plan(graph, {2, "1f1b", "none"}, 10, {});
-  for (auto& device : chosen.devices) device->set_budget_bytes(4096);
+  chosen.devices[0]->set_budget_bytes(4096);  // one device alone: of two that run out, either may be the first
   const Prediction prediction = predict(graph, chosen, AdamW({.lr = 1e-2}), 10, {});
   EXPECT_FALSE(prediction.fits);
   try {

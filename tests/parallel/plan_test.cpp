@@ -16,7 +16,7 @@ std::vector<DevicePtr> three() { return devices("cpu:0,cpu:1,cpu:2"); }
 
 TEST(Plan, RefusesWhatCannotBeWithTheCure) {
   const auto graph = skip_graph();
-  expect_error<UsageError>([&] { plan(graph, devices("20x meta"), {.batch = 4}); }, {"20 devices for 11 nodes", "use fewer devices"});
+  expect_error<UsageError>([&] { plan(graph, devices("20x meta"), {.batch = 4}); }, {"20 devices for 12 nodes", "use fewer devices"});
   expect_error<UsageError>([&] { plan(graph, three(), {.batch = 4, .micro_batches = 5}); }, {"from 1 to the 4 samples"});
   expect_error<UsageError>([&] { plan(graph, three(), {.batch = 4, .schedule = "1f2b"}); }, {"1f1b"});
   expect_error<UsageError>([&] { plan(graph, three(), {.batch = 4, .partition = "uniforme"}); }, {"uniform"});

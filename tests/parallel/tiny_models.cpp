@@ -23,7 +23,8 @@ layers::Graph skip_graph() {
   const Value e = graph.add("e", Linear(8, 8), d);
   const Value f = graph.add("f", Sum(), {e, stem, a, stem});
   const Value g = graph.add("g", Linear(8, 8), f);
-  const Value h = graph.add("h", Sum(), {g, stem, c, f});
+  const Value late = graph.add("late", Linear(6, 8), image);
+  const Value h = graph.add("h", Sum(), {g, stem, c, f, late});
   const Value logits = graph.add("logits", Linear(8, 5), h);
   graph.output(logits);
   graph.loss(graph.add("loss", CrossEntropy(), {logits, label}));
