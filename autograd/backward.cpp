@@ -1,5 +1,6 @@
 #include "autograd/backward.h"
 
+#include "core/ops/copy.h"
 #include "core/ops/elementwise.h"
 
 namespace sluice {
@@ -58,6 +59,7 @@ void Backward::visit(const NodePtr& node, const Tensor& dy, Pass pass) {
 }
 
 void Backward::add(const NodePtr& node, Tensor gradient) {
+  gradient = cast(gradient, node->gradient_dtype());
   if (const Tensor& total = node->accumulator; total.defined()) {
     if (!gradient.shares_storage(total)) add_into(total, gradient.contiguous());
     leaves_[node.get()] = total;

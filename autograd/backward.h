@@ -10,6 +10,7 @@ namespace sluice {
 ///
 /// `run()` computes everything (B). `run_inputs()` computes only what leads to input leaves (I) and keeps what the weights need;
 /// `run_weights()` finishes them (W). Saved tensors are let go as soon as no later pass reads them, so a graph runs backward once.
+/// Every gradient has its node's gradient_dtype(): f32 for a parameter in bf16.
 /// Contributions to one value are added in the order of creation of their consumers, last consumer first.
 /// Threads  one.
 class Backward {

@@ -14,6 +14,7 @@ uint64_t next_order() {
 Var leaf(const char* kind, Tensor value, bool is_input) {
   auto node = std::make_shared<Node>();
   node->op = kind;
+  node->dtype = value.dtype();
   node->reaches_input = is_input;
   node->reaches_parameter = !is_input;
   node->order = next_order();
@@ -36,6 +37,7 @@ Var record(const char* op, Tensor y, const std::vector<Var>& inputs, std::vector
   if (!reaches_input && !reaches_parameter) return Var(std::move(y));
   auto node = std::make_shared<Node>();
   node->op = op;
+  node->dtype = y.dtype();
   for (const auto& input : inputs) node->inputs.push_back(input.node());
   node->saved = std::move(saved);
   node->attributes = std::move(attributes);

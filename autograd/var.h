@@ -17,7 +17,8 @@ struct Needs {
   bool operator[](size_t input) const { return bits >> input & 1; }
 };
 
-/// The gradients that a backward function returns: one Tensor an input, undefined where `Needs` did not ask.
+/// The gradients that a backward function returns: one Tensor an input, undefined where `Needs` did not ask. Sums over many elements may
+/// come in the dtype of the arithmetic; Backward rounds them to the input's gradient_dtype().
 using Gradients = std::vector<Tensor>;
 
 /// A backward function is a plain function: all that it uses lies in the node, where the executor can count and free it.
@@ -27,6 +28,7 @@ using BackwardFunction = Gradients (*)(const Node& node, const Tensor& dy, Needs
 /// Threads  one graph belongs to one thread at a time.
 struct Node {
   const char* op = "";
+  DType dtype = DType::f32;     ///< of the value
   std::vector<NodePtr> inputs;  ///< where the inputs came from; null for constants. Keeps no values alive: only `saved` does
   std::vector<Tensor> saved;    ///< what backward reads
   std::any attributes;          ///< small constants of the op (axis, epsilon, ...)
@@ -34,10 +36,14 @@ struct Node {
   bool reaches_input = false;      ///< an input leaf lies upstream (or this is one)
   bool reaches_parameter = false;  ///< a parameter leaf lies upstream (or this is one)
   uint64_t order = 0;              ///< creation order; backward runs from high to low
-  Tensor accumulator;              ///< of a leaf: its gradient is added here in place; undefined for a gradient of its own
+  Tensor accumulator;              ///< of a leaf: its gradient is added here in place; undefined for one of its own
 
   /// The tensor that the gradient of an input has to be added to, which a backward function may do itself and return; or undefined.
   Tensor accumulator_of(size_t input) const { return inputs[input] ? inputs[input]->accumulator : Tensor(); }
+  bool is_parameter() const { return !backward && reaches_parameter; }
+  /// Of this value's gradient: the value's own, but of a parameter that of the arithmetic (f32 for bf16). So gradients of weights are
+  /// sums that were never rounded, whatever the weights are stored in.
+  DType gradient_dtype() const { return is_parameter() ? compute_dtype(dtype) : dtype; }
   template <class T>
   const T& attribute() const {
     return std::any_cast<const T&>(attributes);
@@ -54,7 +60,7 @@ class Var {
 
   /// A leaf that wants an input gradient (I): an activation that came from elsewhere.
   static Var input(Tensor value);
-  /// A leaf that wants a weight gradient (W).
+  /// A leaf that wants a weight gradient (W), in the dtype of the arithmetic: see Node::gradient_dtype.
   static Var parameter(Tensor value);
 
   const Tensor& value() const { return value_; }

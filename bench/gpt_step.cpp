@@ -2,45 +2,56 @@
 
 #include "autograd/backward.h"
 #include "core/machine_limits.h"
-#include "models/transformer.h"
 
 namespace sluice::bench {
 
 namespace {
 
-models::TransformerOptions gpt_options() {
+GptModel model_of(int64_t layers, int64_t dim, int64_t heads, int64_t vocab, int64_t context, int64_t parameters) {
   models::TransformerOptions options;
-  options.layers = 6;
-  options.dim = 384;
-  options.heads = 6;
-  options.vocab = 8192;
-  options.context = 256;
-  return options;
+  options.layers = layers;
+  options.dim = dim;
+  options.heads = heads;
+  options.vocab = vocab;
+  options.context = context;
+  return {options, parameters};
 }
 
-Tensor random_tokens(int64_t samples, uint64_t seed) {
-  Tensor x = empty({samples, gpt_options().context}, DType::i32);
+Tensor random_tokens(const Shape& shape, int64_t vocab, uint64_t seed) {
+  Tensor x = empty(shape, DType::i32);
   int32_t* data = x.data<int32_t>();
   for (int64_t i = 0; i < x.elements(); ++i)
-    data[i] = static_cast<int32_t>(philox({static_cast<uint32_t>(i), 0, 0, 0}, {static_cast<uint32_t>(seed), 0})[0] % 8192);
+    data[i] = static_cast<int32_t>(philox({static_cast<uint32_t>(i), 0, 0, 0}, {static_cast<uint32_t>(seed), 0})[0] % vocab);
   return x;
 }
 
 }  // namespace
 
-layers::Graph gpt_graph() { return models::transformer_lm(gpt_options()); }
+Batch GptModel::batch(int64_t samples) const {
+  const Shape shape{samples, options.context};
+  return batch_of({{"tokens", random_tokens(shape, options.vocab, 1)}, {"targets", random_tokens(shape, options.vocab, 2)}});
+}
 
-Batch gpt_batch(int64_t samples) { return batch_of({{"tokens", random_tokens(samples, 1)}, {"targets", random_tokens(samples, 2)}}); }
+double GptModel::flops_a_token() const {
+  return 6.0 * static_cast<double>(parameters) + 6.0 * static_cast<double>(options.layers * options.dim * options.context);
+}
+
+const GptModel& gpt_model(const std::string& name) {
+  static const GptModel small = model_of(6, 384, 6, 8192, 256, 13'891'584), gpt2 = model_of(12, 768, 12, 50257, 1024, 124'439'808);
+  require<UsageError>(name == "gpt" || name == "gpt2-124m", "model: needs gpt or gpt2-124m, got ", name);
+  return name == "gpt" ? small : gpt2;
+}
 
 std::string StepChoice::name() const {
   if (bare) return "bare loop batch=" + std::to_string(batch);
-  return "K=" + std::to_string(devices) + " M=" + std::to_string(micro_batches) + " " + schedule + " remat=" + remat +
-         " threads=" + std::to_string(threads) + " batch=" + std::to_string(batch);
+  return (model == "gpt" ? "" : model + " ") + (device == "cpu" ? "" : device + " ") + "K=" + std::to_string(devices) +
+         " M=" + std::to_string(micro_batches) + " " + schedule + " remat=" + remat + " threads=" + std::to_string(threads) +
+         " batch=" + std::to_string(batch) + (precision == "f32" ? "" : " " + precision);
 }
 
 /// The same model and update with nothing of `parallel`: what the executor's cost is measured against.
 struct GptStep::Bare {
-  explicit Bare(int threads) : device(make_device("cpu:0", {.threads = threads})) {
+  Bare(const GptModel& model, int threads) : graph(model.graph()), device(make_device("cpu:0", {.threads = threads})) {
     for (const auto& description : graph.parameters()) {
       Tensor value = empty(description.spec.shape, DType::f32, device);
       fill_normal(value, 0, 0.02, random_key(0, description.name));
@@ -55,7 +66,7 @@ struct GptStep::Bare {
     std::vector<Var> values;
     for (const auto& input : graph.inputs()) values.emplace_back(batch.load(input.name, 0, batch.samples).charged_to(device));
     layers::Call call;
-    call.loss_scale = 1.0 / static_cast<double>(batch.samples * 256);
+    call.loss_scale = 1.0 / static_cast<double>(batch.load("targets", 0, batch.samples).elements());
     for (const auto& node : graph.nodes()) {
       call.inputs.clear();
       call.parameters.clear();
@@ -68,11 +79,13 @@ struct GptStep::Bare {
     values.clear();
     const auto gradients = sluice::gradients(loss, full(loss.shape(), 1, DType::f32, device), leaves);
     ++step;
-    for (size_t i = 0; i < parameters.size(); ++i) optimizer.apply(parameters[i], gradients[i], states[i], {1e-3, step});
+    std::vector<OptimizerSlot> slots;
+    for (size_t i = 0; i < parameters.size(); ++i) slots.push_back({parameters[i], gradients[i], states[i]});
+    optimizer.apply(slots, {1e-3, step});
     return loss.value().item();
   }
 
-  layers::Graph graph = gpt_graph();
+  layers::Graph graph;
   DevicePtr device;
   std::vector<Tensor> parameters;
   std::vector<std::vector<Tensor>> states;
@@ -80,19 +93,34 @@ struct GptStep::Bare {
   int64_t step = 0;
 };
 
-GptStep::GptStep(const StepChoice& choice) : choice_(choice), batch_(gpt_batch(choice.batch)) {
+namespace {
+
+std::vector<DevicePtr> stages(const StepChoice& choice) {
+  const bool on_cpu = choice.device == "cpu";
+  std::string names;
+  for (int i = 0; i < choice.devices; ++i) names += (i ? "," : "") + (on_cpu ? "cpu:" + std::to_string(i) : choice.device);
+  Device::Options options{.threads = choice.threads, .allow_tf32 = choice.precision == "tf32"};
+  if (on_cpu) {
+    static const DeviceSpeed speed{measured_peak_flops(1), measured_bandwidth()};  // what `auto` balances by
+    options.speed = speed;
+  }
+  return devices(names, options);
+}
+
+}  // namespace
+
+GptStep::GptStep(const StepChoice& choice) : batch_(gpt_model(choice.model).batch(choice.batch)) {
   if (choice.bare) {
-    bare_ = std::make_unique<Bare>(choice.threads);
+    bare_ = std::make_unique<Bare>(gpt_model(choice.model), choice.threads);
     return;
   }
-  std::string names;
-  for (int i = 0; i < choice.devices; ++i) names += (i ? ",cpu:" : "cpu:") + std::to_string(i);
-  const auto graph = gpt_graph();
-  static const DeviceSpeed speed{measured_peak_flops(1), measured_bandwidth()};  // what `auto` balances by
-  const parallel::PlanOptions options{
-      .batch = choice.batch, .micro_batches = choice.micro_batches, .schedule = choice.schedule, .remat = choice.remat};
-  trainer_ = std::make_unique<parallel::Trainer>(
-      graph, parallel::plan(graph, devices(names, {.threads = choice.threads, .speed = speed}), options), Adam({.lr = 1e-3}));
+  const auto graph = gpt_model(choice.model).graph();
+  const parallel::PlanOptions options{.batch = choice.batch,
+                                      .micro_batches = choice.micro_batches,
+                                      .schedule = choice.schedule,
+                                      .remat = choice.remat,
+                                      .precision = precision_named(choice.precision)};
+  trainer_ = std::make_unique<parallel::Trainer>(graph, parallel::plan(graph, stages(choice), options), Adam({.lr = 1e-3}));
 }
 
 GptStep::~GptStep() = default;

@@ -2,25 +2,38 @@
 #include <memory>
 #include <string>
 
+#include "models/transformer.h"
 #include "parallel/trainer.h"
 
 namespace sluice::bench {
 
-/// The language model that steps are timed on: GPT-2 form, 6 layers, dim 384, 6 heads, context 256, vocabulary 8192, tied: 13,891,584
-/// parameters.
-layers::Graph gpt_graph();
-/// Random tokens, the same at every call.
-Batch gpt_batch(int64_t samples);
+/// A language model that steps are timed on: pre-LN, learned positions, tanh-GELU, tied, no dropout.
+struct GptModel {
+  models::TransformerOptions options;
+  int64_t parameters;
 
-/// One way to run a training step of the model, with Adam in f32.
+  layers::Graph graph() const { return models::transformer_lm(options); }
+  /// Random tokens, the same at every call.
+  Batch batch(int64_t samples) const;
+  /// What MFU counts: 6 N a token and 6 L C T for causal attention, of which half is computed.
+  double flops_a_token() const;
+};
+/// "gpt": 6 layers, dim 384, 6 heads, context 256, vocabulary 8192. "gpt2-124m": the smallest GPT-2, context 1024.
+/// Errors  UsageError for another name.
+const GptModel& gpt_model(const std::string& name);
+
+/// One way to run a training step of the model, with Adam.
 struct StepChoice {
-  int devices = 1;
+  std::string model = "gpt";
+  std::string device = "cpu";  ///< "cpu" for cpu:0, cpu:1, ...; or one GPU of all stages: "cuda:0"
+  int devices = 1;             ///< stages
   int micro_batches = 1;
   std::string schedule = "1f1b";
   std::string remat = "none";
-  int threads = 1;  ///< a device
+  int threads = 1;  ///< a CPU device
   int64_t batch = 8;
-  bool bare = false;  ///< a loop of forward, backward and update without the executor; one device and micro-batch
+  std::string precision = "f32";
+  bool bare = false;  ///< a loop of forward, backward and update without the executor; one CPU device and micro-batch, f32
 
   std::string name() const;  ///< "K=2 M=16 1f1b remat=none batch=16"
 };
@@ -35,7 +48,6 @@ class GptStep {
 
  private:
   struct Bare;
-  StepChoice choice_;
   Batch batch_;
   std::unique_ptr<parallel::Trainer> trainer_;
   std::unique_ptr<Bare> bare_;

@@ -1,109 +1,177 @@
-// Times every op case marked `bench`, forward and forward with backward, in f32 on one core.
+// Times ops, forward and backward, and prints each row's percentage of the nearer limit of the device, measured in the same run.
 //
 // A row's GFLOP/s and GB/s come from the cost that the op itself declares (compulsory traffic), and %limit is the time that the nearer
-// of the two measured limits of this machine would take, over the time taken. Data that stays in a cache can pass 100 %: the
-// bandwidth limit is that of DRAM.
-// usage: op_bench [--benchmark_filter=softmax] [any other option of Google Benchmark]
+// of the two measured limits would take, over the time taken. Its label names that limit.
+//   op_bench                                    one core, f32: the cases marked `bench`, forward and forward with backward. Data that stays
+//                                               in a cache can pass 100 %: the bandwidth limit is that of DRAM
+//   op_bench --device cuda:0 --dtype bf16       a GPU: the rows of gpu_cases.h, forward and backward, times of events on its stream
+// Options of Google Benchmark, such as --benchmark_filter=softmax, come beside these.
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 
 #include "autograd/backward.h"
+#include "bench/gpu_cases.h"
+#include "bench/gpu_timing.h"
 #include "core/machine_limits.h"
-#include "core/ops/copy.h"
-#include "tests/ops/op_case.h"
 
-namespace sluice::testing {
+namespace sluice::bench {
 namespace {
 
-struct Limits {
-  double flops_per_second = measured_peak_flops(1);
-  double bytes_per_second = measured_bandwidth();
+using testing::NamedCase;
+using testing::OpCase;
 
-  double seconds(const Cost& cost) const {
-    return std::max(cost.flops / flops_per_second, (cost.bytes_read + cost.bytes_written) / bytes_per_second);
-  }
+enum class Passes { forward, backward, forward_backward };
+constexpr const char* kPassesNames[] = {"/forward", "/backward", "/forward_backward"};
+
+struct Setting {
+  DevicePtr device;
+  DType dtype;
+  Limits limits;
+  bool is_gpu() const { return device->kind() == DeviceKind::cuda; }
 };
 
-enum class Passes { forward, forward_backward };
-
-std::vector<Var> inputs_of(const OpCase& op_case, Passes passes) {
+std::vector<Var> inputs_of(const OpCase& op_case, Passes passes, const Setting& setting) {
   std::vector<Var> inputs;
   for (const auto& spec : op_case.inputs) {
-    const Tensor x = spec.make();
-    if (!is_floating(x.dtype())) {
-      inputs.emplace_back(x);
-      continue;
-    }
-    const Tensor single = cast(x, DType::f32);
-    inputs.push_back(passes == Passes::forward ? Var(single) : Var::input(single));
+    const Tensor x = spec.on(setting.device, setting.dtype);
+    inputs.push_back(passes == Passes::forward || !is_floating(x.dtype()) ? Var(x) : Var::input(x));
   }
   return inputs;
 }
 
-void run(const OpCase& op_case, Passes passes, const std::vector<Var>& inputs, const Tensor& dy) {
-  const Var y = op_case.run(inputs);
-  benchmark::DoNotOptimize(y.shape());
-  if (passes == Passes::forward_backward) Backward(y, dy).run();
+/// One way to run a case over and over.
+struct Timed {
+  const OpCase& op_case;
+  Passes passes;
+  const Setting& setting;
+  std::vector<Var> inputs = inputs_of(op_case, passes, setting);
+  Var y = op_case.run(inputs);
+  Tensor dy = setting.is_gpu() ? noise(y.shape(), y.value().dtype(), setting.device) : full(y.shape(), 1, y.value().dtype());
+
+  void forward() { y = op_case.run(inputs); }
+  void backward() { Backward(y, dy).run(); }
+  void prepare() {
+    if (passes == Passes::backward) forward();
+  }
+  void work() {
+    if (passes != Passes::backward) forward();
+    if (passes != Passes::forward) backward();
+    benchmark::DoNotOptimize(y.shape());
+  }
+  Cost cost() {
+    prepare();
+    const Cost before = setting.device->counted();
+    work();
+    return setting.device->counted() - before;
+  }
+};
+
+double seconds_on_core(benchmark::State& state, Timed& timed) {
+  const auto start = std::chrono::steady_clock::now();
+  for ([[maybe_unused]] auto _ : state) timed.work();
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  return elapsed.count() / static_cast<double>(state.iterations());
 }
 
-void time_case(benchmark::State& state, const OpCase& op_case, Passes passes, const Limits& limits) {
-  const auto inputs = inputs_of(op_case, passes);
-  const Tensor y = op_case.run(inputs).value();
-  const Tensor dy = full(y.shape(), 1, y.dtype());
+double seconds_on_gpu(benchmark::State& state, Timed& timed) {
+  constexpr int kRepeats = 20;
+  double seconds = 0;
+  for ([[maybe_unused]] auto _ : state) {
+    seconds = gpu_seconds(
+        *timed.setting.device, kRepeats, [&] { timed.prepare(); }, [&] { timed.work(); });
+    state.SetIterationTime(seconds);
+  }
+  return seconds;
+}
 
-  const Cost before = default_device()->counted();
-  run(op_case, passes, inputs, dy);
-  const Cost cost = default_device()->counted() - before;
-
-  const auto start = std::chrono::steady_clock::now();
-  for ([[maybe_unused]] auto _ : state) run(op_case, passes, inputs, dy);
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  const double seconds = elapsed.count() / static_cast<double>(state.iterations());
-
+void time_case(benchmark::State& state, const OpCase& op_case, Passes passes, const Setting& setting) {
+  Timed timed{op_case, passes, setting};
+  const Cost cost = timed.cost();
+  const double seconds = setting.is_gpu() ? seconds_on_gpu(state, timed) : seconds_on_core(state, timed);
   state.counters["GFLOP/s"] = cost.flops / seconds / 1e9;
   state.counters["GB/s"] = (cost.bytes_read + cost.bytes_written) / seconds / 1e9;
-  state.counters["%limit"] = 100 * limits.seconds(cost) / seconds;
+  state.counters["%limit"] = 100 * setting.limits.seconds(cost) / seconds;
+  state.SetLabel(setting.limits.is_memory_bound(cost) ? "memory" : "arithmetic");
 }
 
-void register_case(const NamedCase& named, Passes passes, const Limits& limits) {
-  const std::string name = named.op + "/" + named.value.name + (passes == Passes::forward ? "/forward" : "/forward_backward");
-  benchmark::RegisterBenchmark(name.c_str(), [&named, passes, &limits](benchmark::State& state) {
-    time_case(state, named.value, passes, limits);
-  })->Unit(benchmark::kMicrosecond);
+void register_case(const NamedCase& named, Passes passes, const Setting& setting) {
+  const std::string name = named.op + "/" + named.value.name + kPassesNames[static_cast<int>(passes)];
+  auto* row = benchmark::RegisterBenchmark(name.c_str(), [&named, passes, &setting](benchmark::State& state) {
+    try {
+      time_case(state, named.value, passes, setting);
+    } catch (const std::exception& error) {
+      state.SkipWithError(error.what());
+    }
+  });
+  row->Unit(benchmark::kMicrosecond);
+  if (setting.is_gpu()) row->UseManualTime()->Iterations(1);
+}
+
+void register_all(const std::vector<NamedCase>& cases, const Setting& setting) {
+  for (const NamedCase& named : cases) {
+    if (!setting.is_gpu() && !named.value.bench) continue;
+    register_case(named, Passes::forward, setting);
+    if (named.value.gradient) register_case(named, setting.is_gpu() ? Passes::backward : Passes::forward_backward, setting);
+  }
 }
 
 /// The console table under a head line that says the limits.
 class Reporter : public benchmark::ConsoleReporter {
  public:
-  explicit Reporter(const Limits& limits) : ConsoleReporter(isatty(STDOUT_FILENO) ? OO_ColorTabular : OO_Tabular), limits_(limits) {}
+  explicit Reporter(const Setting& setting) : ConsoleReporter(isatty(STDOUT_FILENO) ? OO_ColorTabular : OO_Tabular), setting_(setting) {}
 
   bool ReportContext(const Context& context) override {
-    GetOutputStream() << "limits of one core, measured now: " << limits_.flops_per_second / 1e9 << " GFLOP/s (f32), "
-                      << limits_.bytes_per_second / 1e9 << " GB/s (DRAM)\n";
+    GetOutputStream() << "limits of " << (setting_.is_gpu() ? setting_.device->name() : "one core")
+                      << ", measured now: " << setting_.limits.flops_per_second / 1e9 << " GFLOP/s (" << name_of(setting_.dtype) << "), "
+                      << setting_.limits.bytes_per_second / 1e9 << " GB/s\n";
     name_field_width_ = context.name_field_width;
     return true;
   }
 
  private:
-  const Limits& limits_;
+  const Setting& setting_;
 };
 
+Setting setting_of(const std::string& device, const std::string& dtype) {
+  if (device.starts_with("cuda")) {
+    const DevicePtr gpu = make_device(device);
+    const DType chosen = dtype_named(dtype);
+    return {gpu, chosen, measured_limits(gpu, chosen)};
+  }
+  require<UsageError>(device == "cpu:0" && dtype == "f32", "needs --device cuda:N, or cpu:0 with f32, got ", device, " and ", dtype);
+  return {default_device(), DType::f32, {measured_peak_flops(1), measured_bandwidth()}};
+}
+
+int run(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  CLI::App app{"Times ops in percent of the device's limits"};
+  std::string device = "cpu:0", dtype = "f32";
+  app.add_option("--device", device, "cpu:0 or cuda:N");
+  app.add_option("--dtype", dtype, "of floating inputs: f32, or bf16 on a GPU");
+  CLI11_PARSE(app, argc, argv);
+  const Setting setting = setting_of(device, dtype);
+  benchmark::AddCustomContext("copy_GB/s", std::to_string(setting.limits.bytes_per_second / 1e9));
+  benchmark::AddCustomContext("product_TFLOP/s", std::to_string(setting.limits.flops_per_second / 1e12));
+  const std::vector<NamedCase> cases = setting.is_gpu() ? gpu_cases() : testing::all_cases();
+  register_all(cases, setting);
+  Reporter reporter(setting);
+  benchmark::RunSpecifiedBenchmarks(&reporter);
+  return 0;
+}
+
 }  // namespace
-}  // namespace sluice::testing
+}  // namespace sluice::bench
 
 int main(int argc, char** argv) {
-  using namespace sluice::testing;
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  const Limits limits;
-  for (const NamedCase& named : all_cases()) {
-    if (!named.value.bench) continue;
-    register_case(named, Passes::forward, limits);
-    if (named.value.gradient) register_case(named, Passes::forward_backward, limits);
+  try {
+    return sluice::bench::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "op_bench: error: %s\n", error.what());
+    return 2;
   }
-  Reporter reporter(limits);
-  benchmark::RunSpecifiedBenchmarks(&reporter);
 }

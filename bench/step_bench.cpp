@@ -2,6 +2,7 @@
 //
 //   step_bench [--benchmark_filter=K=2]     Google Benchmark over all choices, with percent of the measured peak
 //   step_bench --compare 7                  7 rounds of the choices that docs/performance.md quotes, in turn, and their ratios
+//   step_bench --steps 20 --model gpt2-124m --device cuda:0 --precision bf16 --batch 32   one choice: median, tokens a second, TFLOP/s
 //   step_bench --serve --threads 1 --batch 8   one step for each line on stdin; answers {"step_ms": x}: for bench/peers/run
 #include <benchmark/benchmark.h>
 
@@ -36,16 +37,33 @@ int serve(const StepChoice& choice) {
   return 0;
 }
 
+double median_of(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+int summarize(const StepChoice& choice, int steps) {
+  constexpr int kWarmUp = 3;
+  GptStep step(choice);
+  std::vector<double> times_ms;
+  for (int i = 0; i < kWarmUp + steps; ++i) {
+    const double step_ms = timed_step_ms(step);
+    if (i >= kWarmUp) times_ms.push_back(step_ms);
+  }
+  const GptModel& model = gpt_model(choice.model);
+  const double median_ms = median_of(times_ms);
+  const double tokens_per_second = 1e3 * static_cast<double>(choice.batch * model.options.context) / median_ms;
+  std::printf("%s: median %.2f ms  %.0f tokens/s  %.2f TFLOP/s (6N + 6LCT)\n", choice.name().c_str(), median_ms, tokens_per_second,
+              tokens_per_second * model.flops_a_token() / 1e12);
+  return 0;
+}
+
 struct Row {
   StepChoice choice;
   std::unique_ptr<GptStep> step;
   std::vector<double> times_ms;
 
-  double median() const {
-    auto sorted = times_ms;
-    std::ranges::sort(sorted);
-    return sorted[sorted.size() / 2];
-  }
+  double median() const { return median_of(times_ms); }
 };
 
 int compare(int rounds) {
@@ -81,10 +99,11 @@ void register_all() {
                                          GptStep step(choice);
                                          step.run();
                                          for (auto _ : state) benchmark::DoNotOptimize(step.run());
-                                         const double tokens = static_cast<double>(choice.batch) * 256;
+                                         const GptModel& model = gpt_model(choice.model);
+                                         const double tokens = static_cast<double>(choice.batch * model.options.context);
                                          state.counters["tokens/s"] =
                                              benchmark::Counter(tokens, benchmark::Counter::kIsIterationInvariantRate);
-                                         const double flops = 6 * 13.89e6 * tokens;  // 6 N a token: what MFU counts
+                                         const double flops = model.flops_a_token() * tokens;
                                          state.counters["%peak"] = benchmark::Counter(100 * flops / (peak * choice.devices),
                                                                                       benchmark::Counter::kIsIterationInvariantRate);
                                        })
@@ -99,20 +118,23 @@ int run(int argc, char** argv) {
   app.allow_extras();
   StepChoice choice;
   bool serving = false;
-  int rounds = 0;
-  std::string model = "gpt";
+  int rounds = 0, steps = 0;
   app.add_flag("--serve", serving, "one step for each line on stdin");
+  app.add_option("--steps", steps, "timed steps of one choice");
   app.add_option("--compare", rounds, "rounds of the choices that are compared");
-  app.add_option("--model", model, "gpt")->check(CLI::IsMember({"gpt"}));
+  app.add_option("--model", choice.model, "gpt or gpt2-124m");
+  app.add_option("--device", choice.device, "cpu, or a GPU: cuda:0");
   app.add_option("--devices", choice.devices, "stages");
   app.add_option("--micro-batches", choice.micro_batches, "M");
   app.add_option("--schedule", choice.schedule, "gpipe or 1f1b");
   app.add_option("--remat", choice.remat, "none or full");
   app.add_option("--threads", choice.threads, "intra-op threads a device");
   app.add_option("--batch", choice.batch, "samples a mini-batch");
+  app.add_option("--precision", choice.precision, "f32, tf32 or bf16");
   app.add_flag("--bare", choice.bare, "without the executor");
   CLI11_PARSE(app, argc, argv);
   if (serving) return serve(choice);
+  if (steps > 0) return summarize(choice, steps);
   if (rounds > 0) return compare(rounds);
   register_all();
   benchmark::Initialize(&argc, argv);

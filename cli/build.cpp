@@ -1,12 +1,12 @@
 #include "cli/build.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <thread>
 
 #include "cli/list_text.h"
+#include "core/gpu_speed.h"
 #include "core/machine_limits.h"
-#include "data/synthetic.h"
+#include "models/amoebanet.h"
 #include "models/transformer.h"
 
 namespace sluice::cli {
@@ -14,11 +14,6 @@ namespace sluice::cli {
 namespace {
 
 void refuse_what_is_not_here(const Settings& settings) {
-  const std::string& model = settings.text("model.name");
-  require(!model.starts_with("amoebanet"), "model.name: '", model, "' is not part of this version of Sluice; use transformer-lm");
-  require(model == "transformer-lm", "model.name: needs transformer-lm, got '", model, "'");
-  require(settings.text("train.precision") == "f32", "train.precision: '", settings.text("train.precision"),
-          "' is not part of this version of Sluice; use f32");
   require(settings.integer("pipeline.virtual_stages") == 1,
           "pipeline.virtual_stages: more than 1 is not part of this version of Sluice; use 1");
 }
@@ -28,6 +23,7 @@ parallel::PlanOptions plan_options(const Settings& settings) {
   options.batch = settings.integer("train.batch");
   options.micro_batches = static_cast<int>(settings.integer("pipeline.micro_batches"));
   options.schedule = settings.text("pipeline.schedule");
+  options.precision = precision_of(settings);
   if (settings.is_text("pipeline.partition")) {
     options.partition = settings.text("pipeline.partition");
   } else {
@@ -43,49 +39,7 @@ parallel::PlanOptions plan_options(const Settings& settings) {
   return options;
 }
 
-std::filesystem::path cache_folder(const Settings& settings) {
-  const std::string& chosen = settings.text("data.cache");
-  if (!chosen.empty()) return chosen;
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') return std::filesystem::path(cache) / "sluice";
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') return std::filesystem::path(home) / ".cache" / "sluice";
-  return {};
-}
-
-Corpus synthetic_corpus(const Settings& settings) {
-  data::SyntheticText::Options options;
-  options.vocabulary = settings.integer("model.vocab");
-  options.context = settings.integer("model.context");
-  options.seed = static_cast<uint64_t>(settings.integer("train.seed"));
-  options.train_samples = settings.integer("data.train_samples");
-  Corpus corpus;
-  corpus.dataset = std::make_shared<data::SyntheticText>(options);
-  return corpus;
-}
-
-Corpus text_corpus(const Settings& settings, const std::string& serialized_tokenizer) {
-  require(!settings.text("data.path").empty(), "data.path: needs a text file or a folder, got none; set it, or data.kind = \"synthetic\"");
-  const auto texts = data::find_text(settings.text("data.path"));
-  const int64_t vocabulary = settings.integer("model.vocab");
-  const auto cache = cache_folder(settings);
-  Corpus corpus;
-  corpus.tokenizer = serialized_tokenizer.empty() ? data::make_tokenizer(settings.text("data.tokenizer"), vocabulary, texts, cache)
-                                                  : data::load_tokenizer(serialized_tokenizer);
-  require(corpus.tokenizer->vocabulary() == vocabulary, "model.vocab: needs ", corpus.tokenizer->vocabulary(),
-          ", the vocabulary of tokenizer ", corpus.tokenizer->name(), ", got ", vocabulary);
-  const data::Tokens tokens = data::tokenize(texts, *corpus.tokenizer, cache);
-  int64_t bytes = 0;
-  for (const auto& text : texts) bytes += static_cast<int64_t>(text.text.size());
-  corpus.bytes_per_token = static_cast<double>(bytes) / static_cast<double>(std::max<int64_t>(1, tokens.size()));
-  corpus.text = std::make_shared<data::TextDataset>(tokens, settings.integer("model.context"), settings.number("data.validation"),
-                                                    static_cast<uint64_t>(settings.integer("train.seed")));
-  corpus.dataset = corpus.text;
-  return corpus;
-}
-
-}  // namespace
-
-layers::Graph build_graph(const Settings& settings) {
-  refuse_what_is_not_here(settings);
+layers::Graph build_transformer(const Settings& settings) {
   models::TransformerOptions options;
   options.layers = settings.integer("model.layers");
   options.dim = settings.integer("model.dim");
@@ -102,10 +56,36 @@ layers::Graph build_graph(const Settings& settings) {
   return models::transformer_lm(options);
 }
 
+layers::Graph build_amoebanet(const Settings& settings) {
+  models::AmoebaNetOptions options;
+  options.genotype = settings.text("model.name").substr(std::string("amoebanet-").size());
+  options.layers = settings.integer("model.layers");
+  options.filters = settings.integer("model.filters");
+  options.classes = settings.integer("model.classes");
+  options.image_size = settings.integer("model.image_size");
+  options.channels = settings.integer("model.channels");
+  options.aux_head = settings.flag("model.aux_head");
+  options.drop_path_keep = settings.number("model.drop_path_keep");
+  options.drop_path_steps = settings.integer("train.steps");
+  options.dropout = settings.number("model.dropout");
+  options.label_smoothing = settings.number("model.label_smoothing");
+  return models::amoebanet(options);
+}
+
+}  // namespace
+
+bool is_image_model(const Settings& settings) { return settings.text("model.name").starts_with("amoebanet-"); }
+
+layers::Graph build_graph(const Settings& settings) {
+  refuse_what_is_not_here(settings);
+  return is_image_model(settings) ? build_amoebanet(settings) : build_transformer(settings);
+}
+
 std::unique_ptr<Optimizer> build_optimizer(const Settings& settings) {
   OptimizerOptions options;
   options.lr = settings.number("optimizer.lr");
   options.momentum = settings.number("optimizer.momentum");
+  options.average = settings.number("optimizer.average");
   options.beta1 = settings.number("optimizer.beta1");
   options.beta2 = settings.number("optimizer.beta2");
   options.epsilon = settings.number("optimizer.epsilon");
@@ -119,6 +99,7 @@ std::unique_ptr<Optimizer> build_optimizer(const Settings& settings) {
   optimizer->rate.minimum = settings.number("optimizer.minimum_lr");
   optimizer->rate.decay = settings.number("optimizer.decay");
   optimizer->rate.decay_steps = settings.integer("optimizer.decay_steps");
+  optimizer->rate.staircase = settings.flag("optimizer.staircase");
   optimizer->rate.validate();
   return optimizer;
 }
@@ -128,25 +109,33 @@ std::vector<DevicePtr> build_devices(const Settings& settings) {
   const int64_t memory = settings.integer("pipeline.memory");
   options.budget_bytes = memory > 0 ? memory : kUnlimited;
   options.threads = static_cast<int>(settings.integer("pipeline.threads"));
-  return devices(list_text(settings.texts("pipeline.devices"), ","), options);
+  options.allow_tf32 = precision_of(settings) == Precision::tf32;
+  const std::string names = list_text(settings.texts("pipeline.devices"), ",");
+  if (names.find("h200") != names.npos) options.speed = gpu_speed(h200(), precision_of(settings));
+  return devices(names, options);
 }
 
 parallel::Plan build_plan(const layers::Graph& graph, const Settings& settings) {
   return parallel::plan(graph, build_devices(settings), plan_options(settings));
 }
 
-DeviceSpeed speed_of(const std::vector<DevicePtr>& devices) {
+parallel::TrainerOptions build_trainer_options(const Settings& settings) {
+  parallel::TrainerOptions options;
+  options.seed = static_cast<uint64_t>(settings.integer("train.seed"));
+  options.clip = settings.number("optimizer.clip");
+  options.timeout_seconds = settings.number("pipeline.timeout");
+  options.stochastic_rounding = settings.flag("train.stochastic_rounding");
+  return options;
+}
+
+Precision precision_of(const Settings& settings) { return precision_named(settings.text("train.precision")); }
+
+DeviceSpeed speed_of(const std::vector<DevicePtr>& devices, Precision precision) {
   if (devices[0]->kind() == DeviceKind::meta) return devices[0]->options().speed;
+  if (devices[0]->kind() == DeviceKind::cuda) return gpu_speed(describe_gpu(devices[0]->index()), precision);
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const int threads = std::min(cores, devices[0]->options().threads);
   return {measured_peak_flops(threads), measured_bandwidth()};
-}
-
-Corpus load_corpus(const Settings& settings, const std::string& serialized_tokenizer) {
-  const std::string& kind = settings.text("data.kind");
-  if (kind == "synthetic") return synthetic_corpus(settings);
-  require(kind == "text", "data.kind: '", kind, "' is not part of this version of Sluice; use text or synthetic");
-  return text_corpus(settings, serialized_tokenizer);
 }
 
 }  // namespace sluice::cli

@@ -48,27 +48,31 @@ Kind kind_of(const parallel::Action& action) {
 
 constexpr double kChartHeight = 300, kBottom = 40;
 
-struct LossScales {
+struct ChartScales {
   Scale x, y;
 };
 
-LossScales loss_scales(const RunRecord& record) {
+Scale step_scale(const RunRecord& record) {
+  const double first = record.steps.empty() ? 0 : static_cast<double>(record.steps.front().number);
+  return {first, static_cast<double>(record.steps_done), kLeft, kWidth - kRight};
+}
+
+ChartScales loss_scales(const RunRecord& record) {
   double low = HUGE_VAL, high = -HUGE_VAL;
   const auto include = [&](double loss) { low = std::min(low, loss), high = std::max(high, loss); };
   for (const auto& step : record.steps) include(step.result.loss);
   for (const auto& validation : record.validations) include(validation.loss);
   if (record.trigram_loss) include(*record.trigram_loss);
-  const double first = record.steps.empty() ? 0 : static_cast<double>(record.steps.front().number);
-  return {{first, static_cast<double>(record.steps_done), kLeft, kWidth - kRight}, {low, high, kChartHeight - kBottom, kTop}};
+  return {step_scale(record), {low, high, kChartHeight - kBottom, kTop}};
 }
 
-void draw_axes(Svg& svg, const LossScales& scales) {
+void draw_axes(Svg& svg, const ChartScales& scales) {
   constexpr int kLines = 5;
   for (int i = 0; i <= kLines; ++i) {
-    const double loss = scales.y.low + (scales.y.high - scales.y.low) * i / kLines,
+    const double value = scales.y.low + (scales.y.high - scales.y.low) * i / kLines,
                  step = scales.x.low + (scales.x.high - scales.x.low) * i / kLines;
-    svg.line(kLeft, scales.y(loss), kWidth - kRight, scales.y(loss), kGrid);
-    svg.text(kLeft - 6, scales.y(loss) + 4, fmt::format("{:.3g}", loss), "end");
+    svg.line(kLeft, scales.y(value), kWidth - kRight, scales.y(value), kGrid);
+    svg.text(kLeft - 6, scales.y(value) + 4, fmt::format("{:.3g}", value), "end");
     svg.text(scales.x(step), kChartHeight - kBottom + 18, fmt::format("{:.0f}", step), "middle");
   }
   svg.line(kLeft, kTop, kLeft, kChartHeight - kBottom, kAxis);
@@ -76,7 +80,7 @@ void draw_axes(Svg& svg, const LossScales& scales) {
 }
 
 /// At most as many points as pixels, so that long runs give small pages.
-std::vector<std::pair<double, double>> loss_points(const RunRecord& record, const LossScales& scales) {
+std::vector<std::pair<double, double>> loss_points(const RunRecord& record, const ChartScales& scales) {
   const size_t stride = std::max<size_t>(1, record.steps.size() / static_cast<size_t>(kWidth));
   std::vector<std::pair<double, double>> points;
   for (size_t i = 0; i < record.steps.size(); i += stride)
@@ -104,7 +108,7 @@ std::string time_text(double seconds) { return seconds < 10 ? fmt::format("{:.2f
 std::string loss_chart(const RunRecord& record) {
   if (record.steps.empty()) return "<p>No step was run.</p>\n";
   Svg svg(kWidth, kChartHeight);
-  const LossScales scales = loss_scales(record);
+  const ChartScales scales = loss_scales(record);
   draw_axes(svg, scales);
   svg.path(loss_points(record, scales), kTrain);
   svg.text(kWidth - kRight, kTop + 12, "training loss (nats)", "end");
@@ -120,6 +124,22 @@ std::string loss_chart(const RunRecord& record) {
     svg.line(kLeft, y, kWidth - kRight, y, kBaseline, "6 4");
     svg.text(kWidth - kRight, y - 5, fmt::format("trigram baseline {:.4f}", *record.trigram_loss), "end");
   }
+  return svg.finish();
+}
+
+std::string accuracy_chart(const RunRecord& record) {
+  Svg svg(kWidth, kChartHeight);
+  const ChartScales scales{step_scale(record), {0, 100, kChartHeight - kBottom, kTop}};
+  draw_axes(svg, scales);
+  std::vector<std::pair<double, double>> points;
+  for (const auto& validation : record.validations) {
+    const double percent = validation.accuracy.value_or(0) * 100;
+    points.emplace_back(scales.x(static_cast<double>(validation.step)), scales.y(percent));
+    svg.box(points.back().first - 4, points.back().second - 4, 8, 8, kValidation,
+            fmt::format("accuracy at step {}: {:.2f} %", validation.step, percent));
+  }
+  svg.path(points, kValidation);
+  svg.text(kWidth - kRight, kTop + 12, "validation accuracy (%)", "end");
   return svg.finish();
 }
 

@@ -9,6 +9,9 @@ namespace sluice::cli {
 /// Training loss by step, validation losses as dots, the trigram baseline as a dashed line.
 std::string loss_chart(const RunRecord& record);
 
+/// Validation accuracy by step, in percent.
+std::string accuracy_chart(const RunRecord& record);
+
 /// One row a device: F, B (also I, W), R and the step in fixed colours, with micro-batch numbers where there is room.
 std::string timeline_chart(const parallel::Trace& trace);
 

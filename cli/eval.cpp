@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "cli/build.h"
 #include "cli/commands.h"
 #include "cli/json_report.h"
 #include "cli/trained_model.h"
@@ -9,29 +10,49 @@
 
 namespace sluice::cli {
 
+namespace {
+
+/// A wider matrix is no use on a screen.
+constexpr size_t kMostClassesShown = 32;
+
+void tell_of_text(std::FILE* out, Json& json, double loss, const Corpus& corpus, const Settings& settings) {
+  const double bits_per_byte = loss / std::log(2.0) / corpus.bytes_per_token, baseline = trigram_loss(corpus, settings);
+  json["bits_per_byte"] = bits_per_byte;
+  json["loss"]["trigram"] = baseline;
+  fmt::print(out, "{:.4f} bits per byte; trigram model on the same split: loss {:.4f}\n", bits_per_byte, baseline);
+}
+
+void tell_of_pictures(std::FILE* out, Json& json, const Classification& classification) {
+  json["accuracy"] = classification.top(1);
+  json["top5"] = classification.top(5);
+  json["samples"] = classification.samples();
+  json["confusion"] = classification.confusion();
+  fmt::print(out, "top-1 {:.2f} %, top-5 {:.2f} % of {} pictures\n", classification.top(1) * 100, classification.top(5) * 100,
+             classification.samples());
+  if (classification.confusion().size() <= kMostClassesShown) fmt::print(out, "{}", classification.table());
+}
+
+}  // namespace
+
 int run_eval(const Arguments& arguments) {
   const auto checkpoint = find_checkpoint(arguments.argument);
   const Settings settings = settings_of(checkpoint, arguments.list("--set"));
   const auto graph = build_graph(settings);
   const auto optimizer = build_optimizer(settings);
   const Corpus corpus = load_corpus(settings, tokenizer_of(checkpoint));
-  parallel::Trainer trainer(graph, build_plan(graph, settings), *optimizer);
+  parallel::Trainer trainer(graph, build_plan(graph, settings), *optimizer, build_trainer_options(settings));
   parallel::restore(checkpoint, trainer);
 
-  const double loss = validation_loss(trainer, corpus, settings);
+  const Validation validation = validate(trainer, corpus, settings);
   Json json = {{"parameters", graph.parameter_count()},
                {"steps", checkpoint.step},
-               {"loss", {{"validation", loss}}},
-               {"perplexity", std::exp(loss)},
+               {"loss", {{"validation", validation.loss}}},
                {"weights_hash", checkpoint.weights_hash}};
   std::FILE* out = arguments.text("--json") == "-" ? stderr : stdout;
-  fmt::print(out, "{}: loss {:.4f}, perplexity {:.2f}\n", checkpoint.folder.string(), loss, std::exp(loss));
-  if (corpus.text) {
-    const double bits_per_byte = loss / std::log(2.0) / corpus.bytes_per_token, baseline = trigram_loss(corpus, settings);
-    json["bits_per_byte"] = bits_per_byte;
-    json["loss"]["trigram"] = baseline;
-    fmt::print(out, "{:.4f} bits per byte; trigram model on the same split: loss {:.4f}\n", bits_per_byte, baseline);
-  }
+  fmt::print(out, "{}: {}\n", checkpoint.folder.string(), describe(validation));
+  if (!validation.classification) json["perplexity"] = std::exp(validation.loss);
+  if (corpus.text) tell_of_text(out, json, validation.loss, corpus, settings);
+  if (validation.classification) tell_of_pictures(out, json, *validation.classification);
   write_json(json, arguments.text("--json"));
   return 0;
 }

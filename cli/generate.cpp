@@ -51,7 +51,7 @@ int run_generate(const Arguments& arguments) {
   const auto checkpoint = find_checkpoint(arguments.argument);
   const Settings settings = settings_of(checkpoint, arguments.list("--set"));
   const std::string serialized = tokenizer_of(checkpoint);
-  require(!serialized.empty(), "generate: needs a model trained on text, this one was trained on synthetic data");
+  require(!serialized.empty(), "generate: needs a model trained on text, this one was not");
   const auto tokenizer = data::load_tokenizer(serialized);
   const auto graph = build_graph(settings);
 
@@ -63,7 +63,7 @@ int run_generate(const Arguments& arguments) {
           prompt_tokens, "; shorten it");
   const int64_t count = arguments.integer("--tokens", std::min(kTokens, context - prompt_tokens), 1);
 
-  models::Generator generator(graph, parallel::load_parameters(checkpoint, graph), context);
+  models::Generator generator(graph, parallel::load_parameters(checkpoint, graph, precision_of(settings)), context);
   TokenPrinter printer(*tokenizer, prompt);
   printer.print_new();
   generator.generate(prompt, count, sampling, [&](int32_t token) {

@@ -38,9 +38,10 @@ Json train_json(const RunRecord& record) {
                   {"last", ran ? Json(record.steps.back().result.loss) : Json(nullptr)},
                   {"validation", record.validations.empty() ? Json(nullptr) : Json(record.validations.back().loss)},
                   {"trigram", optional_json(record.trigram_loss)}};
+  json["accuracy"] = optional_json(last_accuracy(record));
   json["weights_hash"] = record.weights_hash;
   json["step_ms"] = {{"median", step_seconds * 1e3}};
-  json["tokens_per_second"] = step_seconds > 0 ? static_cast<double>(record.tokens_per_step) / step_seconds : 0;
+  json[record.item + "s_per_second"] = step_seconds > 0 ? static_cast<double>(record.items_per_step) / step_seconds : 0;
   json["bubble"] = {{"predicted", record.prediction.bubble}, {"measured", median_of_steps(record, &parallel::StepResult::bubble)}};
   json["devices"] = Json::array();
   for (const auto& device : record.devices)

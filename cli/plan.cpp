@@ -41,7 +41,8 @@ int run_plan(const Arguments& arguments) {
   const auto graph = build_graph(settings);
   const auto optimizer = build_optimizer(settings);
   const auto plan = build_plan(graph, settings);
-  const auto prediction = parallel::predict(graph, plan, *optimizer, settings.integer("train.batch"), speed_of(plan.devices));
+  const auto prediction =
+      parallel::predict(graph, plan, *optimizer, settings.integer("train.batch"), speed_of(plan.devices, plan.precision));
 
   const std::string json = arguments.text("--json"), svg = arguments.text("--svg");
   if (json != "-") print_plan(stdout, graph, plan, prediction);

@@ -38,9 +38,9 @@ std::string progress_text(const Progress& progress) {
   const auto& result = progress.result;
   const std::string budget = progress.budget_bytes == kUnlimited ? "" : fmt::format("/{}", bytes_text(progress.budget_bytes));
   return fmt::format(
-      "step {}/{} | loss {:.4f} | norm {:.3g} | lr {:.3g} | {:.1f} ms | {:.0f} tok/s | {} {:.0f}% | mem {}{} | bubble {:.0f}%",
+      "step {}/{} | loss {:.4f} | norm {:.3g} | lr {:.3g} | {:.1f} ms | {:.0f} {}s/s | {} {:.0f}% | mem {}{} | bubble {:.0f}%",
       progress.step, progress.steps, result.loss, result.gradient_norm, result.learning_rate, result.seconds * 1e3,
-      progress.tokens_per_second, progress.counts_recomputation ? "HFU" : "MFU", progress.utilization * 100,
+      progress.items_per_second, progress.item, progress.counts_recomputation ? "HFU" : "MFU", progress.utilization * 100,
       bytes_text(progress.peak_bytes), budget, result.bubble * 100);
 }
 

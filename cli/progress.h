@@ -11,7 +11,8 @@ namespace sluice::cli {
 struct Progress {
   int64_t step = 0, steps = 0;
   parallel::StepResult result;
-  double tokens_per_second = 0;
+  double items_per_second = 0;
+  std::string item = "token";
   double utilization = 0;             ///< of the measured peak
   bool counts_recomputation = false;  ///< then the utilization is HFU, not MFU
   int64_t peak_bytes = 0;             ///< of the fullest device

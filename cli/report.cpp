@@ -27,6 +27,7 @@ std::string loss_rows(const RunRecord& record) {
     rows += row("training loss, first and last",
                 fmt::format("{:.4f}, {:.4f}", record.steps.front().result.loss, record.steps.back().result.loss));
   if (!record.validations.empty()) rows += row("validation loss", fmt::format("{:.4f}", record.validations.back().loss));
+  if (const auto accuracy = last_accuracy(record)) rows += row("validation accuracy", fmt::format("{:.2f} %", *accuracy * 100));
   if (record.trigram_loss) rows += row("trigram model's loss, same split", fmt::format("{:.4f}", *record.trigram_loss));
   return rows;
 }
@@ -37,7 +38,7 @@ std::string summary(const RunRecord& record) {
       row("parameters", std::to_string(record.parameters)) + row("steps", std::to_string(record.steps_done)) + loss_rows(record);
   if (seconds > 0)
     rows += row("step, median",
-                fmt::format("{:.1f} ms, {:.0f} tokens/s", seconds * 1e3, static_cast<double>(record.tokens_per_step) / seconds));
+                fmt::format("{:.1f} ms, {:.0f} {}s/s", seconds * 1e3, static_cast<double>(record.items_per_step) / seconds, record.item));
   rows += row("bubble, predicted and measured", fmt::format("{:.1f} %, {:.1f} %", record.prediction.bubble * 100,
                                                             median_of_steps(record, &parallel::StepResult::bubble) * 100));
   return "<table>\n" + rows + row("weights hash", record.weights_hash) + "</table>\n";
@@ -46,9 +47,10 @@ std::string summary(const RunRecord& record) {
 }  // namespace
 
 std::string html_report(const RunRecord& record) {
-  std::string body = summary(record) + section("Loss", loss_chart(record)) +
-                     section("Pipeline: the last step", timeline_chart(record.trace)) +
-                     section("Memory by device", memory_chart(record.devices));
+  std::string body =
+      summary(record) + section("Loss", loss_chart(record)) + (last_accuracy(record) ? section("Accuracy", accuracy_chart(record)) : "") +
+      section("Pipeline: the last step", timeline_chart(record.trace)) + section("Memory by device", memory_chart(record.devices));
+  if (!record.pictures.empty()) body += section("Validation pictures and predictions", picture_table(record.pictures));
   if (!record.sample.empty()) body += section("A sample of text", preformatted(record.sample));
   body += section("Config", preformatted(record.config));
   return fmt::format(

@@ -14,6 +14,10 @@ double median_of_steps(const RunRecord& record, double parallel::StepResult::*va
   return *middle;
 }
 
+std::optional<double> last_accuracy(const RunRecord& record) {
+  return record.validations.empty() ? std::nullopt : record.validations.back().accuracy;
+}
+
 std::optional<int64_t> limited(int64_t budget_bytes) { return budget_bytes == kUnlimited ? std::nullopt : std::optional(budget_bytes); }
 
 }  // namespace sluice::cli

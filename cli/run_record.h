@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/pictures.h"
 #include "parallel/plan.h"
 #include "parallel/trainer.h"
 
@@ -18,6 +19,7 @@ struct RunRecord {
   struct Validation {
     int64_t step = 0;
     double loss = 0;
+    std::optional<double> accuracy = {};  ///< of pictures: from 0 to 1
   };
   struct DeviceRecord {
     std::string name;
@@ -26,13 +28,15 @@ struct RunRecord {
 
   std::string config;  ///< as TOML
   int64_t parameters = 0;
-  int64_t tokens_per_step = 0;
+  std::string item = "token";  ///< what speed counts: "token" or "sample"
+  int64_t items_per_step = 0;
   int64_t steps_done = 0;   ///< in all, also before a resume
   std::vector<Step> steps;  ///< of this run
   std::vector<Validation> validations;
   std::optional<double> trigram_loss;
   std::string weights_hash;
-  std::string sample;  ///< of generated text
+  std::string sample;                   ///< of generated text
+  std::vector<JudgedPicture> pictures;  ///< of the validation split
   parallel::Prediction prediction;
   std::vector<DeviceRecord> devices;
   parallel::Trace trace;  ///< of the last step
@@ -40,6 +44,9 @@ struct RunRecord {
 
 /// The middle of the values of the steps, without the first step, which warms up; 0 when there is none.
 double median_of_steps(const RunRecord& record, double parallel::StepResult::*value);
+
+/// Of the last validation, for pictures.
+std::optional<double> last_accuracy(const RunRecord& record);
 
 /// Bytes of a budget, or nothing when it is unlimited.
 std::optional<int64_t> limited(int64_t budget_bytes);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/build.h"
 #include "cli/byte_size.h"
 #include "cli/commands.h"
 #include "cli/json_report.h"
@@ -33,14 +34,14 @@ class Training {
         graph_(build_graph(settings_)),
         optimizer_(build_optimizer(settings_)),
         plan_(build_plan(graph_, settings_)),
-        speed_(speed_of(plan_.devices)) {}
+        speed_(speed_of(plan_.devices, plan_.precision)) {}
 
   int run() {
     foresee();
     parallel::OutputFolder output(settings_.text("output.dir"));
     const auto checkpoint = start_point();
     corpus_ = load_corpus(settings_, checkpoint ? tokenizer_of(*checkpoint) : "");
-    parallel::Trainer trainer(graph_, plan_, *optimizer_, trainer_options());
+    parallel::Trainer trainer(graph_, plan_, *optimizer_, build_trainer_options(settings_));
     if (checkpoint) resume(*checkpoint, trainer);
     make_room(output, checkpoint);
     train(trainer, output);
@@ -51,23 +52,16 @@ class Training {
  private:
   /// Predicts the step and refuses what cannot run, before any work.
   void foresee() {
-    require(plan_.devices[0]->kind() == DeviceKind::cpu, "pipeline.devices: training needs cpu devices, got ", plan_.devices[0]->name(),
-            "; sluice plan takes meta devices");
+    require(plan_.devices[0]->kind() != DeviceKind::meta, "pipeline.devices: training needs cpu or cuda devices, got ",
+            plan_.devices[0]->name(), "; sluice plan takes devices that only count");
     record_.config = settings_.toml();
     record_.parameters = graph_.parameter_count();
-    record_.tokens_per_step = settings_.integer("train.batch") * settings_.integer("model.context");
+    record_.item = is_image_model(settings_) ? "sample" : "token";
+    record_.items_per_step = settings_.integer("train.batch") * (is_image_model(settings_) ? 1 : settings_.integer("model.context"));
     record_.prediction = parallel::predict(graph_, plan_, *optimizer_, settings_.integer("train.batch"), speed_);
     if (!record_.prediction.fits) throw OutOfMemory("the plan does not fit: " + record_.prediction.reason);
     fmt::print(out_, "{} parameters, {} nodes as {} on {} devices, {} micro-batches, {}\n", record_.parameters, graph_.nodes().size(),
                list_text(plan_.partition.sizes, "+"), plan_.devices.size(), plan_.micro_batches, plan_.schedule);
-  }
-
-  parallel::TrainerOptions trainer_options() const {
-    parallel::TrainerOptions options;
-    options.seed = static_cast<uint64_t>(settings_.integer("train.seed"));
-    options.clip = settings_.number("optimizer.clip");
-    options.timeout_seconds = settings_.number("pipeline.timeout");
-    return options;
   }
 
   /// The checkpoint to continue from; nothing to start anew.
@@ -121,7 +115,7 @@ class Training {
       const int64_t step = trainer.steps_done();
       record_.steps.push_back({step, result});
       progress.show(progress_of(step, result));
-      if (is_multiple(step, "train.evaluate_every") && step < steps_) progress.say(validate(trainer));
+      if (is_multiple(step, "train.evaluate_every") && step < steps_) progress.say(note_validation(trainer));
       if (is_multiple(step, "output.save_every") && step < steps_) save(trainer, output);
     }
     progress.finish();
@@ -139,7 +133,8 @@ class Training {
     progress.step = step;
     progress.steps = steps_;
     progress.result = result;
-    progress.tokens_per_second = static_cast<double>(record_.tokens_per_step) / result.seconds;
+    progress.item = record_.item;
+    progress.items_per_second = static_cast<double>(record_.items_per_step) / result.seconds;
     progress.utilization = result.flops / result.seconds / (speed_.flops_per_second * static_cast<double>(plan_.devices.size()));
     progress.counts_recomputation = std::find(plan_.rematerialize.begin(), plan_.rematerialize.end(), true) != plan_.rematerialize.end();
     const auto fullest = static_cast<size_t>(std::max_element(peaks_.begin(), peaks_.end()) - peaks_.begin());
@@ -149,11 +144,12 @@ class Training {
   }
 
   /// Returns what to say of it. Its memory does not count as training's.
-  std::string validate(parallel::Trainer& trainer) {
-    const double loss = validation_loss(trainer, corpus_, settings_);
+  std::string note_validation(parallel::Trainer& trainer) {
+    const Validation validation = validate(trainer, corpus_, settings_);
     for (auto& device : plan_.devices) device->reset_peak();
-    record_.validations.push_back({trainer.steps_done(), loss});
-    return fmt::format("validation after step {}: loss {:.4f}, perplexity {:.2f}", trainer.steps_done(), loss, std::exp(loss));
+    const auto accuracy = validation.classification ? std::optional(validation.classification->top(1)) : std::nullopt;
+    record_.validations.push_back({trainer.steps_done(), validation.loss, accuracy});
+    return fmt::format("validation after step {}: {}", trainer.steps_done(), describe(validation));
   }
 
   void save(const parallel::Trainer& trainer, parallel::OutputFolder& output) {
@@ -171,7 +167,7 @@ class Training {
       record_.devices.push_back(
           {plan_.devices[i]->name(), record_.prediction.devices[i].peak_bytes, peaks_[i], plan_.devices[i]->budget_bytes()});
     if (caught_signal() == 0) {
-      fmt::print(out_, "{}\n", validate(trainer));
+      fmt::print(out_, "{}\n", note_validation(trainer));
       if (settings_.flag("train.baseline")) baseline();
     }
     tell();
@@ -194,10 +190,12 @@ class Training {
     if (caught_signal() != 0) fmt::print(out_, "ended by a signal after step {}; --resume auto continues\n", record_.steps_done);
   }
 
-  void write_results(const parallel::Trainer& trainer) {
+  void write_results(parallel::Trainer& trainer) {
+    constexpr int64_t kPictures = 32;
     const std::string report = arguments_.text("--report", settings_.text("output.report"));
     const std::string trace = arguments_.text("--trace", settings_.text("output.trace"));
     if (!report.empty() && corpus_.tokenizer && caught_signal() == 0) record_.sample = sample_text(trainer, *corpus_.tokenizer, settings_);
+    if (!report.empty() && corpus_.images && caught_signal() == 0) record_.pictures = judge_pictures(trainer, corpus_.images, kPictures);
     if (!report.empty()) write_file(report, html_report(record_));
     if (!trace.empty()) write_file(trace, parallel::chrome_trace(record_.trace, parallel::topology_of(graph_)));
     write_json(train_json(record_), arguments_.text("--json"));

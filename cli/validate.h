@@ -1,11 +1,23 @@
 #pragma once
-#include "cli/build.h"
+#include <optional>
+
+#include "cli/classification.h"
+#include "cli/corpus.h"
 #include "parallel/trainer.h"
 
 namespace sluice::cli {
 
-/// Mean validation loss in nats a token, over train.evaluate_batches mini-batches spread over the validation split.
-double validation_loss(parallel::Trainer& trainer, const Corpus& corpus, const Settings& settings);
+/// What a model makes of the validation split.
+struct Validation {
+  double loss = 0;                               ///< mean, in nats a token or a picture
+  std::optional<Classification> classification;  ///< of pictures
+};
+
+/// Over train.evaluate_batches mini-batches spread over the validation split.
+Validation validate(parallel::Trainer& trainer, const Corpus& corpus, const Settings& settings);
+
+/// "loss 2.8504, perplexity 17.29", or with the accuracy for pictures.
+std::string describe(const Validation& validation);
 
 /// The loss of a smoothed trigram model, trained on the same training split, on the same validation samples.
 /// Errors  UsageError when the data are no text.

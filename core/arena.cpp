@@ -2,7 +2,9 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 
 namespace sluice {
@@ -11,20 +13,35 @@ namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 
-void* system_allocate(size_t bytes) {
-  const size_t alignment = bytes >= kHugePage ? kHugePage : Arena::kAlignment;
-  void* data = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-  if (data && alignment == kHugePage) madvise(data, bytes, MADV_HUGEPAGE);
-  return data;
+class SystemMemory : public MemorySource {
+ public:
+  void* allocate(size_t bytes) override {
+    const size_t alignment = bytes >= kHugePage ? kHugePage : Arena::kAlignment;
+    void* data = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    if (data && alignment == kHugePage) madvise(data, bytes, MADV_HUGEPAGE);
+    return data;
+  }
+  void release(void* memory) noexcept override { std::free(memory); }
+};
+
+bool keeps_blocks() {
+  static const bool keeps = [] {
+    const char* value = std::getenv("SLUICE_KEEP_MEMORY");
+    return !value || std::strcmp(value, "0") != 0;
+  }();
+  return keeps;
 }
 
 }  // namespace
+
+std::unique_ptr<MemorySource> system_memory() { return std::make_unique<SystemMemory>(); }
 
 Arena::~Arena() { trim(); }
 
 Arena::Block Arena::take(size_t bytes) {
   {
     std::lock_guard lock(mutex_);
+    collect_waiting();
     const auto found = kept_.lower_bound(bytes);
     if (found != kept_.end() && found->first <= bytes + bytes / 4) {
       const Block block{found->second, found->first};
@@ -33,28 +50,53 @@ Arena::Block Arena::take(size_t bytes) {
       return block;
     }
   }
-  void* data = system_allocate(bytes);
+  void* data = source_->allocate(bytes);
   if (!data) {
     trim();
-    data = system_allocate(bytes);
+    data = source_->allocate(bytes);
   }
   if (!data) throw std::bad_alloc();
   return {data, bytes};
 }
 
-void Arena::give_back(Block block) noexcept {
+void Arena::give_back(Block block, std::vector<Moment> others) noexcept {
+  std::erase_if(others, has_passed);
   std::lock_guard lock(mutex_);
+  if (others.empty()) return keep(block);
+  try {
+    waiting_.push_back({block, others});
+  } catch (...) {  // no memory to remember it by
+    std::ranges::for_each(others, wait_until);
+    source_->release(block.data);
+  }
+}
+
+void Arena::keep(Block block) noexcept {
+  if (!keeps_blocks()) return source_->release(block.data);
   try {
     kept_.emplace(block.bytes, block.data);
     kept_bytes_ += block.bytes;
-  } catch (...) {  // no memory to remember it by
-    std::free(block.data);
+  } catch (...) {
+    source_->release(block.data);
   }
+}
+
+void Arena::collect_waiting() noexcept {
+  std::erase_if(waiting_, [this](const Waiting& entry) {
+    if (!std::ranges::all_of(entry.others, has_passed)) return false;
+    keep(entry.block);
+    return true;
+  });
 }
 
 void Arena::trim() noexcept {
   std::lock_guard lock(mutex_);
-  for (const auto& [bytes, data] : kept_) std::free(data);
+  for (const Waiting& entry : waiting_) {
+    std::ranges::for_each(entry.others, wait_until);
+    source_->release(entry.block.data);
+  }
+  waiting_.clear();
+  for (const auto& [bytes, data] : kept_) source_->release(data);
   kept_.clear();
   kept_bytes_ = 0;
 }

@@ -1,19 +1,37 @@
 #pragma once
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <vector>
+
+#include "core/moment.h"
 
 namespace sluice {
 
-/// Memory blocks of one CPU device, kept for reuse: a fresh page costs about ten times a warm one (docs/performance.md).
-/// Blocks are aligned to 64 bytes. A request is served by the smallest kept block that is at most a quarter larger, else by the system.
+/// Where an arena gets its memory: the system's, or a GPU's.
+class MemorySource {
+ public:
+  virtual ~MemorySource() = default;
+  /// Null when there is none left.
+  virtual void* allocate(size_t bytes) = 0;
+  virtual void release(void* memory) noexcept = 0;
+};
+std::unique_ptr<MemorySource> system_memory();
+
+/// Memory blocks of one device, kept for reuse: a fresh page costs about ten times a warm one (docs/performance.md), and an allocation
+/// on a GPU waits for all its work.
+/// Blocks are aligned to 64 bytes. A request is served by the smallest kept block that is at most a quarter larger, else by the source.
+/// The device's own work uses a block in the order of takes and give-backs, whenever it runs; for work of other devices give_back names
+/// the moments that have to pass before the block serves again.
+/// With SLUICE_KEEP_MEMORY=0 in the environment nothing is kept, so that memory checkers see every block's own bounds and life.
 /// Threads  any; one mutex.
 /// Owns     every kept block; a block that is out is owned by whoever took it, and must be given back before the arena dies.
 class Arena {
  public:
   static constexpr size_t kAlignment = 64;
 
-  Arena() = default;
+  explicit Arena(std::unique_ptr<MemorySource> source) : source_(std::move(source)) {}
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
@@ -22,15 +40,24 @@ class Arena {
     void* data = nullptr;
     size_t bytes = 0;
   };
-  /// Errors  std::bad_alloc when the system has no memory, after the kept blocks were given back to it.
+  /// Errors  std::bad_alloc when the source has no memory, after the kept blocks were given back to it.
   Block take(size_t bytes);
-  void give_back(Block block) noexcept;
-  /// Gives all kept blocks back to the system.
+  void give_back(Block block, std::vector<Moment> others = {}) noexcept;
+  /// Gives all kept blocks back to the source, after the moments they wait for.
   void trim() noexcept;
   size_t kept_bytes() const;
 
  private:
+  struct Waiting {
+    Block block;
+    std::vector<Moment> others;
+  };
+  void keep(Block block) noexcept;
+  void collect_waiting() noexcept;
+
+  std::unique_ptr<MemorySource> source_;
   mutable std::mutex mutex_;
+  std::vector<Waiting> waiting_;
   std::multimap<size_t, void*> kept_;
   size_t kept_bytes_ = 0;
 };

@@ -13,6 +13,8 @@
 
 namespace sluice {
 
+class Cuda;
+
 enum class DeviceKind { cpu, cuda, meta };
 
 /// What one run of an op takes. Units: floating-point operations and bytes of compulsory traffic.
@@ -31,6 +33,8 @@ struct DeviceSpeed {
   double bytes_per_second = 1e11;       ///< of its memory
   double link_bytes_per_second = 1e11;  ///< of a transfer to another device
   double link_latency_seconds = 0;
+
+  bool operator==(const DeviceSpeed&) const = default;
 };
 
 /// Live bytes would pass the budget, or the system has no memory left.
@@ -42,8 +46,9 @@ inline constexpr int64_t kUnlimited = INT64_MAX;
 
 /// A kind, an index, an allocator with a byte budget, and counters of what ran.
 ///
-/// `cpu:0` and `cpu:1` are two virtual devices of one machine, each with its own arena, budget and intra-op threads. `meta` devices
-/// allocate nothing and run no kernel: they count bytes, operations and, from `DeviceSpeed`, time.
+/// `cpu:0` and `cpu:1` are two virtual devices of one machine, each with its own arena, budget and intra-op threads. `cuda:0` is a GPU
+/// with a stream of its own; several devices may share one. `meta` devices allocate nothing and run no kernel: they count bytes,
+/// operations and, from `DeviceSpeed`, time.
 /// Bytes are counted as if every device had a memory of its own: a tensor handed to another device is charged there, even where
 /// no byte is copied (Tensor::charged_to). So the count is a function of the program, equal on cpu and meta.
 /// Threads  counters and allocation: any. Kernels of one device: one thread at a time.
@@ -51,8 +56,10 @@ class Device {
  public:
   struct Options {
     int64_t budget_bytes = kUnlimited;
-    int threads = 1;      ///< intra-op threads of a CPU device
-    DeviceSpeed speed{};  ///< of a meta device
+    int threads = 1;                          ///< intra-op threads of a CPU device
+    DeviceSpeed speed{};                      ///< of a meta device
+    DeviceKind stands_for = DeviceKind::cpu;  ///< of a meta device: the kind whose bytes it counts
+    bool allow_tf32 = false;                  ///< of a CUDA device: products of f32 may round their factors to 10 bits of mantissa
   };
   Device(DeviceKind kind, int index, Options options);
   ~Device();
@@ -62,6 +69,8 @@ class Device {
   DeviceKind kind() const { return kind_; }
   int index() const { return index_; }
   std::string name() const;  ///< "cpu:0"
+  /// The kind whose kernels and scratch memory an op has to reckon with: its own, or the one that a meta device stands for.
+  DeviceKind backend() const { return kind_ == DeviceKind::meta ? options_.stands_for : kind_; }
   int64_t budget_bytes() const { return options_.budget_bytes; }
   /// Errors  UsageError for a budget <= 0.
   void set_budget_bytes(int64_t bytes);
@@ -83,7 +92,19 @@ class Device {
   double clock_seconds() const { return clock_; }
   void set_clock(double seconds) { clock_ = seconds; }
 
+  /// @name Order of work, which is asynchronous on CUDA devices only
+  /// @{
+  Moment record(bool with_time = false) const;
+  /// Work enqueued from now on waits for the moment, which may be another device's.
+  void wait_for(const Moment& moment) const;
+  /// Until all work is done. Errors  what a kernel could not throw.
+  void synchronize();
+  /// @}
+
   Cpu& cpu() { return cpu_; }
+  /// Only of a CUDA device.
+  Cuda& cuda() { return *cuda_; }
+  const Cuda& cuda() const { return *cuda_; }
   Arena& arena() { return arena_; }
 
  private:
@@ -93,14 +114,16 @@ class Device {
   std::atomic<int64_t> live_{0}, peak_{0};
   Cost counted_;
   double clock_ = 0;
+  std::shared_ptr<Cuda> cuda_;  ///< null for other kinds
   Arena arena_;
   Cpu cpu_;
 };
 
 using DevicePtr = std::shared_ptr<Device>;
 
-/// A new device from "cpu:0", "cpu" (= cpu:0) or "meta:3". Each call makes a device with counters of its own.
-/// Errors  UsageError for an unknown kind or index, naming the form; for cuda, that this build has none.
+/// A new device from "cpu:0", "cpu" (= cpu:0), "cuda:1", "meta:3" or "h200:0": a meta device with the memory and speed (in bf16) of an
+/// NVIDIA H200, for plans. Each call makes a device with counters of its own.
+/// Errors  UsageError for an unknown kind or index, naming the form; for a GPU that is not there, what is missing.
 DevicePtr make_device(std::string_view name, Device::Options options = {});
 
 /// New devices from "cpu:0,cpu:1" or "4x meta" (= meta:0 .. meta:3).

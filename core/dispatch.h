@@ -1,5 +1,6 @@
 #pragma once
 #include "build_config.h"
+#include "core/cuda/cuda.h"
 #include "core/device.h"
 #include "core/where.h"
 
@@ -7,13 +8,18 @@ namespace sluice {
 
 /// The one place that asks on which kind of device an op runs.
 ///
-/// Adds the op's cost to the device's counters and calls `kernel(context)` with the backend's context (`Cpu&`). Kernels are overloads
-/// on that context, so a forgotten kernel is a compile or link error. A meta device counts and runs nothing. Kernels allocate
+/// Adds the op's cost to the device's counters and calls `kernel(context)` with the backend's context (`Cpu&` or `Cuda&`). Kernels are
+/// overloads on that context, so a forgotten kernel is a compile or link error; a build without CUDA asks for no CUDA kernel. A meta device counts and runs nothing. Kernels allocate
 /// nothing: results and scratch are Tensors made by the op, so that a meta device counts them too.
 template <class Kernel>
 void run_kernel(Device& device, const Cost& cost, const Kernel& kernel) {
   device.count(cost);
   if (device.kind() == DeviceKind::meta) return;
+  if constexpr (build::has_cuda)
+    if (device.kind() == DeviceKind::cuda) {
+      device.cuda().activate();
+      return kernel(device.cuda());
+    }
   kernel(device.cpu());
 }
 

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "core/error.h"
+#include "core/host_device.h"
 
 namespace sluice {
 
@@ -15,14 +16,18 @@ enum class DType : uint8_t { f32, bf16, f64, i32, i64, u8 };
 struct bfloat16 {
   uint16_t bits = 0;
   bfloat16() = default;
-  explicit bfloat16(float value) {
+  SLUICE_HD explicit bfloat16(float value) {
+#ifdef __CUDA_ARCH__
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+#else
     const auto word = std::bit_cast<uint32_t>(value);
     if ((word & 0x7fffffffu) > 0x7f800000u)
       bits = static_cast<uint16_t>((word >> 16) | 0x40u);
     else
       bits = static_cast<uint16_t>((word + 0x7fffu + ((word >> 16) & 1u)) >> 16);
+#endif
   }
-  operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+  SLUICE_HD operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 };
 
 size_t size_of(DType dtype);            ///< bytes an element

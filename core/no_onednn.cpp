@@ -1,4 +1,5 @@
-// Stands in for onednn_matmul.cpp in builds without oneDNN: no product is there, so callers take Eigen.
+// Stands in for onednn_matmul.cpp and onednn_convolution.cpp in builds without oneDNN: nothing is there, so callers take Eigen.
+#include "core/onednn_convolution.h"
 #include "core/onednn_matmul.h"
 
 namespace sluice::onednn {
@@ -8,5 +9,8 @@ void multiply(const Product&, const void*, const void*, const void*, void*, void
   throw DeviceError("matmul: this build has no oneDNN");
 }
 bool multiply_small(const Product&, const float*, const float*, float*) { return false; }
+
+std::optional<int64_t> scratch_bytes(const Convolution&) { return std::nullopt; }
+void convolve(const Convolution&, const void*, const void*, void*, void*) { throw DeviceError("convolution: this build has no oneDNN"); }
 
 }  // namespace sluice::onednn

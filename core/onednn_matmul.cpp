@@ -1,36 +1,13 @@
-// The only file that touches oneDNN. It serves versions 2.x and 3.x, whose primitive descriptors are made differently.
+// oneDNN's matrix products, of versions 2.x and 3.x, whose primitive descriptors are made differently.
 #include "core/onednn_matmul.h"
 
-#include <omp.h>
-
-#include <dnnl.hpp>
-#include <map>
 #include <unordered_map>
+
+#include "core/onednn_engine.h"
 
 namespace sluice::onednn {
 
 namespace {
-
-/// oneDNN takes as many OpenMP threads as the calling thread allows: exactly one here, because Sluice splits the work itself.
-class OneThread {
- public:
-  OneThread() : before_(omp_get_max_threads()) {
-    if (before_ != 1) omp_set_num_threads(1);
-  }
-  ~OneThread() {
-    if (before_ != 1) omp_set_num_threads(before_);
-  }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  int before_;
-};
-
-const dnnl::engine& engine() {
-  static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
-  return cpu;
-}
 
 /// A compiled product with its memory handles, whose addresses are set at each run.
 struct Compiled {
@@ -40,15 +17,18 @@ struct Compiled {
   int64_t scratch_bytes = 0;
 };
 
-dnnl::memory::desc matrix(const Product& product, int64_t rows, int64_t columns, int64_t ld, bool transposed) {
-  const auto type = product.dtype == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+/// The dtype of c and of the bias.
+DType result_dtype(const Product& product) { return product.f32_result ? DType::f32 : product.dtype; }
+
+dnnl::memory::desc matrix(DType dtype, int64_t rows, int64_t columns, int64_t ld, bool transposed) {
+  const auto type = dtype == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
   return {{rows, columns}, type, transposed ? dnnl::memory::dims{1, ld} : dnnl::memory::dims{ld, 1}};
 }
 
 dnnl::matmul::primitive_desc described(const Product& p, const dnnl::primitive_attr& attributes) {
-  const auto a = matrix(p, p.m, p.k, p.a_ld, p.transpose_a), b = matrix(p, p.k, p.n, p.b_ld, p.transpose_b),
-             c = matrix(p, p.m, p.n, p.c_ld, false);
-  const auto bias = p.has_bias ? matrix(p, 1, p.n, p.n, false) : dnnl::memory::desc();
+  const auto a = matrix(p.dtype, p.m, p.k, p.a_ld, p.transpose_a), b = matrix(p.dtype, p.k, p.n, p.b_ld, p.transpose_b),
+             c = matrix(result_dtype(p), p.m, p.n, p.c_ld, false);
+  const auto bias = p.has_bias ? matrix(result_dtype(p), 1, p.n, p.n, false) : dnnl::memory::desc();
 #if DNNL_VERSION_MAJOR >= 3
   return {engine(), a, b, bias, c, attributes};
 #else
@@ -66,7 +46,6 @@ Compiled compile(const Product& product) {
     attributes.set_post_ops(sum);
   }
   const auto description = described(product, attributes);
-  const auto handle = [](const dnnl::memory::desc& of) { return dnnl::memory(of, engine(), nullptr); };
   Compiled compiled{dnnl::matmul(description),
                     dnnl::stream(engine()),
                     handle(description.src_desc()),
@@ -75,27 +54,11 @@ Compiled compile(const Product& product) {
                     handle(description.dst_desc()),
                     handle(description.scratchpad_desc()),
                     static_cast<int64_t>(description.scratchpad_desc().get_size())};
-  if (product.has_bias) compiled.bias = handle(matrix(product, 1, product.n, product.n, false));
+  if (product.has_bias) compiled.bias = handle(matrix(result_dtype(product), 1, product.n, product.n, false));
   return compiled;
 }
 
-/// The calling thread's compiled product, or null when there is none.
-Compiled* find(const Product& product) {
-  constexpr size_t kKept = 512;  // a step uses some dozens of shapes; varying lengths must not pile up
-  static thread_local std::map<Product, std::optional<Compiled>> kept;
-  auto found = kept.find(product);
-  if (found == kept.end()) {
-    if (kept.size() >= kKept) kept.clear();
-    const OneThread guard;
-    std::optional<Compiled> compiled;
-    try {
-      compiled = compile(product);
-    } catch (const dnnl::error&) {  // remembered as missing
-    }
-    found = kept.emplace(product, std::move(compiled)).first;
-  }
-  return found->second ? &*found->second : nullptr;
-}
+Compiled* find(const Product& product) { return find_compiled<Compiled>(product, compile); }
 
 }  // namespace
 

@@ -16,11 +16,12 @@ struct Product {
   bool transpose_a = false, transpose_b = false;
   double beta = 0;
   bool has_bias = false;
+  bool f32_result = false;  ///< c and bias are f32, whatever a and b are
 
   auto operator<=>(const Product&) const = default;
 };
 
-/// Bytes of scratch that `multiply` needs; nothing when this build or this CPU has no such product (f32, and bf16 with f32 sums).
+/// Bytes of scratch that `multiply` needs; nothing when this build or this CPU has no such product (f32, and bf16 with f32 sums, stored as bf16 or f32).
 std::optional<int64_t> scratch_bytes(const Product& product);
 
 /// Runs a product for which `scratch_bytes` gave a size, on the calling thread alone.

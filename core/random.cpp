@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/dispatch.h"
+#include "core/ops/copy.h"
 
 namespace sluice {
 
@@ -17,18 +17,22 @@ namespace {
 template <class Make>
 void fill_blocks(const Tensor& x, uint64_t key, const Make& make) {
   require(x.is_contiguous(), "random: needs a contiguous tensor, got a strided view of ", x.shape());
+  if (x.device().kind() == DeviceKind::cuda) {  // made on the host, so that a model starts alike everywhere
+    const Tensor host = empty(x.shape(), x.dtype());
+    fill_blocks(host, key, make);
+    return copy(host, x);
+  }
+  x.device().count({0, 0, static_cast<double>(x.bytes())});
+  if (x.device().kind() == DeviceKind::meta) return;
   const RandomStream stream{key, 0, 0, 0};
-  run_kernel(x.device(), {0, 0, static_cast<double>(x.bytes())}, [&](Cpu& cpu) {
-    on_float(x.dtype(), "random", [&]<class T>() {
-      T* data = x.data<T>();
-      const int64_t count = x.elements();
-      cpu.parallel_for((count + 3) / 4, 8192, [&](int64_t begin, int64_t end) {
-        for (int64_t block = begin; block < end; ++block) {
-          const auto values = make(stream.words(block, 0));
-          for (int64_t i = 0; i < 4 && 4 * block + i < count; ++i)
-            data[4 * block + i] = static_cast<T>(static_cast<compute_t<T>>(values[i]));
-        }
-      });
+  on_float(x.dtype(), "random", [&]<class T>() {
+    T* data = x.data<T>();
+    const int64_t count = x.elements();
+    x.device().cpu().parallel_for((count + 3) / 4, 8192, [&](int64_t begin, int64_t end) {
+      for (int64_t block = begin; block < end; ++block) {
+        const auto values = make(stream.words(block, 0));
+        for (int64_t i = 0; i < 4 && 4 * block + i < count; ++i) data[4 * block + i] = static_cast<T>(static_cast<compute_t<T>>(values[i]));
+      }
     });
   });
 }

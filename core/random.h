@@ -3,13 +3,14 @@
 #include <cstdint>
 #include <string_view>
 
+#include "core/host_device.h"
 #include "core/tensor.h"
 
 namespace sluice {
 
 /// Philox4x32-10: four random words as a pure function of a 128-bit counter and a 64-bit key.
 /// Source  Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3"; checked against Random123's vectors.
-inline std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
+SLUICE_HD inline std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t a = uint64_t{0xD2511F53} * counter[0], b = uint64_t{0xCD9E8D57} * counter[2];
     counter = {static_cast<uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(b),
@@ -28,7 +29,7 @@ struct RandomStream {
   uint32_t use = 0;           ///< counts the uses within one node
   uint32_t first_sample = 0;  ///< index in the mini-batch of the tensor's first sample (axis 0)
 
-  std::array<uint32_t, 4> words(uint64_t block, uint32_t sample) const {
+  SLUICE_HD std::array<uint32_t, 4> words(uint64_t block, uint32_t sample) const {
     return philox({static_cast<uint32_t>(block), use ^ static_cast<uint32_t>(block >> 32 << 16), sample + first_sample, step},
                   {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)});
   }
@@ -38,7 +39,7 @@ struct RandomStream {
 uint64_t random_key(uint64_t seed, std::string_view name);
 
 /// [0, 1) from a word's upper 24 bits.
-inline float uniform_from(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
+SLUICE_HD inline float uniform_from(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
 /// Fills a contiguous tensor with normal numbers (Box-Muller), a function of the key alone. Dtypes f32, bf16, f64.
 void fill_normal(const Tensor& x, double mean, double standard_deviation, uint64_t key);

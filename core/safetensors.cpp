@@ -4,6 +4,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/ops/copy.h"
+
 namespace sluice {
 
 namespace {
@@ -74,6 +76,7 @@ void SafetensorsFile::read(const std::string& name, const Tensor& into) const {
   require<DataError>(found.dtype == into.dtype() && found.shape == into.shape(), path_.string(), ", tensor '", name, "': needs ",
                      name_of(into.dtype()), " ", into.shape(), ", the file has ", name_of(found.dtype), " ", found.shape);
   require(into.is_contiguous(), path_.string(), ", tensor '", name, "': needs a contiguous destination");
+  if (into.device().kind() == DeviceKind::cuda) return copy(read(name), into);
   std::ifstream in(path_, std::ios::binary);
   in.seekg(header_.data_begin + found.begin);
   in.read(static_cast<char*>(into.data()), into.bytes());
@@ -96,7 +99,7 @@ FileSummary write_safetensors(const std::filesystem::path& path, const std::map<
   file.write(&length, 8);
   file.write(text.data(), text.size());
   for (const auto& [name, tensor] : tensors) {
-    const Tensor source = tensor.contiguous();
+    const Tensor source = tensor.contiguous().to(default_device());
     file.write(source.data(), static_cast<size_t>(source.bytes()));
   }
   return file.finish();

@@ -38,9 +38,9 @@ class SafetensorsFile {
 
   const std::map<std::string, SafetensorsEntry>& tensors() const { return header_.tensors; }
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
-  /// Reads a tensor's elements into `into`. Errors  DataError when it is not in the file, or `into` has another dtype or shape.
+  /// Reads a tensor's elements into `into`, on any device with memory. Errors  DataError when it is not in the file, or `into` has another dtype or shape.
   void read(const std::string& name, const Tensor& into) const;
-  /// Reads a tensor to a CPU device.
+  /// Reads a tensor to a device.
   Tensor read(const std::string& name, const DevicePtr& device = default_device()) const;
 
  private:

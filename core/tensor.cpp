@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
+#include <optional>
 
+#include "build_config.h"
+#include "core/cuda/cuda.h"
 #include "core/ops/copy.h"
 
 namespace sluice {
@@ -12,10 +16,28 @@ namespace {
 /// Memory of a device's arena. Shared by all storages that alias it; given back when the last one lets go. Null on meta.
 struct Memory {
   Memory(DevicePtr owner, int64_t bytes) : device(std::move(owner)), block(device->arena().take(bytes)) {}
-  ~Memory() { device->arena().give_back(block); }
+  ~Memory() { device->arena().give_back(block, std::move(others)); }
+
+  /// Another device reads the memory: its work so far has to end before the block serves again.
+  void add_use(const Device& other) noexcept {
+    try {
+      const Moment moment = other.record();
+      if (!moment) return;
+      std::lock_guard lock(mutex);
+      others.push_back(moment);
+    } catch (const Error&) {  // the GPU failed, and the device's next call says so
+    }
+  }
+
   DevicePtr device;
   Arena::Block block;
+  std::mutex mutex;
+  std::vector<Moment> others;
 };
+
+bool share_memory(const Device& a, const Device& b) {
+  return a.kind() == b.kind() && (a.kind() != DeviceKind::cuda || a.index() == b.index());
+}
 
 }  // namespace
 
@@ -38,7 +60,10 @@ struct Tensor::Storage {
     other.is_aliased = true;
     device->charge(charged);
   }
-  ~Storage() { device->release(charged); }
+  ~Storage() {
+    if (memory && memory->device != device) memory->add_use(*device);
+    device->release(charged);
+  }
   Storage& operator=(const Storage&) = delete;
 
   DevicePtr device;
@@ -77,8 +102,10 @@ bool Tensor::is_contiguous() const {
 
 namespace {
 
-std::array<int64_t, kMaxRank> row_major(const Shape& shape) {
-  std::array<int64_t, kMaxRank> strides{};
+using Strides = std::array<int64_t, kMaxRank>;
+
+Strides row_major(const Shape& shape) {
+  Strides strides{};
   int64_t stride = 1;
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {
     strides[axis] = stride;
@@ -87,14 +114,41 @@ std::array<int64_t, kMaxRank> row_major(const Shape& shape) {
   return strides;
 }
 
+/// The strides with which `to` has the elements of `from` in their order; nothing when there are none. Old axes that follow one another
+/// in memory make a run, and each run must be covered by new axes of its own: NumPy's rule for reshaping without a copy.
+std::optional<Strides> reshaped(const Shape& from, const Strides& strides, const Shape& to) {
+  Strides result = row_major(to);
+  int64_t run = 1, covered = 1, unit = 0;  // elements of the run and of the new axes on it, stride of its innermost element
+  int next = to.rank() - 1;
+  for (int axis = from.rank() - 1; axis >= 0; --axis) {
+    if (run == 1) unit = strides[axis];
+    run *= from[axis];
+    const bool goes_on = axis > 0 && (from[axis - 1] == 1 || strides[axis - 1] == run * unit);
+    if (goes_on) continue;
+    for (; next >= 0 && (covered < run || to[next] == 1); --next) {
+      result[next] = covered * unit;
+      covered *= to[next];
+    }
+    if (covered != run) return std::nullopt;
+    run = covered = 1;
+  }
+  return result;
+}
+
 }  // namespace
+
+bool Tensor::can_reshape(const Shape& shape) const {
+  return shape.elements() == elements() && (is_contiguous() || reshaped(shape_, strides_, shape));
+}
 
 Tensor Tensor::reshape(const Shape& shape) const {
   require(shape.elements() == elements(), "reshape: needs ", elements(), " elements, got shape ", shape, " for ", *this);
-  require(is_contiguous(), "reshape: needs a contiguous tensor, got strides of a view; call contiguous() first");
+  const auto strides = is_contiguous() ? row_major(shape) : reshaped(shape_, strides_, shape);
+  require(strides.has_value(), "reshape: needs elements that need not move, got strides of a view that do not give ", shape,
+          "; call contiguous() first");
   Tensor result = *this;
   result.shape_ = shape;
-  result.strides_ = row_major(shape);
+  result.strides_ = *strides;
   return result;
 }
 
@@ -124,8 +178,26 @@ Tensor Tensor::clone() const {
   return result;
 }
 
+Tensor Tensor::to(const DevicePtr& device) const { return device == device_ptr() ? *this : to(device, this->device().record()); }
+
+Tensor Tensor::to(const DevicePtr& device, const Moment& ready) const {
+  device->wait_for(ready);
+  if (share_memory(this->device(), *device)) return charged_to(device);
+  Tensor result = empty(shape_, dtype_, device);
+  if constexpr (build::has_cuda)
+    if (device->kind() == DeviceKind::cuda && this->device().kind() == DeviceKind::cuda) {
+      if (elements() == 0) return result;
+      const Tensor source = contiguous();
+      device->cuda().copy_from(source.device().cuda(), source.data(), result.data(), static_cast<size_t>(bytes()));
+      source.storage_->memory->add_use(*device);
+      return result;
+    }
+  copy(*this, result);
+  return result;
+}
+
 Tensor Tensor::charged_to(const DevicePtr& device) const {
-  require(device->kind() == this->device().kind(), "hand-over: needs two devices of one kind, got ", this->device().name(), " and ",
+  require(share_memory(this->device(), *device), "hand-over: needs two devices that share memory, got ", this->device().name(), " and ",
           device->name());
   Tensor result = *this;
   result.storage_ = std::make_shared<Storage>(device, *storage_, Device::charged_size(bytes()));
@@ -144,7 +216,7 @@ double Tensor::item() const {
 }
 
 std::vector<double> Tensor::to_vector() const {
-  const Tensor x = contiguous();
+  const Tensor x = (device().kind() == DeviceKind::cuda ? to(default_device()) : *this).contiguous();
   std::vector<double> result(elements());
   on_any(dtype_, "to_vector", [&]<class T>() { std::copy_n(x.data<T>(), elements(), result.begin()); });
   return result;
@@ -175,6 +247,7 @@ Tensor full(const Shape& shape, double value, DType dtype, const DevicePtr& devi
 Tensor tensor_of(const std::vector<double>& elements, const Shape& shape, DType dtype, const DevicePtr& device) {
   require(static_cast<int64_t>(elements.size()) == shape.elements(), "tensor_of: needs ", shape.elements(), " elements for shape ", shape,
           ", got ", elements.size());
+  if (device->kind() == DeviceKind::cuda) return tensor_of(elements, shape, dtype).to(device);
   Tensor result = empty(shape, dtype, device);
   if (device->kind() == DeviceKind::meta) return result;
   on_any(dtype, "tensor_of", [&]<class T>() {

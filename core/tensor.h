@@ -13,7 +13,7 @@ namespace sluice {
 
 /// A strided view of shared storage on one device. Copying a Tensor copies the view, not the elements.
 ///
-/// Views (slice, transpose, reshape of contiguous tensors) share storage and never copy. Elements are row-major unless transposed.
+/// Views (slice, transpose, reshape) share storage and never copy. Elements are row-major unless transposed.
 /// A default-constructed Tensor is undefined: it stands for "no tensor" (a gradient that nobody asked for).
 /// Threads  distinct Tensors may be used from distinct threads, also when they share storage that nobody writes.
 /// Errors   UsageError for a bad shape, axis or range; OutOfMemory when storage does not fit the device's budget.
@@ -41,8 +41,10 @@ class Tensor {
   }
   void* data() const { return address(dtype_); }
 
-  /// A view with another shape. Errors  UsageError when the elements do not match or the tensor is not contiguous.
+  /// A view with another shape of as many elements: axes are merged and split as far as no element has to move in memory.
+  /// Errors  UsageError when the elements do not match or would have to move.
   Tensor reshape(const Shape& shape) const;
+  bool can_reshape(const Shape& shape) const;
   /// A view of [begin, end) along an axis.
   Tensor slice(int axis, int64_t begin, int64_t end) const;
   /// A view with two axes exchanged.
@@ -52,8 +54,12 @@ class Tensor {
   /// A row-major copy.
   Tensor clone() const;
 
-  /// The same memory, this tensor's bytes counted on another device of the same kind: how a CPU device hands a tensor to another
-  /// without a copy, at the count of one.
+  /// This tensor on another device: the same memory counted there where both can use it (`charged_to`), else a copy. The other device's
+  /// later work waits for `ready`, a moment of this device at which the elements are there; without one, for all its work so far.
+  Tensor to(const DevicePtr& device) const;
+  Tensor to(const DevicePtr& device, const Moment& ready) const;
+  /// The same memory, this tensor's bytes counted on another device that can use it: CPU devices, meta devices, devices of one GPU. The
+  /// memory is not used again before the other device's work on it is done.
   Tensor charged_to(const DevicePtr& device) const;
   /// The same memory, counted on no device: what a message holds, so that counts do not depend on when it is received.
   Tensor uncharged() const;

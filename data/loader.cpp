@@ -1,6 +1,7 @@
 #include "data/loader.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "core/random.h"
 #include "data/permutation.h"
@@ -71,6 +72,13 @@ void Loader::ask_for(int64_t first, int64_t last) {
 
 Batch Loader::at(int64_t step) {
   require(step >= 0, "loader: needs a step >= 0, got ", step);
+  const auto start = std::chrono::steady_clock::now();
+  Batch batch = take(step);
+  seconds_waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return batch;
+}
+
+Batch Loader::take(int64_t step) {
   if (workers_.empty()) return make(step);
   std::unique_lock lock(mutex_);
   ask_for(step, step + options_.ahead);

@@ -29,7 +29,7 @@ struct LoaderOptions {
 /// Inputs that are not prefetched are loaded when asked for.
 /// Errors   UsageError for options out of range; DataError when the data set has fewer samples than a batch. What a worker meets is thrown
 ///          by `at` for that step; asking again tries again.
-/// Threads  `at`: one at a time. A Batch may outlive the loader.
+/// Threads  the public functions: one at a time. A Batch may outlive the loader.
 class Loader {
  public:
   Loader(DatasetPtr dataset, LoaderOptions options);
@@ -39,6 +39,8 @@ class Loader {
 
   int64_t steps_per_epoch() const { return steps_per_epoch_; }
   Batch at(int64_t step);
+  /// Seconds that callers of `at` have waited for samples so far.
+  double seconds_waited() const { return seconds_waited_; }
 
  private:
   struct Slot {
@@ -47,12 +49,14 @@ class Loader {
     std::exception_ptr error;
   };
   Batch make(int64_t step) const;
+  Batch take(int64_t step);
   void ask_for(int64_t first, int64_t last);
   void work();
 
   DatasetPtr dataset_;
   LoaderOptions options_;
   int64_t steps_per_epoch_;
+  double seconds_waited_ = 0;
 
   std::mutex mutex_;
   std::condition_variable asked_, loaded_;

@@ -1,17 +1,22 @@
 #include "layers/cross_entropy.h"
 
 #include "autograd/ops/cross_entropy.h"
+#include "autograd/ops/elementwise.h"
 
 namespace sluice::layers {
 
-CrossEntropy::CrossEntropy(double label_smoothing) : label_smoothing_(label_smoothing) {
+CrossEntropy::CrossEntropy(double label_smoothing, double auxiliary_weight)
+    : label_smoothing_(label_smoothing), auxiliary_weight_(auxiliary_weight) {
   require(label_smoothing >= 0 && label_smoothing < 1, "CrossEntropy: needs a label smoothing in [0, 1), got ", label_smoothing);
 }
 
 Var CrossEntropy::forward(const Call& call) const {
   CrossEntropyOptions options;
   options.label_smoothing = call.training ? label_smoothing_ : 0;
-  return cross_entropy(call.inputs[0], call.inputs[1].value(), options, call.loss_scale);
+  const Tensor& targets = call.inputs[1].value();
+  const Var loss = cross_entropy(call.inputs[0], targets, options, call.loss_scale);
+  if (call.inputs.size() < 3 || !call.training) return loss;
+  return add(loss, cross_entropy(call.inputs[2], targets, options, call.loss_scale * auxiliary_weight_));
 }
 
 double CrossEntropy::loss_weight(const std::vector<Tensor>& inputs) const { return cross_entropy_weight(inputs[1], {}); }

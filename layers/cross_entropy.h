@@ -4,16 +4,17 @@
 namespace sluice::layers {
 
 /// Softmax cross-entropy of logits against class numbers, as the micro-batch's share of the mini-batch's weighted mean.
-/// Shape   inputs {logits [..., classes], targets [...] i32} -> scalar.
+/// Shape   inputs {logits [..., classes], targets [...] i32} -> scalar; a third input, the logits of an auxiliary classifier, adds its
+///         loss times `auxiliary_weight` in training.
 /// Targets of -100 are ignored and weigh nothing.
 class CrossEntropy : public Module {
  public:
-  explicit CrossEntropy(double label_smoothing = 0);
+  explicit CrossEntropy(double label_smoothing = 0, double auxiliary_weight = 0);
   Var forward(const Call& call) const override;
   double loss_weight(const std::vector<Tensor>& inputs) const override;
 
  private:
-  double label_smoothing_;
+  double label_smoothing_, auxiliary_weight_;
 };
 
 }  // namespace sluice::layers

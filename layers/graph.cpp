@@ -26,7 +26,7 @@ Value Graph::input(std::string name, const Shape& sample_shape, DType dtype) {
 
 Value Graph::add_node(std::string name, ModulePtr module, std::initializer_list<Value> inputs) {
   check_name(name);
-  Node node{std::move(name), std::move(module), {}, {}};
+  Node node{std::move(name), std::move(module), {}, {}, {}};
   const int number = static_cast<int>(nodes_.size());
   for (Value value : inputs) {
     require(value.id >= 0 && value.id < value_of(number), "graph: node '", node.name, "' needs values made before it in this graph");
@@ -35,6 +35,10 @@ Value Graph::add_node(std::string name, ModulePtr module, std::initializer_list<
   for (auto& spec : node.module->parameters()) {
     node.parameters.push_back(static_cast<int>(parameters_.size()));
     parameters_.push_back({node.name + "." + spec.name, spec, {number}});
+  }
+  for (auto& spec : node.module->statistics()) {
+    node.statistics.push_back(static_cast<int>(statistics_.size()));
+    statistics_.push_back({joined_name(node.name, spec.name), spec});
   }
   nodes_.push_back(std::move(node));
   return {value_of(number)};

@@ -29,11 +29,20 @@ class Graph {
     ModulePtr module;
     std::vector<int> inputs;      ///< value ids
     std::vector<int> parameters;  ///< indices into parameters()
+    std::vector<int> statistics;  ///< indices into statistics()
   };
   struct Parameter {
     std::string name;  ///< "node.parameter"
     ParameterSpec spec;
     std::vector<int> nodes;  ///< where it is used, ascending; the first one owns it
+  };
+
+  struct Statistics {
+    std::string name;  ///< "node", or "node.child": the states are "name.running_mean" and "name.running_variance"
+    StatisticsSpec spec;
+
+    std::string mean_name() const { return name + ".running_mean"; }
+    std::string variance_name() const { return name + ".running_variance"; }
   };
 
   /// An input with unknown sample shape serves training, but not planning on meta devices.
@@ -58,6 +67,7 @@ class Graph {
   const std::vector<Input>& inputs() const { return inputs_; }
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
+  const std::vector<Statistics>& statistics() const { return statistics_; }
   int value_of(int node) const { return static_cast<int>(inputs_.size()) + node; }
   int node_of(int value) const { return value < static_cast<int>(inputs_.size()) ? -1 : value - static_cast<int>(inputs_.size()); }
   int loss_node() const;                    ///< Errors  UsageError when no loss was set.
@@ -73,6 +83,7 @@ class Graph {
   std::vector<Input> inputs_;
   std::vector<Node> nodes_;
   std::vector<Parameter> parameters_;
+  std::vector<Statistics> statistics_;
   int loss_ = -1, output_ = -1;
 };
 

@@ -6,10 +6,20 @@ double Module::loss_weight(const std::vector<Tensor>&) const {
   throw UsageError("loss: needs a loss module such as CrossEntropy at the node given to Graph::loss");
 }
 
+std::string joined_name(const std::string& outer, const std::string& inner) {
+  return outer.empty() ? inner : inner.empty() ? outer : outer + "." + inner;
+}
+
 int Composite::add_child(std::string name, ModulePtr module) {
-  const size_t first = children_.empty() ? 0 : children_.back().first_parameter + children_.back().parameter_count;
-  const size_t count = module->parameters().size();
-  children_.push_back({std::move(name), std::move(module), first, count});
+  Child child{std::move(name), std::move(module), 0, 0, 0, 0};
+  if (!children_.empty()) {
+    const Child& last = children_.back();
+    child.first_parameter = last.first_parameter + last.parameter_count;
+    child.first_statistics = last.first_statistics + last.statistics_count;
+  }
+  child.parameter_count = child.module->parameters().size();
+  child.statistics_count = child.module->statistics().size();
+  children_.push_back(std::move(child));
   return static_cast<int>(children_.size()) - 1;
 }
 
@@ -17,7 +27,17 @@ std::vector<ParameterSpec> Composite::parameters() const {
   std::vector<ParameterSpec> all;
   for (const auto& child : children_)
     for (auto spec : child.module->parameters()) {
-      if (!child.name.empty()) spec.name = child.name + "." + spec.name;
+      spec.name = joined_name(child.name, spec.name);
+      all.push_back(std::move(spec));
+    }
+  return all;
+}
+
+std::vector<StatisticsSpec> Composite::statistics() const {
+  std::vector<StatisticsSpec> all;
+  for (const auto& child : children_)
+    for (auto spec : child.module->statistics()) {
+      spec.name = joined_name(child.name, spec.name);
       all.push_back(std::move(spec));
     }
   return all;
@@ -29,6 +49,13 @@ Var Composite::run(const Call& call, int child, std::vector<Var> inputs) const {
   inner.inputs = std::move(inputs);
   const auto first = call.parameters.begin() + static_cast<int64_t>(part.first_parameter);
   inner.parameters.assign(first, first + static_cast<int64_t>(part.parameter_count));
+  const auto share = [&](const auto& all) {
+    return all.empty() ? all
+                       : std::decay_t<decltype(all)>(all.begin() + static_cast<int64_t>(part.first_statistics),
+                                                     all.begin() + static_cast<int64_t>(part.first_statistics + part.statistics_count));
+  };
+  inner.statistics = share(call.statistics);
+  inner.observed = share(call.observed);
   inner.random.use = call.random.use * 16 + static_cast<uint32_t>(child) + 1;
   return part.module->forward(inner);
 }

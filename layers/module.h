@@ -1,9 +1,11 @@
 #pragma once
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "autograd/var.h"
+#include "core/ops/running_statistics.h"
 #include "core/random.h"
 
 namespace sluice::layers {
@@ -25,6 +27,17 @@ struct ParameterSpec {
   bool decay = true;  ///< weight decay applies (matrices); not to biases and norms
 };
 
+/// Running statistics of a batch normalization: a state of the model, in f32, that no gradient changes. The mean starts at 0, the variance
+/// at 1; each mini-batch changes them once (update_running_statistics).
+struct StatisticsSpec {
+  std::string name;  ///< within the module: empty for its only ones. The states are "name.running_mean" and "name.running_variance"
+  int64_t channels;
+  double momentum;
+};
+struct RunningStatistics {
+  Tensor mean, variance;  ///< [channels]
+};
+
 /// Keys and values of the tokens seen so far, for generation. One for each node that attends.
 struct KeyValueCache {
   int64_t capacity = 0;     ///< tokens
@@ -35,13 +48,20 @@ struct KeyValueCache {
 /// All that a module gets to compute one micro-batch. Modules hold no tensors, so one graph serves every device and micro-batch.
 struct Call {
   std::vector<Var> inputs;
-  std::vector<Var> parameters;  ///< in the order of Module::parameters()
-  RandomStream random;          ///< this node's stream: same mask for the same (seed, step, node, sample, element)
+  std::vector<Var> parameters;                  ///< in the order of Module::parameters()
+  std::vector<RunningStatistics> statistics{};  ///< in the order of Module::statistics(), for evaluation
+  /// Where the forward of a training step leaves what it saw of its micro-batch, in the same order. Empty in evaluation, and in
+  /// recomputation, so that nothing counts twice.
+  std::span<BatchMoments> observed{};
+  RandomStream random;  ///< this node's stream: same mask for the same (seed, step, node, sample, element)
   bool training = true;
   double loss_scale = 1;           ///< 1 / total weight of the mini-batch; losses multiply by it
   int64_t first_position = 0;      ///< position of the first token (generation)
   KeyValueCache* cache = nullptr;  ///< set in generation
 };
+
+/// "outer.inner", or the one that is not empty.
+std::string joined_name(const std::string& outer, const std::string& inner);
 
 /// A layer: names its parameters and computes its output. Immutable.
 /// Threads  any, at the same time.
@@ -49,6 +69,7 @@ class Module {
  public:
   virtual ~Module() = default;
   virtual std::vector<ParameterSpec> parameters() const { return {}; }
+  virtual std::vector<StatisticsSpec> statistics() const { return {}; }
   virtual Var forward(const Call& call) const = 0;
   /// Of a loss: the summed weight of a batch's targets; the mini-batch's loss is the weighted sum over this. `inputs` are the
   /// graph inputs that the loss node reads, undefined for other inputs. Errors  UsageError for a module that is no loss.
@@ -56,10 +77,11 @@ class Module {
 };
 using ModulePtr = std::shared_ptr<const Module>;
 
-/// A module made of named children; parameters are "child.parameter", or "parameter" for a child with an empty name.
+/// A module made of named children; parameters are "child.parameter", or "parameter" for a child with an empty name. So are statistics.
 class Composite : public Module {
  public:
   std::vector<ParameterSpec> parameters() const override;
+  std::vector<StatisticsSpec> statistics() const override;
 
  protected:
   /// Returns the child's number.
@@ -67,14 +89,14 @@ class Composite : public Module {
   int add(std::string name, M child) {
     return add_child(std::move(name), std::make_shared<const M>(std::move(child)));
   }
-  /// Runs a child on inputs, with its share of the call's parameters and a random stream of its own.
+  /// Runs a child on inputs, with its share of the call's parameters and statistics and a random stream of its own.
   Var run(const Call& call, int child, std::vector<Var> inputs) const;
 
  private:
   struct Child {
     std::string name;
     ModulePtr module;
-    size_t first_parameter, parameter_count;
+    size_t first_parameter, parameter_count, first_statistics, statistics_count;
   };
   int add_child(std::string name, ModulePtr module);
   std::vector<Child> children_;

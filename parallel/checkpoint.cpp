@@ -61,7 +61,7 @@ Checkpoint open_checkpoint(const fs::path& folder) try {
     const FileSummary found = summarize_file(folder / name);
     require<DataError>(found.bytes == expected.at("bytes"), (folder / name).string(), ": needs ", expected.at("bytes").dump(),
                        " bytes, has ", found.bytes, "; use an older checkpoint");
-    require<DataError>(found.hash == expected.at("xxh3_128"), (folder / name).string(),
+    require<DataError>(found.hash == expected.at("xxh3_128").get<std::string>(), (folder / name).string(),
                        ": is damaged (checksum differs); use an older checkpoint");
   }
   return {folder, state.at("step"), state.at("config"), state.at("weights_hash")};
@@ -83,20 +83,25 @@ std::optional<Checkpoint> find_latest(const fs::path& output, const std::functio
 
 void restore(const Checkpoint& checkpoint, Trainer& trainer) {
   const auto contents = checkpoint_layout::contents_of(trainer);
-  read_all(checkpoint.folder / checkpoint_layout::kModelFile, contents.parameters);
+  read_all(checkpoint.folder / checkpoint_layout::kModelFile, contents.model);
   read_all(checkpoint.folder / checkpoint_layout::kOptimizerFile, contents.states);
+  trainer.set_steps_done(checkpoint.step);  // first: stochastic rounding of the working copies depends on it
   trainer.publish_parameters();
-  trainer.set_steps_done(checkpoint.step);
   const std::string hash = trainer.weights_hash();
   require<DataError>(hash == checkpoint.weights_hash, checkpoint.folder.string(), ": needs weights with hash ", checkpoint.weights_hash,
                      ", got ", hash, "; use an older checkpoint");
 }
 
-std::map<std::string, Tensor> load_parameters(const Checkpoint& checkpoint, const layers::Graph& graph, const DevicePtr& device) {
-  std::map<std::string, Tensor> parameters;
-  for (const auto& parameter : graph.parameters()) parameters[parameter.name] = empty(parameter.spec.shape, DType::f32, device);
-  read_all(checkpoint.folder / checkpoint_layout::kModelFile, parameters);
-  return parameters;
+std::map<std::string, Tensor> load_parameters(const Checkpoint& checkpoint, const layers::Graph& graph, Precision precision,
+                                              const DevicePtr& device) {
+  std::map<std::string, Tensor> model;
+  for (const auto& parameter : graph.parameters()) model[parameter.name] = empty(parameter.spec.shape, DType::f32, device);
+  for (const auto& statistics : graph.statistics())
+    for (const auto& name : {statistics.mean_name(), statistics.variance_name()})
+      model[name] = empty({statistics.spec.channels}, DType::f32, device);
+  read_all(checkpoint.folder / checkpoint_layout::kModelFile, model);
+  for (const auto& parameter : graph.parameters()) model[parameter.name] = in_working_dtype(model[parameter.name], precision);
+  return model;
 }
 
 }  // namespace sluice::parallel

@@ -9,7 +9,7 @@
 
 namespace sluice::parallel {
 
-/// A checkpoint: a folder "step-00001234" with the parameters by full name (model.safetensors), the optimizer's states as "name/state"
+/// A checkpoint: a folder "step-00001234" with the parameters and running statistics by full name (model.safetensors), the optimizer's states as "name/state"
 /// (optimizer.safetensors), and state.json, which holds everything else and the length and XXH3-128 of every file, itself included.
 struct Checkpoint {
   std::filesystem::path folder;
@@ -29,8 +29,9 @@ std::optional<Checkpoint> find_latest(const std::filesystem::path& output, const
 /// Errors  DataError naming a missing, extra or other-shaped parameter, with both shapes.
 void restore(const Checkpoint& checkpoint, Trainer& trainer);
 
-/// The parameters by full name, on one device; checked against the graph.
-std::map<std::string, Tensor> load_parameters(const Checkpoint& checkpoint, const layers::Graph& graph,
+/// The parameters by full name as forward reads them in that precision, rounded to the nearest, and the running statistics in f32, on one
+/// device; checked against the graph.
+std::map<std::string, Tensor> load_parameters(const Checkpoint& checkpoint, const layers::Graph& graph, Precision precision,
                                               const DevicePtr& device = default_device());
 
 /// The folder of one training, locked while this object lives.

@@ -28,12 +28,10 @@ bool is_temporary(const std::string& name) {
 }
 
 Contents contents_of(const Trainer& trainer) {
-  Contents contents;
+  Contents contents{trainer.model(), {}};
   const auto state_names = trainer.optimizer().state_names();
-  for (const ParameterState& parameter : trainer.parameters()) {
-    contents.parameters[parameter.name] = parameter.value;
+  for (const ParameterState& parameter : trainer.parameters())
     for (size_t i = 0; i < state_names.size(); ++i) contents.states[parameter.name + "/" + state_names[i]] = parameter.optimizer_states[i];
-  }
   return contents;
 }
 

@@ -23,8 +23,8 @@ std::set<int64_t> finished_steps(const std::filesystem::path& output);
 bool is_temporary(const std::string& name);
 /// The trainer's own tensors under their names in the files.
 struct Contents {
-  std::map<std::string, Tensor> parameters;  ///< "node.parameter"
-  std::map<std::string, Tensor> states;      ///< "node.parameter/m"
+  std::map<std::string, Tensor> model;   ///< "node.parameter", and "node.running_mean" of running statistics
+  std::map<std::string, Tensor> states;  ///< "node.parameter/m"
 };
 Contents contents_of(const Trainer& trainer);
 /// The one text that a state has, so that any changed byte is seen.

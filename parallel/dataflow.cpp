@@ -72,6 +72,7 @@ class Builder {
     const int stage = stage_of_[node];
     const bool recomputed = layout_.training && layout_.rematerialize[node];
     if (recomputed) flow_.stages[stage].recomputes = true;
+    if (layout_.training && topology_.nodes[node].has_statistics) flow_.stages[stage].commits_statistics = true;
     for (int value : topology_.nodes[node].inputs) {
       auto& consumers = consumers_[value];
       if (consumers.empty() || consumers.back() != node) consumers.push_back(node);

@@ -16,6 +16,7 @@ struct StageFlow {
   std::vector<Transfer> gradients_out;     ///< descending value and consumer
   std::vector<Transfer> recompute_inputs;  ///< those activations_in that a rematerialized node consumes
   bool recomputes = false;                 ///< a node of the stage is rematerialized
+  bool commits_statistics = false;         ///< a node of the stage has running statistics
 };
 
 /// All that crosses stages and devices in one step, as it follows from the model and the partition, whatever the schedule.

@@ -1,10 +1,14 @@
 #include "parallel/device_run.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "core/ops/copy.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/reduction.h"
+#include "core/ops/sums_of_squares.h"
+#include "core/profiler.h"
 #include "core/where.h"
 
 namespace sluice::parallel {
@@ -32,11 +36,27 @@ bool Executor::DeviceRun::advance(double seconds) {
     const Action& action = (*actions_)[at];
     WhereScope scope({place_of(action.transfer), action.stage, action.micro_batch});
     const double start = now();
+    Moment begun = device_->record(true);
+    const ProfilerRange range(*device_, begun ? describe(action, shared_.topology) : std::string());
     if (!execute(action, seconds)) return false;
     for (const Buffer& buffer : action.frees) shared_.stages[buffer.stage]->free(buffer);
     events_.push_back({index_, action, start, now()});
+    if (begun) spans_.push_back({std::move(begun), device_->record(true)});
   }
+  device_->synchronize();
+  read_spans();
   return true;
+}
+
+/// Replaces the times at which actions were enqueued by those at which the device ran them. The device was idle when the run began.
+void Executor::DeviceRun::read_spans() {
+  if (spans_.empty()) return;
+  const double began = events_.front().start;
+  for (size_t i = 0; i < spans_.size(); ++i) {
+    events_[i].start = began + seconds_between(spans_[0].first, spans_[i].first);
+    events_[i].end = began + seconds_between(spans_[0].first, spans_[i].second);
+  }
+  spans_.clear();
 }
 
 bool Executor::DeviceRun::execute(const Action& action, double seconds) {
@@ -74,7 +94,8 @@ bool Executor::DeviceRun::execute(const Action& action, double seconds) {
       step();
       return true;
     case ActionKind::commit_statistics:
-      break;
+      stage(action).statistics().commit(norm_);
+      return true;
   }
   throw UsageError(join("executor: ", describe(action, shared_.topology), " is not part of this version"));
 }
@@ -87,14 +108,14 @@ void Executor::DeviceRun::send(const Action& action) {
                                                                : stage(action).outgoing(transfer, action.micro_batch);
   const auto& speed = device_->options().speed;
   const double link = to == index_ ? 0 : speed.link_latency_seconds + static_cast<double>(tensor.bytes()) / speed.link_bytes_per_second;
-  shared_.transport.send(to, {transfer, action.micro_batch}, {tensor.uncharged(), device_->clock_seconds() + link});
+  shared_.transport.send(to, {transfer, action.micro_batch}, {tensor.uncharged(), device_->record(), device_->clock_seconds() + link});
 }
 
 bool Executor::DeviceRun::receive(const Action& action, double seconds) {
   auto message = shared_.transport.receive(index_, {action.transfer, action.micro_batch}, seconds);
   if (!message) return false;
   if (counts_only()) device_->set_clock(std::max(device_->clock_seconds(), message->available_at));
-  Tensor tensor = message->tensor.charged_to(device_);
+  Tensor tensor = message->tensor.to(device_, message->ready);
   if (action.transfer.payload == Payload::norm_part)
     other_parts_.push_back(std::move(tensor));
   else if (action.transfer.payload == Payload::norm)
@@ -109,12 +130,17 @@ void Executor::DeviceRun::norm_parts() {
   for (const auto& stage : shared_.stages)
     for (const auto& parameter : stage->parameters()) parameters = std::max<int64_t>(parameters, parameter.index + 1);
   norm_part_ = zeros({parameters}, DType::f64, device_);
+  std::vector<Tensor> gradients;
+  std::vector<int64_t> places;
   for (const auto& stage : shared_.stages) {
     if (stage->device() != device_) continue;
     for (const auto& parameter : stage->parameters())
-      if (parameter.owned)
-        copy(sum_of_squares(stage->gradient(parameter)), norm_part_.slice(0, parameter.index, parameter.index + 1).reshape({}));
+      if (parameter.owned) {
+        gradients.push_back(stage->gradient(parameter));
+        places.push_back(parameter.index);
+      }
   }
+  sums_of_squares(gradients, norm_part_, places);
 }
 
 /// Each parameter has one owner, so the parts add without rounding, and the norm is summed in parameter order whatever the partition.
@@ -124,28 +150,19 @@ void Executor::DeviceRun::reduce_norm() {
   norm_ = sum(norm_part_);
 }
 
-void Executor::DeviceRun::read_norm() {
-  gradient_norm_ = counts_only() ? 0 : std::sqrt(norm_.item());
-  require<Error>(std::isfinite(gradient_norm_), "training: the gradient of step ", shared_.step.update.step,
-                 " is not finite; no weight was changed. Lower optimizer.lr, set optimizer.clip or lengthen optimizer.warmup");
-}
+double Executor::DeviceRun::gradient_norm() const { return norm_.defined() && !counts_only() ? std::sqrt(norm_.item()) : 0; }
 
+/// Reads nothing back: whether the norm is finite shows after the run, and the step itself leaves all as it is when it is not.
 void Executor::DeviceRun::step() {
-  read_norm();
   Optimizer::Update update = shared_.step.update;
-  if (shared_.step.clip > 0 && gradient_norm_ > shared_.step.clip) update.gradient_scale = shared_.step.clip / gradient_norm_;
-  for (const auto& stage : shared_.stages) {
-    if (stage->device() != device_) continue;
-    for (auto& parameter : stage->parameters()) {
-      if (!parameter.owned) continue;
-      update.decay = stage->decays(parameter);
-      shared_.step.optimizer->apply(parameter.value, stage->gradient(parameter), parameter.states, update);
-      parameter.gradients.clear();
-    }
-    stage->drop_gradients();
-  }
+  update.clip.sum_of_squares = norm_;
+  std::vector<OptimizerSlot> slots;
+  for (const auto& stage : shared_.stages)
+    if (stage->device() == device_) std::ranges::move(stage->slots(update.step), std::back_inserter(slots));
+  shared_.step.optimizer->apply(slots, update);
+  for (const auto& stage : shared_.stages)
+    if (stage->device() == device_) stage->drop_gradients();
   norm_part_ = Tensor();
-  norm_ = Tensor();
 }
 
 }  // namespace sluice::parallel

@@ -28,7 +28,8 @@ class Executor::DeviceRun {
   std::string current() const;
 
   const std::vector<TraceEvent>& events() const { return events_; }
-  double gradient_norm() const { return gradient_norm_; }
+  /// Of all gradients, before clipping; 0 in evaluation and on meta. Waits for the device.
+  double gradient_norm() const;
 
  private:
   bool execute(const Action& action, double seconds);
@@ -37,8 +38,8 @@ class Executor::DeviceRun {
   bool receive(const Action& action, double seconds);
   void norm_parts();
   void reduce_norm();
-  void read_norm();
   void step();
+  void read_spans();
   double now() const;
   bool counts_only() const { return device_->kind() == DeviceKind::meta; }
   Stage& stage(const Action& action) const { return *shared_.stages[action.stage]; }
@@ -49,10 +50,10 @@ class Executor::DeviceRun {
   const std::vector<Action>* actions_;
   std::atomic<size_t> next_{0};
   std::vector<TraceEvent> events_;
-  Tensor norm_part_;                 ///< f64 [parameters of the model]: sums of squares, zero where others own
-  std::vector<Tensor> other_parts_;  ///< on the reducing device, in the order of arrival
-  Tensor norm_;                      ///< f64 []
-  double gradient_norm_ = 0;
+  std::vector<std::pair<Moment, Moment>> spans_;  ///< of each event, on devices whose work is asynchronous
+  Tensor norm_part_;                              ///< f64 [parameters of the model]: sums of squares, zero where others own
+  std::vector<Tensor> other_parts_;               ///< on the reducing device, in the order of arrival
+  Tensor norm_;                                   ///< f64 []: the sum of squares
 };
 
 }  // namespace sluice::parallel

@@ -1,8 +1,10 @@
 #include "parallel/executor.h"
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 
+#include "core/ops/concat.h"
 #include "parallel/device_run.h"
 
 namespace sluice::parallel {
@@ -32,6 +34,8 @@ RunResult Executor::run(const Program& program, const RunContext& context, const
   }
   try {
     workers_.empty() ? run_on_clocks(runs) : run_on_workers(runs, *transport);
+    require<Error>(std::isfinite(runs[0]->gradient_norm()), "training: the gradient of step ", step.update.step,
+                   " is not finite; no weight was changed. Lower optimizer.lr, set optimizer.clip or lengthen optimizer.warmup");
   } catch (...) {
     for (auto& stage : stages_) stage->reset();
     throw;
@@ -89,14 +93,16 @@ void Executor::run_on_clocks(std::vector<std::unique_ptr<DeviceRun>>& runs) {
 
 RunResult Executor::collect(const std::vector<std::unique_ptr<DeviceRun>>& runs) {
   RunResult result;
-  for (const auto& run : runs) {
-    result.trace.events.insert(result.trace.events.end(), run->events().begin(), run->events().end());
-    result.gradient_norm = std::max(result.gradient_norm, run->gradient_norm());
-  }
+  for (const auto& run : runs) result.trace.events.insert(result.trace.events.end(), run->events().begin(), run->events().end());
+  result.gradient_norm = runs[0]->gradient_norm();
   for (const auto& device : devices_) result.trace.device_names.push_back(device->name());
   if (!workers_.empty())
     for (const auto& stage : stages_)
       for (const auto& [micro_batch, loss] : stage->losses()) result.loss += loss.item();
+  std::vector<Tensor> outputs;
+  for (const auto& stage : stages_)
+    for (const auto& [micro_batch, output] : stage->outputs()) outputs.push_back(output.to(default_device()));
+  if (!outputs.empty()) result.output = concat(outputs, 0);
   return result;
 }
 

@@ -14,22 +14,21 @@ namespace sluice::parallel {
 /// What the actions at the end of a step need.
 struct StepContext {
   const Optimizer* optimizer = nullptr;
-  Optimizer::Update update;  ///< learning rate and step; its gradient_scale is set from clip and norm
-  double clip = 0;           ///< largest global gradient norm; 0 = no clipping
+  Optimizer::Update update;  ///< the norm of its clip is filled in on each device
 };
 
 struct RunResult {
   double loss = 0;           ///< summed over the micro-batches in their order; 0 on meta
   double gradient_norm = 0;  ///< 0 in evaluation and on meta
   double flops = 0;
+  Tensor output;  ///< of the graph's output node, all samples in order, on the host; when the run keeps it
   Trace trace;
 };
 
 /// Runs programs over local devices: one worker thread a CPU device; all meta devices in the caller's thread, on their clocks.
 /// Threads  one caller.
 /// Errors   the first failure of a device, after all devices stopped and the stages were reset; CommError when a wait times out, saying
-/// what
-///          every device was doing.
+///          what every device was doing; Error when the gradient's norm is not finite, and then no weight has changed.
 class Executor {
  public:
   /// `stages[s]` runs on `devices[device_of_stage[s]]`; all devices are of one kind.

@@ -61,6 +61,8 @@ class Lowering {
     for (const Transfer& transfer : flow_.norm_parts) between_devices(transfer);
     emit_on(program_.device_of_stage[0], {ActionKind::reduce_norm, -1, -1, {}, {}});
     for (const Transfer& transfer : flow_.norms) between_devices(transfer);
+    for (int stage = 0; stage < program_.stage_count(); ++stage)
+      if (flow_.stages[stage].commits_statistics) emit({ActionKind::commit_statistics, stage, -1, {}, {}});
     on_every_device(ActionKind::step);
     for (const Transfer& transfer : flow_.tied_weights) between_stages(transfer);
   }

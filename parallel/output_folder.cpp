@@ -23,7 +23,7 @@ void write_files(const fs::path& folder, const Trainer& trainer, const std::stri
                  const std::map<std::string, std::string>& further_files) {
   const auto contents = checkpoint_layout::contents_of(trainer);
   json files;
-  files[checkpoint_layout::kModelFile] = described(write_safetensors(folder / checkpoint_layout::kModelFile, contents.parameters));
+  files[checkpoint_layout::kModelFile] = described(write_safetensors(folder / checkpoint_layout::kModelFile, contents.model));
   files[checkpoint_layout::kOptimizerFile] = described(write_safetensors(folder / checkpoint_layout::kOptimizerFile, contents.states));
   for (const auto& [name, content] : further_files) files[name] = described(write_file(folder / name, content));
 

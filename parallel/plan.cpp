@@ -32,7 +32,7 @@ std::vector<bool> leads_to_loss(const layers::Graph& graph) {
 Topology topology_of(const layers::Graph& graph) {
   Topology topology;
   for (const auto& input : graph.inputs()) topology.inputs.push_back(input.name);
-  for (const auto& node : graph.nodes()) topology.nodes.push_back({node.name, node.inputs});
+  for (const auto& node : graph.nodes()) topology.nodes.push_back({node.name, node.inputs, !node.statistics.empty()});
   const auto upstream = depends_on_parameters(graph), downstream = leads_to_loss(graph);
   for (size_t value = 0; value < upstream.size(); ++value) topology.differentiable.push_back(upstream[value] && downstream[value]);
   for (const auto& parameter : graph.parameters()) {
@@ -92,12 +92,13 @@ Partition chosen_partition(const layers::Graph& graph, int stages, const PlanOpt
   require(options.partition == "auto", "pipeline.partition: unknown '", options.partition, "'; the nearest is '",
           nearest_word(options.partition, {"auto", "uniform", "parameters", "list"}), "'");
   if (stages == 1 || stages > nodes) return partition_uniform(nodes, stages);
-  return partition_balanced(node_costs(graph, std::max<int64_t>(1, options.batch / options.micro_batches), speed), stages);
+  const int64_t samples = std::max<int64_t>(1, options.batch / options.micro_batches);
+  return partition_balanced(node_costs(graph, samples, speed, options.precision), stages);
 }
 
 }  // namespace
 
-std::vector<double> node_costs(const layers::Graph& graph, int64_t samples, const DeviceSpeed& speed) {
+std::vector<double> node_costs(const layers::Graph& graph, int64_t samples, const DeviceSpeed& speed, Precision precision) {
   const auto device = make_device("meta:0", {.speed = speed});
   const Topology topology = topology_of(graph);
   const int nodes = topology.node_count();
@@ -108,11 +109,12 @@ std::vector<double> node_costs(const layers::Graph& graph, int64_t samples, cons
   for (int node = 0; node < nodes; ++node) {
     layers::Call call;
     for (int value : topology.nodes[node].inputs) {
-      if (topology.node_of(value) < 0) values[value] = batch.load(topology.inputs[value], 0, samples);
+      if (topology.node_of(value) < 0)
+        values[value] = in_working_dtype(batch.load(topology.inputs[value], 0, samples).to(device), precision);
       call.inputs.push_back(topology.differentiable[value] ? Var::input(values[value]) : Var(values[value]));
     }
     for (int parameter : graph.nodes()[node].parameters)
-      call.parameters.push_back(Var::parameter(empty(graph.parameters()[parameter].spec.shape, DType::f32, device)));
+      call.parameters.push_back(Var::parameter(empty(graph.parameters()[parameter].spec.shape, working_dtype(precision), device)));
     device->set_clock(0);
     const Var y = graph.nodes()[node].module->forward(call);
     if (y.node()) Backward(y, empty_like(y.value())).run();
@@ -131,7 +133,11 @@ Plan plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const Plan
   make_schedule(options.schedule, stages, options.micro_batches);
   if (options.memory != kUnlimited)
     for (auto& device : devices) device->set_budget_bytes(options.memory);
+  for (const auto& device : devices)
+    require(options.precision != Precision::tf32 || device->kind() != DeviceKind::cuda || device->options().allow_tf32,
+            "plan: precision tf32 needs CUDA devices made with allow_tf32, ", device->name(), " was made without");
   Plan result;
+  result.precision = options.precision;
   result.partition = chosen_partition(graph, stages, options, devices[0]->options().speed);
   result.micro_batches = options.micro_batches;
   result.schedule = options.schedule;
@@ -156,8 +162,10 @@ std::string with_planned_names(const std::string& message, const Plan& counted, 
 Prediction predict(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch, const DeviceSpeed& speed) {
   Plan counted = plan;
   for (auto& device : counted.devices)
-    device = std::make_shared<Device>(DeviceKind::meta, device->index(),
-                                      Device::Options{device->budget_bytes(), device->options().threads, speed});
+    device = std::make_shared<Device>(
+        DeviceKind::meta, device->index(),
+        Device::Options{
+            .budget_bytes = device->budget_bytes(), .threads = device->options().threads, .speed = speed, .stands_for = device->backend()});
   Prediction result;
   for (size_t i = 0; i < plan.devices.size(); ++i) {
     result.devices.push_back({});

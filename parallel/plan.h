@@ -4,6 +4,7 @@
 
 #include "autograd/optim/optimizer.h"
 #include "core/device.h"
+#include "core/precision.h"
 #include "layers/graph.h"
 #include "parallel/partition.h"
 #include "parallel/topology.h"
@@ -11,7 +12,8 @@
 
 namespace sluice::parallel {
 
-/// How a model is trained: which nodes on which device, how many micro-batches, in which order, what is rematerialized.
+/// How a model is trained: which nodes on which device, how many micro-batches, in which order, what is rematerialized, in which
+/// numbers.
 /// Stage s runs on devices[s].
 struct Plan {
   std::vector<DevicePtr> devices;
@@ -19,6 +21,7 @@ struct Plan {
   int micro_batches = 1;
   std::string schedule = "gpipe";
   std::vector<bool> rematerialize;  ///< by node
+  Precision precision = Precision::f32;
 };
 
 /// What the user leaves open or fixes.
@@ -30,7 +33,8 @@ struct PlanOptions {
   std::vector<int> sizes{};                ///< nodes a stage, for partition = "list"
   std::string remat = "none";              ///< none, full or list
   std::vector<std::string> remat_nodes{};  ///< names of nodes, for remat = "list"
-  int64_t memory = kUnlimited;             ///< bytes a device; unlimited leaves the devices' own budgets
+  Precision precision = Precision::f32;
+  int64_t memory = kUnlimited;  ///< bytes a device; unlimited leaves the devices' own budgets
 };
 
 /// The part of a graph that partitioning and lowering need.
@@ -38,10 +42,11 @@ Topology topology_of(const layers::Graph& graph);
 
 /// Forward cost of each node for `samples` samples, counted on a meta device. Units: seconds at the device's speed.
 /// Errors  UsageError when an input of the graph has no known shape.
-std::vector<double> node_costs(const layers::Graph& graph, int64_t samples, const DeviceSpeed& speed);
+std::vector<double> node_costs(const layers::Graph& graph, int64_t samples, const DeviceSpeed& speed, Precision precision = Precision::f32);
 
 /// Chooses the cut and checks everything that can be checked before work: one stage a device.
-/// Errors  UsageError for more stages than nodes, M > batch, an unknown name, a list that does not fit; each names the cure.
+/// Errors  UsageError for more stages than nodes, M > batch, an unknown name, a list that does not fit, tf32 on CUDA devices made without
+///         allow_tf32; each names the cure.
 Plan plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options);
 
 /// What a training step will take, from the executor run on meta devices. Bytes are exact for CPU devices.

@@ -19,7 +19,7 @@ enum class ActionKind {
   gradient_norm,      ///< per-parameter sums of squares of this device's gradients, into a norm part
   reduce_norm,        ///< on the device of stage 0: all norm parts, summed in parameter order -> the global norm
   reduce_tied,        ///< add the uses of one tied parameter in node order, on the owner's stage
-  commit_statistics,  ///< BatchNorm's running statistics, once a mini-batch
+  commit_statistics,  ///< the stage's running statistics (BatchNorm), once a mini-batch, after the norm: one that is not finite changes none
   step,               ///< the optimizer, on every parameter that the device owns
 };
 

@@ -5,6 +5,7 @@
 #include "autograd/ops/elementwise.h"
 #include "core/ops/copy.h"
 #include "core/ops/elementwise.h"
+#include "core/profiler.h"
 #include "core/where.h"
 
 namespace sluice::parallel {
@@ -46,16 +47,16 @@ auto located(const Work& work) {
 }  // namespace
 
 Stage::Stage(const layers::Graph& graph, const Topology& topology, const Partition& partition, int index, DevicePtr device,
-             const std::vector<bool>& rematerialize, uint64_t seed, size_t optimizer_states)
+             StageOptions options)
     : graph_(graph),
       topology_(topology),
       index_(index),
       first_(partition.first_node(index)),
       end_(partition.end_node(index)),
       device_(std::move(device)),
-      rematerialize_(rematerialize),
-      seed_(seed),
+      options_(std::move(options)),
       node_parameters_(topology.node_count()),
+      statistics_(graph, first_, end_, device_),
       sent_(topology.value_count(), false),
       presummed_under_(topology.value_count(), -1),
       last_use_(topology.value_count(), -1),
@@ -69,7 +70,7 @@ Stage::Stage(const layers::Graph& graph, const Topology& topology, const Partiti
         continue;
       }
       last_use_[value] = node;
-      if (rematerialize_[node]) last_recompute_use_[value] = node;
+      if (options_.rematerialize[node]) last_recompute_use_[value] = node;
       if (presummed_under_[value] < 0) presummed_under_[value] = node;
     }
   for (int value = 0; value < topology.value_count(); ++value)
@@ -78,18 +79,59 @@ Stage::Stage(const layers::Graph& graph, const Topology& topology, const Partiti
   std::map<int, int> positions;
   for (int node = first_; node < end_; ++node)
     for (int parameter : graph.nodes()[node].parameters) {
-      const auto& description = graph.parameters()[parameter];
       if (!positions.contains(parameter)) {
         positions[parameter] = static_cast<int>(parameters_.size());
         WhereScope scope({graph.nodes()[node].name.c_str(), index_, -1});
-        Parameter made{parameter, is_here(description.nodes.front()), empty(description.spec.shape, DType::f32, device_), {}, {}};
-        initialize(made.value, description, seed);
-        for (size_t i = 0; made.owned && i < optimizer_states; ++i)
-          made.states.push_back(zeros(description.spec.shape, DType::f32, device_));
-        parameters_.push_back(std::move(made));
+        parameters_.push_back(make_parameter(parameter));
       }
       node_parameters_[node].push_back(positions[parameter]);
     }
+}
+
+Stage::Parameter Stage::make_parameter(int index) const {
+  const auto& description = graph_.parameters()[index];
+  const Shape& shape = description.spec.shape;
+  const Tensor master = empty(shape, DType::f32, device_);
+  initialize(master, description, options_.seed);
+  Parameter made{index, is_here(description.nodes.front()), master, master, {}, {}};
+  if (const DType dtype = working_dtype(options_.precision); dtype != DType::f32) {
+    made.working = empty(shape, dtype, device_);
+    write_working(made, 0);
+  }
+  if (!made.owned) made.master = Tensor();
+  for (size_t i = 0; made.owned && i < options_.optimizer_states; ++i) made.states.push_back(zeros(shape, DType::f32, device_));
+  return made;
+}
+
+void Stage::write_working(const Parameter& parameter, int64_t step) const {
+  if (parameter.working.shares_storage(parameter.master)) return;
+  if (const auto stream = rounding(parameter, step))
+    round_stochastically(parameter.master, parameter.working, *stream);
+  else
+    copy(parameter.master, parameter.working);
+}
+
+void Stage::write_working(int64_t step) const {
+  for (const auto& parameter : parameters_)
+    if (parameter.owned) write_working(parameter, step);
+}
+
+std::optional<RandomStream> Stage::rounding(const Parameter& parameter, int64_t step) const {
+  if (!options_.stochastic_rounding) return std::nullopt;
+  const auto& name = graph_.parameters()[parameter.index].name;
+  return RandomStream{random_key(options_.seed, name + "/rounding"), static_cast<uint32_t>(step)};
+}
+
+std::vector<OptimizerSlot> Stage::slots(int64_t step) const {
+  std::vector<OptimizerSlot> slots;
+  for (const auto& parameter : parameters_) {
+    if (!parameter.owned) continue;
+    const bool decays = graph_.parameters()[parameter.index].spec.decay;
+    const bool has_copy = !parameter.working.shares_storage(parameter.master);
+    slots.push_back({parameter.master, gradient(parameter), parameter.states, decays, has_copy ? parameter.working : Tensor(),
+                     rounding(parameter, step)});
+  }
+  return slots;
 }
 
 Tensor Stage::load(const RunContext& run, int micro_batch, int value) const {
@@ -97,7 +139,7 @@ Tensor Stage::load(const RunContext& run, int micro_batch, int value) const {
   const int64_t first = run.first_sample[micro_batch], count = run.first_sample[micro_batch + 1] - first;
   const Tensor loaded = run.batch->load(input.name, first, count);
   require(loaded.rank() >= 1 && loaded.dim(0) == count, "batch: needs ", count, " samples of input '", input.name, "', got ", loaded);
-  return loaded.charged_to(device_);
+  return in_working_dtype(loaded.to(device_), options_.precision);
 }
 
 void Stage::forward(const RunContext& run, int micro_batch) {
@@ -113,8 +155,9 @@ void Stage::run_nodes(const RunContext& run, int micro_batch, bool again) {
   const auto& last_use = again ? last_recompute_use_ : last_use_;
   std::map<int, Tensor> live;
   for (int node = first_; node < end_; ++node) {
-    if (again && !rematerialize_[node]) continue;
+    if (again && !options_.rematerialize[node]) continue;
     WhereScope scope({graph_.nodes()[node].name.c_str(), index_, micro_batch});
+    const ProfilerRange range(*device_, graph_.nodes()[node].name);
     for (int value : topology_.nodes[node].inputs) {
       if (live.contains(value)) continue;
       if (const auto kept = state.kept.find(value); kept != state.kept.end())
@@ -124,12 +167,13 @@ void Stage::run_nodes(const RunContext& run, int micro_batch, bool again) {
       else
         live[value] = load(run, micro_batch, value);
     }
-    Tensor y = run_node(run, micro_batch, node, live, run.training && (again || !rematerialize_[node]));
+    Tensor y = run_node(run, micro_batch, node, live, again);
     const int made = topology_.value_of(node);
-    const bool kept_for_recompute = run.training && !again && last_recompute_use_[made] >= 0 && !rematerialize_[node];
+    const bool kept_for_recompute = run.training && !again && last_recompute_use_[made] >= 0 && !options_.rematerialize[node];
     if (kept_for_recompute) state.kept[made] = y;
     if (!again && sent_[made]) state.to_send[made] = y.contiguous();
     if (!again && node == graph_.loss_node()) losses_[micro_batch] = y;
+    if (run.keeps_output && node == graph_.output_node()) outputs_[micro_batch] = y;
     if (last_use[made] >= 0) live[made] = std::move(y);
     for (int value : topology_.nodes[node].inputs) {
       const bool loaded_here = topology_.node_of(value) < 0;
@@ -140,8 +184,9 @@ void Stage::run_nodes(const RunContext& run, int micro_batch, bool again) {
   if (again) state.kept.clear();
 }
 
-Tensor Stage::run_node(const RunContext& run, int micro_batch, int node, std::map<int, Tensor>& live, bool recorded) {
+Tensor Stage::run_node(const RunContext& run, int micro_batch, int node, std::map<int, Tensor>& live, bool again) {
   const auto& description = graph_.nodes()[node];
+  const bool recorded = run.training && (again || !options_.rematerialize[node]);
   Tape tape;
   layers::Call call;
   for (int value : description.inputs) {
@@ -150,14 +195,18 @@ Tensor Stage::run_node(const RunContext& run, int micro_batch, int node, std::ma
     tape.inputs.push_back(call.inputs.back().node());
   }
   for (int position : node_parameters_[node]) {
-    const Tensor& value = parameters_[position].value;
+    const Tensor& value = parameters_[position].working;
     call.parameters.push_back(recorded ? Var::parameter(value) : Var(value));
     tape.parameters.push_back(call.parameters.back().node());
   }
-  call.random = {random_key(seed_, description.name), run.step, 0, static_cast<uint32_t>(run.first_sample[micro_batch])};
+  call.random = {random_key(options_.seed, description.name), run.step, 0, static_cast<uint32_t>(run.first_sample[micro_batch])};
   call.training = run.training;
   call.loss_scale = run.loss_scale;
+  call.statistics = statistics_.running_of(node);
+  std::vector<BatchMoments> observed(run.training && !again ? call.statistics.size() : 0);
+  call.observed = observed;
   const Var y = located([&] { return description.module->forward(call); });
+  statistics_.observe(node, micro_batch, std::move(observed));
   tape.root = y.node();
   if (recorded && tape.root) micro_batches_[micro_batch].tapes[node] = std::move(tape);
   return y.value();
@@ -172,6 +221,7 @@ void Stage::weight_gradient(int micro_batch) {
     const auto deferred = state.deferred.find(node);
     if (deferred == state.deferred.end()) continue;
     WhereScope scope({graph_.nodes()[node].name.c_str(), index_, micro_batch});
+    const ProfilerRange range(*device_, graph_.nodes()[node].name);
     offer_accumulators(node, state.tapes[node].parameters);
     deferred->second.run_weights();
     accumulate(node, deferred->second, state.tapes[node].parameters);
@@ -202,6 +252,7 @@ void Stage::run_backward(int micro_batch, Pass pass) {
     const auto sum = sums.find(topology_.value_of(node));
     if (tape == state.tapes.end() || sum == sums.end()) continue;
     WhereScope scope({graph_.nodes()[node].name.c_str(), index_, micro_batch});
+    const ProfilerRange range(*device_, graph_.nodes()[node].name);
     Backward backward(tape->second.root, std::move(sum->second));
     sums.erase(sum);
     if (pass == Pass::all) {
@@ -292,7 +343,7 @@ Tensor Stage::outgoing(const Transfer& transfer, int micro_batch) const {
   }
   const auto& name = topology_.tied[transfer.value].parameter;
   const auto parameter = std::ranges::find_if(parameters_, [&](const Parameter& p) { return graph_.parameters()[p.index].name == name; });
-  return transfer.payload == Payload::tied_weight ? parameter->value : parameter->gradients.at(transfer.consumer);
+  return transfer.payload == Payload::tied_weight ? parameter->working : parameter->gradients.at(transfer.consumer);
 }
 
 void Stage::incoming(const Transfer& transfer, int micro_batch, Tensor tensor) {
@@ -310,7 +361,7 @@ void Stage::incoming(const Transfer& transfer, int micro_batch, Tensor tensor) {
       break;
   }
   for (auto& parameter : parameters_)
-    if (graph_.parameters()[parameter.index].name == topology_.tied[transfer.value].parameter) copy(tensor, parameter.value);
+    if (graph_.parameters()[parameter.index].name == topology_.tied[transfer.value].parameter) copy(tensor, parameter.working);
 }
 
 void Stage::free(const Buffer& buffer) {
@@ -332,6 +383,8 @@ void Stage::reset() {
   micro_batches_.clear();
   tied_received_.clear();
   losses_.clear();
+  outputs_.clear();
+  statistics_.forget();
   drop_gradients();
 }
 

@@ -1,13 +1,16 @@
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "autograd/backward.h"
 #include "autograd/optim/optimizer.h"
 #include "core/batch.h"
+#include "core/precision.h"
 #include "layers/graph.h"
 #include "parallel/program.h"
+#include "parallel/statistics.h"
 
 namespace sluice::parallel {
 
@@ -16,8 +19,9 @@ struct RunContext {
   const Batch* batch = nullptr;
   std::vector<int64_t> first_sample;  ///< by micro-batch, and one more entry: the number of samples
   bool training = true;
-  double loss_scale = 1;  ///< 1 / total weight of the mini-batch; 1 in evaluation
-  uint32_t step = 0;      ///< training steps done before this one: the random stream
+  double loss_scale = 1;      ///< 1 / total weight of the mini-batch; 1 in evaluation
+  uint32_t step = 0;          ///< training steps done before this one: the random stream
+  bool keeps_output = false;  ///< of the graph's output node, until the run ends
 
   int micro_batches() const { return static_cast<int>(first_sample.size()) - 1; }
 };
@@ -25,6 +29,15 @@ struct RunContext {
 /// Cuts `samples` into `micro_batches` parts that differ by at most one sample, the larger first; returns the first sample of each and the
 /// end.
 std::vector<int64_t> micro_batch_bounds(int64_t samples, int micro_batches);
+
+/// What all stages of a run have in common.
+struct StageOptions {
+  std::vector<bool> rematerialize;  ///< by node
+  uint64_t seed = 0;                ///< of parameters, random masks and stochastic rounding
+  size_t optimizer_states = 0;      ///< a parameter
+  Precision precision = Precision::f32;
+  bool stochastic_rounding = false;  ///< of the bf16 working copies of weights; else to the nearest
+};
 
 /// One contiguous run of a graph's nodes on one device: its parameters, and what its micro-batches keep between actions.
 ///
@@ -34,7 +47,7 @@ std::vector<int64_t> micro_batch_bounds(int64_t samples, int micro_batches);
 class Stage {
  public:
   Stage(const layers::Graph& graph, const Topology& topology, const Partition& partition, int index, DevicePtr device,
-        const std::vector<bool>& rematerialize, uint64_t seed, size_t optimizer_states);
+        StageOptions options);
 
   int index() const { return index_; }
   const DevicePtr& device() const { return device_; }
@@ -54,21 +67,28 @@ class Stage {
   /// @}
 
   struct Parameter {
-    int index;   ///< into Graph::parameters()
-    bool owned;  ///< this stage runs the optimizer on it
-    Tensor value;
+    int index;                        ///< into Graph::parameters()
+    bool owned;                       ///< this stage runs the optimizer on it
+    Tensor master;                    ///< f32: what the optimizer changes and checkpoints keep, when owned
+    Tensor working;                   ///< what forward and backward read: the master itself, or its bf16 copy
     std::vector<Tensor> states;       ///< of the optimizer, when owned
-    std::map<int, Tensor> gradients;  ///< by using node; complete after the last backward
+    std::map<int, Tensor> gradients;  ///< by using node, in f32; complete after the last backward
   };
   std::vector<Parameter>& parameters() { return parameters_; }
+  Statistics& statistics() { return statistics_; }
   /// The gradient that the optimizer sees, after reduce_tied. Errors  UsageError when no backward ran.
   Tensor gradient(const Parameter& parameter) const;
-  bool decays(const Parameter& parameter) const { return graph_.parameters()[parameter.index].spec.decay; }
+  /// What the optimizer's step number `step` (from 1) has to do here: the owned parameters. Errors  as gradient().
+  std::vector<OptimizerSlot> slots(int64_t step) const;
+  /// Makes the working copies of owned parameters from their masters, with the bits that step number `step` gave (0 = the start).
+  void write_working(int64_t step) const;
   void drop_gradients();
 
   /// Loss values of the micro-batches that ran, by micro-batch; only the stage with the loss node has any.
   const std::map<int, Tensor>& losses() const { return losses_; }
-  /// Lets go of everything but parameters and optimizer states: after a step, or after a failure.
+  /// What the graph's output node made of the micro-batches, when the run keeps it; only the stage with that node has any.
+  const std::map<int, Tensor>& outputs() const { return outputs_; }
+  /// Lets go of everything but parameters, running statistics and optimizer states: after a step, or after a failure.
   void reset();
 
  private:
@@ -88,8 +108,11 @@ class Stage {
   };
   enum class Pass { all, inputs };
 
+  Parameter make_parameter(int index) const;
+  void write_working(const Parameter& parameter, int64_t step) const;
+  std::optional<RandomStream> rounding(const Parameter& parameter, int64_t step) const;
   void run_nodes(const RunContext& run, int micro_batch, bool again);
-  Tensor run_node(const RunContext& run, int micro_batch, int node, std::map<int, Tensor>& live, bool recorded);
+  Tensor run_node(const RunContext& run, int micro_batch, int node, std::map<int, Tensor>& live, bool again);
   Tensor load(const RunContext& run, int micro_batch, int value) const;
   void run_backward(int micro_batch, Pass pass);
   std::map<int, Tensor> received_gradients(MicroBatch& state, int micro_batch) const;
@@ -102,16 +125,16 @@ class Stage {
   const Topology& topology_;
   int index_, first_, end_;
   DevicePtr device_;
-  std::vector<bool> rematerialize_;
-  uint64_t seed_;
+  StageOptions options_;
   std::vector<Parameter> parameters_;
   std::vector<std::vector<int>> node_parameters_;  ///< by node of this stage: positions in parameters_
-  std::vector<bool> sent_;                         ///< by value: another stage consumes it
+  Statistics statistics_;
+  std::vector<bool> sent_;            ///< by value: another stage consumes it
   std::vector<int> presummed_under_;  ///< by value made elsewhere: lowest consumer here when this is its last consuming stage, else -1
   std::vector<int> last_use_, last_recompute_use_;  ///< by value: last node here (of those recomputed) that reads it, or -1
   std::map<int, MicroBatch> micro_batches_;
   std::map<std::pair<int, int>, Tensor> tied_received_;  ///< by (tied, node)
-  std::map<int, Tensor> losses_;
+  std::map<int, Tensor> losses_, outputs_;
   int run_micro_batches_ = 1;
 };
 

@@ -11,7 +11,8 @@ namespace sluice::parallel {
 struct Topology {
   struct Node {
     std::string name;
-    std::vector<int> inputs;  ///< value ids, each produced before this node
+    std::vector<int> inputs;      ///< value ids, each produced before this node
+    bool has_statistics = false;  ///< running statistics that its training changes
   };
   /// One parameter used at several nodes. `nodes` is ascending; the first one is the owner, whose stage runs the optimizer on it.
   struct Tied {

@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,9 +12,10 @@
 namespace sluice::parallel {
 
 struct TrainerOptions {
-  uint64_t seed = 0;             ///< of parameters and random masks
-  double clip = 0;               ///< largest global gradient norm; 0 = no clipping
-  double timeout_seconds = 600;  ///< of every wait of one device for another
+  uint64_t seed = 0;                 ///< of parameters and random masks
+  double clip = 0;                   ///< largest global gradient norm; 0 = no clipping
+  double timeout_seconds = 600;      ///< of every wait of one device for another
+  bool stochastic_rounding = false;  ///< of the working copies of weights in bf16, with bits that depend on (seed, step, name, element)
 };
 
 struct StepResult {
@@ -28,17 +30,20 @@ struct StepResult {
 struct EvaluationResult {
   double loss_sum = 0;  ///< summed over the targets of the batch
   double weight = 0;    ///< of the targets
+  Tensor output;        ///< of the graph's output node (logits), a row a sample, on the host; when it was asked for
 };
 
 /// One parameter with all that a checkpoint keeps of it. The tensors are the trainer's own: writing to them changes the model.
 struct ParameterState {
-  std::string name;  ///< "node.parameter", whatever the partition
-  Tensor value;
+  std::string name;                      ///< "node.parameter", whatever the partition
+  Tensor value;                          ///< the f32 master
   std::vector<Tensor> optimizer_states;  ///< in the order of Optimizer::state_names()
 };
 
 /// Trains a graph by running its plan's program: one worker thread a device.
 ///
+/// In bf16, forward and backward read bf16 copies of the weights and make bf16 activations; masters, their gradients and the optimizer's
+/// states stay f32 (docs/design.md, "Precision").
 /// For a given M, the loss, gradients and weights are the same bits for every partition, number of devices, schedule and
 /// rematerialization (docs/design.md, promise 1).
 /// Threads  one caller.
@@ -46,14 +51,15 @@ struct ParameterState {
 ///          the trainer's parameters are as before the step unless the optimizer had begun. CommError when a wait times out.
 class Trainer {
  public:
+  /// Errors  UsageError for stochastic rounding in a precision that rounds no weights.
   Trainer(const layers::Graph& graph, Plan plan, const Optimizer& optimizer, TrainerOptions options = {});
   ~Trainer();
 
   /// One optimizer step over a mini-batch. `micro_batches` = 0 takes the plan's M; any other number from 1 to the samples is legal at any
   /// step.
   StepResult step(const Batch& batch, int micro_batches = 0);
-  /// The loss of a batch in evaluation mode; legal between any two steps.
-  EvaluationResult evaluate(const Batch& batch);
+  /// The loss of a batch in evaluation mode, and if wanted the predictions; legal between any two steps.
+  EvaluationResult evaluate(const Batch& batch, bool with_output = false);
 
   const layers::Graph& graph() const;
   const Plan& plan() const;
@@ -64,16 +70,22 @@ class Trainer {
 
   /// All parameters in name order, each tied one once.
   std::vector<ParameterState> parameters() const;
-  /// Bytes of every parameter's copy on every device, as the devices count them. Only owners have optimizer states.
+  /// All that the model is, by name: the masters of parameters(), and the running statistics ("node.running_mean"). The tensors are the
+  /// trainer's own, too.
+  std::map<std::string, Tensor> model() const;
+  /// Bytes of every parameter's copy and of all running statistics on every device, as the devices count them. Only owners have
+  /// optimizer states.
   struct Placement {
     std::string name;
     int device;
-    int64_t value_bytes, gradient_bytes, state_bytes;
+    int64_t value_bytes;  ///< of the master and the working copy, as far as they are there
+    int64_t gradient_bytes, state_bytes;
   };
   std::vector<Placement> placements() const;
-  /// Copies a tied parameter's value to its other uses; call after writing to parameters().
+  /// Makes all working copies anew from parameters(), as step number steps_done() did, tied ones at every use; call after writing to
+  /// parameters().
   void publish_parameters();
-  /// XXH3-128 over all parameters' bytes in name order, as 32 hex digits.
+  /// XXH3-128 over the bytes of model() in name order, as 32 hex digits.
   std::string weights_hash() const;
 
   /// Actions of the last step, for traces and reports.

@@ -16,6 +16,7 @@ namespace sluice::parallel {
 /// A tensor on its way between devices.
 struct Message {
   Tensor tensor;
+  Moment ready;             ///< of the sender: its elements are there
   double available_at = 0;  ///< the sender's clock plus the link's time; meaningful on meta devices
 };
 

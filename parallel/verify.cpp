@@ -38,8 +38,10 @@ int phase(const Action& action) {
       return 3;
     case ActionKind::reduce_norm:
       return 5;
-    case ActionKind::step:
+    case ActionKind::commit_statistics:
       return 7;
+    case ActionKind::step:
+      return 8;
     default:
       break;
   }
@@ -51,7 +53,7 @@ int phase(const Action& action) {
     case Payload::norm:
       return 6;
     case Payload::tied_weight:
-      return 8;
+      return 9;
     default:
       return 0;
   }
@@ -61,8 +63,9 @@ std::optional<Violation> check_phases(const Trial& trial, int device) {
   const auto& actions = trial.program.devices[device];
   for (std::size_t i = 1; i < actions.size(); ++i)
     if (phase(actions[i]) < phase(actions[i - 1]))
-      return trial.violation(device, static_cast<int>(i), "comes after ", describe(actions[i - 1], trial.topology),
-                             ": a step ends with the sums of tied gradients, the norm, the step and the tied weights, in this order");
+      return trial.violation(
+          device, static_cast<int>(i), "comes after ", describe(actions[i - 1], trial.topology),
+          ": a step ends with the sums of tied gradients, the norm, the statistics, the step and the tied weights, in this order");
   return {};
 }
 

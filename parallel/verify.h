@@ -20,7 +20,7 @@ struct Violation {
 ///   no deadlock: all devices' lists can be run to their ends with buffered sends and blocking receives;
 ///   nothing is used after it is freed, freed twice or never freed;
 ///   each stage accumulates its gradients in ascending micro-batch order, and the step comes after the last of them, after the
-///   reduction of tied parameters and after the global norm.
+///   reduction of tied parameters, after the global norm and after the running statistics, which each stage that has some commits once.
 /// Returns nothing when the program is right, else the first violation.
 std::optional<Violation> verify(const Topology& topology, const Program& program);
 

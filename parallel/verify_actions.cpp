@@ -30,7 +30,7 @@ std::string_view rule_of(ActionKind kind) {
     case ActionKind::reduce_norm:
       return "in training the norm is reduced exactly once, on the device of stage 0";
     case ActionKind::commit_statistics:
-      return "no node of this model has statistics to commit";
+      return "in training a stage with running statistics, and no other, commits them exactly once a step, on its device";
   }
   return {};
 }
@@ -86,6 +86,9 @@ class ExpectedActions {
       keys_.insert({device, ActionKind::step, -1, -1, {}});
     }
     keys_.insert({program_.device_of_stage[0], ActionKind::reduce_norm, -1, -1, {}});
+    for (int stage = 0; stage < program_.stage_count(); ++stage)
+      if (flow_.stages[stage].commits_statistics)
+        keys_.insert({program_.device_of_stage[stage], ActionKind::commit_statistics, stage, -1, {}});
     for (const Transfer& transfer : flow_.tied_weights) add_between_stages(transfer, -1);
   }
 

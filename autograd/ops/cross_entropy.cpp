@@ -1,5 +1,7 @@
 #include "autograd/ops/cross_entropy.h"
 
+#include "core/ops/padded_rows.h"
+
 namespace sluice {
 
 namespace {
@@ -12,7 +14,12 @@ struct CrossEntropyAttributes {
 Gradients backward(const Node& node, const Tensor& dy, Needs) {
   auto [options, scale] = node.attribute<CrossEntropyAttributes>();
   if (node.saved.size() > 3) options.weights = node.saved[3];
-  return {cross_entropy_backward(dy, node.saved[0], node.saved[1], node.saved[2], options, scale)};
+  // The logits are a language model's largest activation: where nothing else holds them, their gradient takes their place.
+  const Tensor& logits = node.saved[0];
+  const bool in_place = logits.is_exclusive() && (logits.is_contiguous() || has_padded_rows(logits));
+  const Tensor dlogits = in_place ? logits : empty_rows(logits.shape(), logits.dtype(), logits.device_ptr());
+  cross_entropy_backward_into(dy, logits, node.saved[1], node.saved[2], options, scale, dlogits);
+  return {dlogits};
 }
 
 }  // namespace

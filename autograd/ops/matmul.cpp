@@ -4,9 +4,9 @@ namespace sluice {
 
 namespace {
 
-/// op(left) op(right) in the shape of `like`.
-Tensor product_like(const Tensor& like, const Tensor& left, const Tensor& right, bool transpose_left, bool transpose_right) {
-  Tensor result = empty_like(like);
+/// op(left) op(right) in the shape of `like`, which is an operand's value.
+Tensor product_like(const Tensor& like, DType dtype, const Tensor& left, const Tensor& right, bool transpose_left, bool transpose_right) {
+  Tensor result = empty(like.shape(), dtype, like.device_ptr());
   matmul_into(left, right, result, transpose_left, transpose_right, 0);
   return result;
 }
@@ -16,8 +16,14 @@ Gradients matmul_gradients(const Node& node, const Tensor& dc, Needs needs) {
   const Tensor &a = node.saved[0], &b = node.saved[1];
   const auto [transpose_a, transpose_b] = node.attribute<std::pair<bool, bool>>();
   Gradients gradients(2);
-  if (needs[0]) gradients[0] = transpose_a ? product_like(a, b, dc, transpose_b, true) : product_like(a, dc, b, false, !transpose_b);
-  if (needs[1]) gradients[1] = transpose_b ? product_like(b, dc, a, true, transpose_a) : product_like(b, a, dc, !transpose_a, false);
+  if (needs[0]) {
+    const DType dtype = node.inputs[0]->gradient_dtype();
+    gradients[0] = transpose_a ? product_like(a, dtype, b, dc, transpose_b, true) : product_like(a, dtype, dc, b, false, !transpose_b);
+  }
+  if (needs[1]) {
+    const DType dtype = node.inputs[1]->gradient_dtype();
+    gradients[1] = transpose_b ? product_like(b, dtype, dc, a, true, transpose_a) : product_like(b, dtype, a, dc, !transpose_a, false);
+  }
   return gradients;
 }
 

@@ -4,8 +4,9 @@
 
 namespace sluice {
 
-Var layer_norm(const Var& x, const Var& gamma, const Var& beta, double epsilon) {
-  NormalizedRows rows = layer_norm(x.value(), gamma.value(), beta.value(), epsilon);
+namespace {
+
+Var record_layer_norm(const NormalizedRows& rows, const Var& x, const Var& gamma, const Var& beta) {
   return record(
       "layer_norm", rows.y, {x, gamma, beta}, {x.value(), gamma.value(), rows.mean, rows.rstd}, {},
       [](const Node& node, const Tensor& dy, Needs needs) {
@@ -15,14 +16,39 @@ Var layer_norm(const Var& x, const Var& gamma, const Var& beta, double epsilon) 
       });
 }
 
-Var rms_norm(const Var& x, const Var& gamma, double epsilon) {
-  NormalizedRows rows = rms_norm(x.value(), gamma.value(), epsilon);
+Var record_rms_norm(const NormalizedRows& rows, const Var& x, const Var& gamma) {
   return record("rms_norm", rows.y, {x, gamma}, {x.value(), gamma.value(), rows.rstd}, {},
                 [](const Node& node, const Tensor& dy, Needs needs) {
                   const auto& saved = node.saved;
                   auto [dx, dgamma, no_beta] = normalization_backward(dy, saved[0], saved[1], {}, saved[2], {needs[0], needs[1]});
                   return Gradients{dx, dgamma};
                 });
+}
+
+Var record_sum(const NormalizedRows& rows, const Var& x, const Var& residual) {
+  return record("add", rows.sum, {x, residual}, {}, {}, [](const Node&, const Tensor& dy, Needs) { return Gradients{dy, dy}; });
+}
+
+}  // namespace
+
+Var layer_norm(const Var& x, const Var& gamma, const Var& beta, double epsilon) {
+  return record_layer_norm(layer_norm(x.value(), gamma.value(), beta.value(), epsilon), x, gamma, beta);
+}
+
+Var rms_norm(const Var& x, const Var& gamma, double epsilon) {
+  return record_rms_norm(rms_norm(x.value(), gamma.value(), epsilon), x, gamma);
+}
+
+NormalizedSum add_layer_norm(const Var& x, const Var& residual, const Var& gamma, const Var& beta, double epsilon) {
+  const NormalizedRows rows = layer_norm(x.value(), gamma.value(), beta.value(), epsilon, residual.value());
+  const Var sum = record_sum(rows, x, residual);
+  return {sum, record_layer_norm(rows, sum, gamma, beta)};
+}
+
+NormalizedSum add_rms_norm(const Var& x, const Var& residual, const Var& gamma, double epsilon) {
+  const NormalizedRows rows = rms_norm(x.value(), gamma.value(), epsilon, residual.value());
+  const Var sum = record_sum(rows, x, residual);
+  return {sum, record_rms_norm(rows, sum, gamma)};
 }
 
 }  // namespace sluice

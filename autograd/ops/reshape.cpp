@@ -27,6 +27,7 @@ struct SliceAttributes {
 }  // namespace
 
 Var slice(const Var& x, int axis, int64_t begin, int64_t end) {
+  if (begin == 0 && end == x.dim(axis)) return x;
   return record("slice", x.value().slice(axis, begin, end), {x}, {}, SliceAttributes{x.shape(), axis, begin, end},
                 [](const Node& node, const Tensor& dy, Needs) {
                   const auto& at = node.attribute<SliceAttributes>();

@@ -22,8 +22,10 @@ double after_warmup(const LearningRate& rate, int64_t step) {
   if (rate.kind == "cosine") return cosine(rate, step);
   if (rate.kind == "inverse-sqrt")
     return rate.base * std::sqrt(static_cast<double>(std::max<int64_t>(1, rate.warmup_steps)) / static_cast<double>(step + 1));
-  if (rate.kind == "exponential")
-    return rate.base * std::pow(rate.decay, static_cast<double>(step - rate.warmup_steps) / static_cast<double>(rate.decay_steps));
+  if (rate.kind == "exponential") {
+    const double times = static_cast<double>(step - rate.warmup_steps) / static_cast<double>(rate.decay_steps);
+    return rate.base * std::pow(rate.decay, rate.staircase ? std::floor(times) : times);
+  }
   return rate.base;
 }
 

@@ -8,7 +8,7 @@ namespace sluice {
 ///   constant       base
 ///   cosine         half a cosine from base to minimum at total_steps, minimum from there on
 ///   inverse-sqrt   base sqrt(w / (step + 1)), w = max(1, warmup_steps): meets the warm-up at its end
-///   exponential    base decay^((step - warmup_steps) / decay_steps)
+///   exponential    base decay^((step - warmup_steps) / decay_steps); with `staircase` the exponent is rounded down
 /// and never below `minimum` after the warm-up. The last warm-up step has the full base.
 /// Source  warm-up and inverse-sqrt: Vaswani et al. 2017, arXiv:1706.03762; cosine: Loshchilov & Hutter 2016, arXiv:1608.03983.
 struct LearningRate {
@@ -19,6 +19,7 @@ struct LearningRate {
   double minimum = 0;
   double decay = 0.97;
   int64_t decay_steps = 1;
+  bool staircase = false;
 
   /// Errors  UsageError for an unknown kind (naming the nearest) or a field out of its range.
   void validate() const;

@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "core/ops/optimizer_step.h"
-
 namespace sluice {
 
 namespace {
@@ -27,11 +25,8 @@ std::vector<std::string> SGD::state_names() const {
   return {"momentum"};
 }
 
-void SGD::apply(const Tensor& parameter, const Tensor& gradient, const std::vector<Tensor>& states, const Update& update) const {
-  require(states.size() == state_names().size(), "sgd: needs ", state_names().size(), " states, got ", states.size());
-  const double weight_decay = update.decay ? options_.weight_decay : 0;
-  sgd_step(parameter, gradient, states.empty() ? Tensor() : states[0],
-           {update.learning_rate, update.gradient_scale, weight_decay, options_.momentum, options_.nesterov});
+void SGD::apply(const std::vector<OptimizerSlot>& slots, const Update& update) const {
+  sgd_step(slots, {update.learning_rate, options_.weight_decay, options_.momentum, options_.nesterov}, update.clip);
 }
 
 Adam::Adam(const Options& options) : options_(options) {
@@ -43,12 +38,10 @@ Adam::Adam(const Options& options) : options_(options) {
   rate.base = options.lr;
 }
 
-void Adam::apply(const Tensor& parameter, const Tensor& gradient, const std::vector<Tensor>& states, const Update& update) const {
-  require(states.size() == 2, name(), ": needs the states m and v, got ", states.size());
-  const double weight_decay = update.decay ? options_.weight_decay : 0;
-  adam_step(parameter, gradient, states[0], states[1],
-            {update.learning_rate, update.gradient_scale, options_.beta1, options_.beta2, options_.epsilon, weight_decay, decoupled(),
-             update.step});
+void Adam::apply(const std::vector<OptimizerSlot>& slots, const Update& update) const {
+  adam_step(slots,
+            {update.learning_rate, options_.beta1, options_.beta2, options_.epsilon, options_.weight_decay, decoupled(), update.step},
+            update.clip);
 }
 
 AdamW::AdamW(const Options& options)
@@ -58,14 +51,28 @@ AdamW::AdamW(const Options& options)
             .epsilon = options.epsilon,
             .weight_decay = options.weight_decay}) {}
 
+RMSProp::RMSProp(const Options& options) : options_(options) {
+  check_range("rmsprop", "lr", options.lr, INFINITY);
+  check_range("rmsprop", "average", options.average, 1);
+  check_range("rmsprop", "momentum", options.momentum, 1);
+  check_range("rmsprop", "weight_decay", options.weight_decay, INFINITY);
+  require(options.epsilon > 0 && std::isfinite(options.epsilon), "rmsprop: needs epsilon > 0, got ", options.epsilon);
+  rate.base = options.lr;
+}
+
+void RMSProp::apply(const std::vector<OptimizerSlot>& slots, const Update& update) const {
+  rmsprop_step(slots, {update.learning_rate, options_.average, options_.momentum, options_.epsilon, options_.weight_decay}, update.clip);
+}
+
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const OptimizerOptions& options) {
-  const auto [lr, momentum, beta1, beta2, epsilon, weight_decay] = options;
+  const auto [lr, momentum, beta1, beta2, epsilon, weight_decay, average] = options;
   if (name == "sgd") return std::make_unique<SGD>(SGD::Options{.lr = lr, .momentum = momentum, .weight_decay = weight_decay});
+  if (name == "rmsprop") return std::make_unique<RMSProp>(RMSProp::Options{lr, average, momentum, epsilon, weight_decay});
   if (name == "adam") return std::make_unique<Adam>(Adam::Options{lr, beta1, beta2, epsilon, weight_decay});
   if (name == "adamw") return std::make_unique<AdamW>(AdamW::Options{lr, beta1, beta2, epsilon, weight_decay});
-  const std::string nearest = nearest_word(name, {"sgd", "adam", "adamw"});
-  throw UsageError(
-      join("optimizer: needs one of sgd, adam, adamw, got '", name, "'", nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+  const std::string nearest = nearest_word(name, {"sgd", "rmsprop", "adam", "adamw"});
+  throw UsageError(join("optimizer: needs one of sgd, rmsprop, adam, adamw, got '", name, "'",
+                        nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
 }
 
 }  // namespace sluice

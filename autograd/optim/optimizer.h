@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "autograd/optim/learning_rate.h"
-#include "core/tensor.h"
+#include "core/ops/optimizer_step.h"
 
 namespace sluice {
 
@@ -15,17 +15,17 @@ class Optimizer {
  public:
   struct Update {
     double learning_rate;
-    int64_t step;               ///< from 1
-    double gradient_scale = 1;  ///< multiplied into the gradient first (clipping)
-    bool decay = true;          ///< whether weight decay holds for this parameter
+    int64_t step;         ///< from 1
+    GradientClip clip{};  ///< of the gradients of all parameters together
   };
 
   virtual ~Optimizer() = default;
   virtual std::string name() const = 0;
   /// Each state has the parameter's shape and dtype and starts at zero.
   virtual std::vector<std::string> state_names() const = 0;
-  /// Changes the parameter and its states, which come in the order of state_names(), in place.
-  virtual void apply(const Tensor& parameter, const Tensor& gradient, const std::vector<Tensor>& states, const Update& update) const = 0;
+  /// Changes the parameters, their states, which come in the order of state_names(), and their working copies in place. All are of one
+  /// device.
+  virtual void apply(const std::vector<OptimizerSlot>& slots, const Update& update) const = 0;
   virtual std::unique_ptr<Optimizer> clone() const = 0;
 
   LearningRate rate;
@@ -43,7 +43,7 @@ class SGD : public Optimizer {
   explicit SGD(const Options& options);
   std::string name() const override { return "sgd"; }
   std::vector<std::string> state_names() const override;
-  void apply(const Tensor& parameter, const Tensor& gradient, const std::vector<Tensor>& states, const Update& update) const override;
+  void apply(const std::vector<OptimizerSlot>& slots, const Update& update) const override;
   std::unique_ptr<Optimizer> clone() const override { return std::make_unique<SGD>(*this); }
 
  private:
@@ -62,7 +62,7 @@ class Adam : public Optimizer {
   explicit Adam(const Options& options);
   std::string name() const override { return "adam"; }
   std::vector<std::string> state_names() const override { return {"m", "v"}; }
-  void apply(const Tensor& parameter, const Tensor& gradient, const std::vector<Tensor>& states, const Update& update) const override;
+  void apply(const std::vector<OptimizerSlot>& slots, const Update& update) const override;
   std::unique_ptr<Optimizer> clone() const override { return std::make_unique<Adam>(*this); }
 
  protected:
@@ -89,6 +89,26 @@ class AdamW : public Adam {
   bool decoupled() const override { return true; }
 };
 
+/// RMSProp as TensorFlow defines it: see rmsprop_step. AmoebaNet was trained with epsilon 1.
+class RMSProp : public Optimizer {
+ public:
+  struct Options {
+    double lr = 1e-2;
+    double average = 0.9;
+    double momentum = 0.9;
+    double epsilon = 1e-3;
+    double weight_decay = 0;
+  };
+  explicit RMSProp(const Options& options);
+  std::string name() const override { return "rmsprop"; }
+  std::vector<std::string> state_names() const override { return {"square", "velocity"}; }
+  void apply(const std::vector<OptimizerSlot>& slots, const Update& update) const override;
+  std::unique_ptr<Optimizer> clone() const override { return std::make_unique<RMSProp>(*this); }
+
+ private:
+  Options options_;
+};
+
 /// What a config says of any optimizer; each takes what it knows.
 struct OptimizerOptions {
   double lr = 1e-3;
@@ -96,8 +116,9 @@ struct OptimizerOptions {
   double beta1 = 0.9, beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0;
+  double average = 0.9;  ///< of rmsprop
 };
-/// "sgd", "adam" or "adamw". Errors  UsageError for another name (naming the nearest), or an option out of its range.
+/// "sgd", "rmsprop", "adam" or "adamw". Errors  UsageError for another name (naming the nearest), or an option out of its range.
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const OptimizerOptions& options);
 
 }  // namespace sluice

@@ -11,8 +11,6 @@ import pathlib
 import sys
 import time
 
-LAYERS, WIDTH, HEADS, FFN, CONTEXT, VOCABULARY = 6, 384, 6, 1536, 256, 8192
-
 
 def tuned_environment(threads, tuning):
     """What makes PyTorch fast on a CPU; all of it is read before main, so it must be set before Python starts."""
@@ -51,59 +49,17 @@ if arguments.tuning != "default" and "PEER_TUNED" not in os.environ:
     os.execve(sys.executable, [sys.executable] + sys.argv, {**os.environ, **tuned_environment(arguments.threads, arguments.tuning)})
 
 import torch  # noqa: E402  (after the environment it reads)
-import torch.nn.functional as F  # noqa: E402
-from torch import nn  # noqa: E402
-
-
-def causal_attention(q, k, v):
-    if hasattr(F, "scaled_dot_product_attention"):
-        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
-    future = torch.ones(CONTEXT, CONTEXT, dtype=torch.bool).triu(1)      # PyTorch 1.x has no fused attention
-    return (q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5).masked_fill(future, float("-inf")).softmax(-1) @ v
-
-
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.attention_norm, self.ffn_norm = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.qkv, self.attention_out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.ffn_in, self.ffn_out = nn.Linear(WIDTH, FFN), nn.Linear(FFN, WIDTH)
-
-    def attention(self, x):
-        heads = self.qkv(x).view(*x.shape[:2], 3, HEADS, WIDTH // HEADS).permute(2, 0, 3, 1, 4)   # [3, B, H, T, D]
-        y = causal_attention(*heads)
-        return self.attention_out(y.transpose(1, 2).reshape(x.shape))
-
-    def forward(self, x):
-        x = x + self.attention(self.attention_norm(x))
-        return x + self.ffn_out(F.gelu(self.ffn_in(self.ffn_norm(x)), approximate="tanh"))
-
-
-class Gpt(nn.Module):
-    """Pre-norm, learned positions, output head tied to the token embedding, no dropout: 13.9 M parameters."""
-
-    def __init__(self):
-        super().__init__()
-        self.tokens, self.positions = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(CONTEXT, WIDTH)
-        self.blocks = nn.Sequential(*[Block() for _ in range(LAYERS)])
-        self.norm = nn.LayerNorm(WIDTH)
-        for embedding in (self.tokens, self.positions):
-            nn.init.normal_(embedding.weight, std=0.02)
-
-    def forward(self, inputs, targets):
-        x = self.tokens(inputs) + self.positions.weight
-        logits = F.linear(self.norm(self.blocks(x)), self.tokens.weight)
-        return F.cross_entropy(logits.view(-1, VOCABULARY), targets.view(-1))
+from gpt_model import SMALL, Gpt  # noqa: E402
 
 
 class Trainer:
     def __init__(self, batch, precision, compiled, fused):
         torch.manual_seed(0)
-        self.model = Gpt()
+        self.model = Gpt(SMALL)
         self.parameters = sum(p.numel() for p in self.model.parameters())
         fused = {"fused": True} if fused and int(torch.__version__.split(".")[0]) >= 2 else {}
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3, **fused)
-        self.samples = torch.randint(VOCABULARY, (batch, CONTEXT + 1))
+        self.samples = torch.randint(SMALL.vocabulary, (batch, SMALL.context + 1))
         self.precision = torch.autocast("cpu", torch.bfloat16) if precision == "bf16" else contextlib.nullcontext()
         if compiled:
             self.model.compile()

@@ -1,8 +1,8 @@
 #include "core/ops/activation.h"
 
 #include "core/dispatch.h"
-#include "core/ops/copy.h"
 #include "core/ops/reduction.h"
+#include "core/ops/row_chunks.h"
 
 namespace sluice {
 
@@ -10,11 +10,19 @@ namespace {
 
 double bytes_of(const Tensor& x) { return x.defined() ? static_cast<double>(x.bytes()) : 0; }
 
-void check_bias(const Tensor& x, const Tensor& bias) {
+void check_bias(Unary rule, const Tensor& x, const Tensor& bias) {
+  on_bias_activation(rule, []<class Rule>() {});  // refuses other rules
   require(is_floating(x.dtype()) && x.dtype() == bias.dtype(), "bias_activation: needs x and bias of one floating dtype, got ", x, " and ",
           bias);
   require(x.rank() >= 1 && bias.shape() == Shape{x.dim(-1)}, "bias_activation: needs x [..., N] and bias [N], got ", x.shape(), " and ",
           bias.shape());
+}
+
+/// Chunks of rows, each of which gives one row of partial sums for dbias.
+int64_t bias_chunks(const Device& device, int64_t rows, int64_t columns) {
+  if (device.backend() == DeviceKind::cuda) return gpu_row_chunks(rows);
+  const int64_t items = ReductionView{1, rows, columns}.chunk_items();
+  return (rows + items - 1) / items;
 }
 
 void check_gate(const Tensor& a, const Tensor& b) {
@@ -25,7 +33,7 @@ void check_gate(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 Tensor bias_activation(Unary rule, const Tensor& x, const Tensor& bias) {
-  check_bias(x, bias);
+  check_bias(rule, x, bias);
   const Tensor from = x.contiguous(), offset = bias.contiguous();
   Tensor y = empty_like(x);
   const Cost cost{2.0 * static_cast<double>(x.elements()), bytes_of(x) + bytes_of(bias), bytes_of(y)};
@@ -35,17 +43,17 @@ Tensor bias_activation(Unary rule, const Tensor& x, const Tensor& bias) {
 
 std::pair<Tensor, Tensor> bias_activation_backward(Unary rule, const Tensor& x, const Tensor& bias, const Tensor& dy, bool needs_x,
                                                    bool needs_bias) {
-  check_bias(x, bias);
+  check_bias(rule, x, bias);
   require(dy.shape() == x.shape() && dy.dtype() == x.dtype(), "bias_activation_backward: needs a gradient like x, got ", dy, " for ", x);
   const Tensor from = x.contiguous(), offset = bias.contiguous(), gradient = dy.contiguous();
-  const int64_t columns = x.dim(-1), rows = x.shape().elements_before(-1), chunk = ReductionView{1, rows, columns}.chunk_items();
+  const int64_t columns = x.dim(-1), chunks = bias_chunks(x.device(), x.shape().elements_before(-1), columns);
   Tensor dx, partial;
   if (needs_x) dx = empty_like(x);
-  if (needs_bias) partial = empty({(rows + chunk - 1) / chunk, columns}, compute_dtype(x.dtype()), x.device_ptr());
+  if (needs_bias) partial = empty({chunks, columns}, compute_dtype(x.dtype()), x.device_ptr());
   const Cost cost{4.0 * static_cast<double>(x.elements()), bytes_of(x) + bytes_of(bias) + bytes_of(dy), bytes_of(dx)};
   run_kernel(x.device(), cost,
              [&](auto& context) { kernels::bias_activation_backward(context, rule, from, offset, gradient, dx, partial); });
-  return {dx, needs_bias ? cast(sum(partial, {0}), x.dtype()) : Tensor()};
+  return {dx, needs_bias ? sum(partial, {0}) : Tensor()};
 }
 
 Tensor mul_silu(const Tensor& a, const Tensor& b) {

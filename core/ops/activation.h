@@ -9,10 +9,11 @@ namespace sluice {
 /// y = f(x + bias): the bias and the activation after a matrix product in one pass.
 /// Shape   x [..., N], bias [N] -> y as x, row-major.
 /// Dtypes  f32, f64, bf16 (arithmetic in f32); both the same.
-/// Errors  UsageError when the bias does not fit the last axis, or dtypes differ.
+/// Errors  UsageError when the bias does not fit the last axis, dtypes differ, or the rule is none of SLUICE_BIAS_ACTIVATIONS.
 Tensor bias_activation(Unary rule, const Tensor& x, const Tensor& bias);
 
-/// {dx, dbias}, undefined where not needed. dx takes one pass; dbias sums its rows in chunks that depend on shapes only, in order.
+/// {dx, dbias}, undefined where not needed. dx takes one pass; dbias, in f32 (f64 for f64), sums its rows in chunks that depend on shapes
+/// only, in order.
 std::pair<Tensor, Tensor> bias_activation_backward(Unary rule, const Tensor& x, const Tensor& bias, const Tensor& dy, bool needs_x,
                                                    bool needs_bias);
 
@@ -23,6 +24,20 @@ std::pair<Tensor, Tensor> bias_activation_backward(Unary rule, const Tensor& x, 
 SLUICE_BIAS_ACTIVATIONS(SLUICE_DECLARE)
 #undef SLUICE_DECLARE
 
+/// As on_unary, for the rules of this list, of which bias_activation has kernels. Errors  UsageError for another.
+template <class F>
+void on_bias_activation(Unary rule, F&& f) {
+  switch (rule) {
+#define SLUICE_CASE(Rule, name) \
+  case Unary::Rule:             \
+    return f.template operator()<rules::Rule>();
+    SLUICE_BIAS_ACTIVATIONS(SLUICE_CASE)
+#undef SLUICE_CASE
+    default:
+      throw UsageError("bias_activation: needs gelu, gelu_tanh, relu or silu, got another rule; add the bias and call the unary op");
+  }
+}
+
 /// silu(a) * b, the gate of SwiGLU, in one pass. Equal shapes and dtypes.
 /// Source  Shazeer 2020, arXiv:2002.05202.
 Tensor mul_silu(const Tensor& a, const Tensor& b);
@@ -31,13 +46,19 @@ std::pair<Tensor, Tensor> mul_silu_backward(const Tensor& a, const Tensor& b, co
 
 namespace kernels {
 void bias_activation(Cpu& cpu, Unary rule, const Tensor& x, const Tensor& bias, const Tensor& y);
-/// partial [chunks, N] gets the sums for dbias over each chunk of ReductionView{1, rows, N}, in the arithmetic dtype.
+void bias_activation(Cuda& cuda, Unary rule, const Tensor& x, const Tensor& bias, const Tensor& y);
+/// partial [chunks, N] gets the sums for dbias over each chunk of rows, in the arithmetic dtype: chunks of ReductionView{1, rows, N} on
+/// CPU, of kGpuChunkRows on CUDA.
 /// dx or partial may be undefined.
 void bias_activation_backward(Cpu& cpu, Unary rule, const Tensor& x, const Tensor& bias, const Tensor& dy, const Tensor& dx,
                               const Tensor& partial);
+void bias_activation_backward(Cuda& cuda, Unary rule, const Tensor& x, const Tensor& bias, const Tensor& dy, const Tensor& dx,
+                              const Tensor& partial);
 void mul_silu(Cpu& cpu, const Tensor& a, const Tensor& b, const Tensor& y);
+void mul_silu(Cuda& cuda, const Tensor& a, const Tensor& b, const Tensor& y);
 /// da or db may be undefined.
 void mul_silu_backward(Cpu& cpu, const Tensor& a, const Tensor& b, const Tensor& dy, const Tensor& da, const Tensor& db);
+void mul_silu_backward(Cuda& cuda, const Tensor& a, const Tensor& b, const Tensor& dy, const Tensor& da, const Tensor& db);
 }  // namespace kernels
 
 }  // namespace sluice

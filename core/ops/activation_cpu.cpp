@@ -7,7 +7,7 @@ namespace sluice::kernels {
 void bias_activation(Cpu& cpu, Unary rule, const Tensor& x, const Tensor& bias, const Tensor& y) {
   const int64_t columns = x.dim(-1), rows = x.shape().elements_before(-1);
   on_float(x.dtype(), "bias_activation", [&]<class T>() {
-    on_unary(rule, [&]<class Rule>() {
+    on_bias_activation(rule, [&]<class Rule>() {
       cpu.parallel_for(rows, grain_for(columns), [=, x = x.data<T>(), bias = bias.data<T>(), y = y.data<T>()](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row)
           for_lanes<T>(0, columns,
@@ -24,7 +24,7 @@ void bias_activation_backward(Cpu& cpu, Unary rule, const Tensor& x, const Tenso
     using A = compute_t<T>;
     T* to = dx.defined() ? dx.data<T>() : nullptr;
     A* sums = partial.defined() ? partial.data<A>() : nullptr;
-    on_unary(rule, [&]<class Rule>() {
+    on_bias_activation(rule, [&]<class Rule>() {
       cpu.parallel_for(rows, chunk_rows, [=, x = x.data<T>(), bias = bias.data<T>(), dy = dy.data<T>()](int64_t begin, int64_t end) {
         A* total = sums ? sums + begin / chunk_rows * columns : nullptr;
         if (total) std::fill_n(total, columns, A(0));

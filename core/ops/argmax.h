@@ -11,6 +11,7 @@ Tensor argmax(const Tensor& x);
 
 namespace kernels {
 void argmax(Cpu& cpu, const Tensor& x, const Tensor& y);
+void argmax(Cuda& cuda, const Tensor& x, const Tensor& y);
 }  // namespace kernels
 
 }  // namespace sluice

@@ -39,7 +39,10 @@ Cost cost_of(const Tensor& q, const Tensor& k, bool causal, double flops, double
   return {flops * pairs * q.dim(0) * q.dim(2) * q.dim(3), bytes, bytes / 2};
 }
 
+/// CPU: a part for each thread. CUDA: forward needs none, backward sum(dy * y) of each query, laid out as log_sum_exp.
 Tensor scratch_for(const Tensor& q, const Tensor& k, bool backward) {
+  if (q.device().backend() == DeviceKind::cuda)
+    return empty({backward ? q.dim(0) : 0, q.dim(2), q.dim(1)}, compute_dtype(q.dtype()), q.device_ptr());
   const int64_t slots = std::min<int64_t>(q.device().options().threads, k.dim(0) * k.dim(2));
   return empty({slots, kernels::attention_scratch(q, k, backward)}, compute_dtype(q.dtype()), q.device_ptr());
 }

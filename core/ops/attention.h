@@ -10,7 +10,8 @@ namespace sluice {
 ///         of one packed tensor.
 /// Errors  UsageError naming the shapes; causal needs S >= T.
 /// Threads the same bits for every number of threads: a sample's key head is the unit of work.
-/// Cost    4 N FLOPs a visible pair forward, 10 N backward. Scratch per intra-op thread: rows of one key head and one block of scores.
+/// Cost    4 N FLOPs a visible pair forward, 10 N backward. Scratch, CPU: for each intra-op thread rows of one key head and one block of
+///         scores; CUDA: one number a query and head, backward only. CUDA uses tensor cores for bf16 with N <= 128 in whole 16 bytes.
 /// Source  Dao 2023, arXiv:2307.08691 (online softmax over key blocks, recomputation from the log-sum-exp).
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal);
 
@@ -25,11 +26,15 @@ void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const
                         const Tensor& dq, const Tensor& dk, const Tensor& dv);
 
 namespace kernels {
-/// Elements of scratch for one thread.
+/// Elements of scratch for one thread of a CPU.
 int64_t attention_scratch(const Tensor& q, const Tensor& k, bool backward);
 void attention(Cpu& cpu, const Tensor& q, const Tensor& k, const Tensor& v, bool causal, const AttentionResult& result,
                const Tensor& scratch);
+void attention(Cuda& cuda, const Tensor& q, const Tensor& k, const Tensor& v, bool causal, const AttentionResult& result,
+               const Tensor& scratch);
 void attention_backward(Cpu& cpu, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionResult& result, const Tensor& dy,
+                        bool causal, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& scratch);
+void attention_backward(Cuda& cuda, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionResult& result, const Tensor& dy,
                         bool causal, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& scratch);
 }  // namespace kernels
 

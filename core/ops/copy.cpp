@@ -4,12 +4,37 @@
 
 namespace sluice {
 
+namespace {
+
+/// Bytes between the host and a GPU. From the host the caller may go on at once; to the host it waits. No cost of the device: on a CPU
+/// device the same hand-over takes no copy.
+void copy_between_kinds(const Tensor& from, const Tensor& to) {
+  require(to.is_contiguous(), "copy: needs a contiguous target to copy from ", from.device().name(), " to ", to.device().name());
+  const Tensor source = cast(from, to.dtype()).contiguous();
+  if (to.elements() == 0) return;
+  if constexpr (build::has_cuda) {
+    if (to.device().kind() == DeviceKind::cuda)
+      to.device().cuda().upload(source.data(), to.data(), static_cast<size_t>(to.bytes()));
+    else
+      source.device().cuda().download(source.data(), to.data(), static_cast<size_t>(to.bytes()));
+  }
+}
+
+}  // namespace
+
 void copy(const Tensor& from, const Tensor& to) {
   require(from.shape() == to.shape(), "copy: needs equal shapes, got ", from.shape(), " and ", to.shape());
-  require(from.device().kind() == to.device().kind(), "copy: needs devices of one kind, got ", from.device().name(), " and ",
-          to.device().name());
+  Device &source = from.device(), &target = to.device();
+  if (source.kind() != target.kind()) {
+    require(source.kind() != DeviceKind::meta && target.kind() != DeviceKind::meta, "copy: needs two devices that hold elements, got ",
+            source.name(), " and ", target.name());
+    return copy_between_kinds(from, to);
+  }
+  if (source.kind() == DeviceKind::cuda && source.index() != target.index()) return copy(from.to(to.device_ptr()), to);
+  if (&source != &target) target.wait_for(source.record());
   const Cost cost{0, static_cast<double>(from.bytes()), static_cast<double>(to.bytes())};
-  run_kernel(to.device(), cost, [&](auto& context) { kernels::copy(context, from, to); });
+  run_kernel(target, cost, [&](auto& context) { kernels::copy(context, from, to); });
+  if (&source != &target) source.wait_for(target.record());
 }
 
 Tensor cast(const Tensor& x, DType dtype) {

@@ -6,7 +6,8 @@ namespace sluice {
 /// to = from, element by element, through both tensors' strides and dtypes (the cast rounds to nearest; float to integer truncates).
 /// Shape   equal shapes, any strides.
 /// Dtypes  all.
-/// Errors  UsageError when shapes or devices differ.
+/// Devices any two; between the host and a GPU the target must be contiguous, and a copy to the host waits for the GPU.
+/// Errors  UsageError when shapes differ, or only one device is `meta`.
 void copy(const Tensor& from, const Tensor& to);
 
 /// A row-major copy in another dtype; `x` itself when it has that dtype already.
@@ -17,7 +18,9 @@ void fill(const Tensor& x, double value);
 
 namespace kernels {
 void copy(Cpu& cpu, const Tensor& from, const Tensor& to);
+void copy(Cuda& cuda, const Tensor& from, const Tensor& to);
 void fill(Cpu& cpu, const Tensor& x, double value);
+void fill(Cuda& cuda, const Tensor& x, double value);
 }  // namespace kernels
 
 }  // namespace sluice

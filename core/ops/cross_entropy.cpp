@@ -1,6 +1,7 @@
 #include "core/ops/cross_entropy.h"
 
 #include "core/dispatch.h"
+#include "core/ops/padded_rows.h"
 
 namespace sluice {
 
@@ -22,7 +23,7 @@ void check(const Tensor& logits, const Tensor& targets, const CrossEntropyOption
 
 CrossEntropyResult cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options, double scale) {
   check(logits, targets, options);
-  const Tensor rows = logits.contiguous(), classes = targets.contiguous();
+  const Tensor rows = as_matrix(logits), classes = targets.contiguous();
   const DevicePtr& device = logits.device_ptr();
   const CrossEntropyResult result{empty({}, compute_dtype(logits.dtype()), device),
                                   empty({targets.elements(), 2}, compute_dtype(logits.dtype()), device)};
@@ -35,20 +36,31 @@ CrossEntropyResult cross_entropy(const Tensor& logits, const Tensor& targets, co
 
 Tensor cross_entropy_backward(const Tensor& dy, const Tensor& logits, const Tensor& targets, const Tensor& row_sums,
                               const CrossEntropyOptions& options, double scale) {
-  const Tensor rows = logits.contiguous(), classes = targets.contiguous(), dlogits = empty_like(logits);
-  const Cost cost{4 * static_cast<double>(logits.elements()), static_cast<double>(logits.bytes() + targets.bytes() + row_sums.bytes()),
-                  static_cast<double>(dlogits.bytes())};
-  run_kernel(logits.device(), cost,
-             [&](auto& context) { kernels::cross_entropy_backward(context, dy, rows, classes, row_sums, options, scale, dlogits); });
+  const Tensor dlogits = empty_rows(logits.shape(), logits.dtype(), logits.device_ptr());
+  cross_entropy_backward_into(dy, logits, targets, row_sums, options, scale, dlogits);
   return dlogits;
 }
 
+void cross_entropy_backward_into(const Tensor& dy, const Tensor& logits, const Tensor& targets, const Tensor& row_sums,
+                                 const CrossEntropyOptions& options, double scale, const Tensor& dlogits) {
+  require(dlogits.shape() == logits.shape() && dlogits.dtype() == logits.dtype() && has_rows(dlogits),
+          "cross_entropy: needs a gradient with contiguous rows like logits ", logits, ", got ", dlogits);
+  const Tensor rows = as_matrix(logits), classes = targets.contiguous();
+  const Cost cost{4 * static_cast<double>(logits.elements()), static_cast<double>(logits.bytes() + targets.bytes() + row_sums.bytes()),
+                  static_cast<double>(dlogits.bytes())};
+  run_kernel(logits.device(), cost, [&](auto& context) {
+    kernels::cross_entropy_backward(context, dy, rows, classes, row_sums, options, scale, as_matrix(dlogits));
+  });
+}
+
 double cross_entropy_weight(const Tensor& targets, const CrossEntropyOptions& options) {
-  const Tensor classes = targets.contiguous();
-  auto weight = static_cast<double>(targets.elements());
-  run_kernel(targets.device(), {weight, static_cast<double>(targets.bytes()), 0},
-             [&](auto& context) { weight = kernels::cross_entropy_weight(context, classes, options); });
-  return weight;
+  const auto number = static_cast<double>(targets.elements());
+  Device& device = targets.device();
+  device.count({number, static_cast<double>(targets.bytes()), 0});
+  if (device.kind() == DeviceKind::meta) return number;
+  CrossEntropyOptions on_host = options;
+  if (options.weights.defined()) on_host.weights = options.weights.contiguous().to(default_device());
+  return kernels::cross_entropy_weight(targets.contiguous().to(default_device()), on_host);
 }
 
 }  // namespace sluice

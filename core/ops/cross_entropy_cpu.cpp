@@ -56,6 +56,7 @@ template <class T, class C = compute_t<T>>
 void row_gradient(const T* logits, int64_t n, int64_t target, const Coefficients<C>& coefficients, const C* row_sums, C factor,
                   T* dlogits) {
   const C on_target = coefficients.target(target), slope = factor * (on_target + coefficients.spread_sum) / row_sums[1];
+  const C at_target = std::exp(static_cast<C>(logits[target]) - row_sums[0]) * slope;  // before dlogits, which may lie in its place
   const auto scaled = (read(logits, n) - row_sums[0]).exp() * slope;
   if (coefficients.spread == 0)
     write(dlogits, n, scaled);
@@ -63,7 +64,6 @@ void row_gradient(const T* logits, int64_t n, int64_t target, const Coefficients
     write(dlogits, n, scaled - read(coefficients.w, n) * (factor * coefficients.spread));
   else
     write(dlogits, n, scaled - factor * coefficients.spread);
-  const C at_target = std::exp(static_cast<C>(logits[target]) - row_sums[0]) * slope;
   dlogits[target] = static_cast<T>(at_target - factor * (coefficients.spread_on(target) + on_target));
 }
 
@@ -71,14 +71,14 @@ void row_gradient(const T* logits, int64_t n, int64_t target, const Coefficients
 
 void cross_entropy(Cpu& cpu, const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options, double scale,
                    const Tensor& row_losses, const CrossEntropyResult& result) {
-  const int64_t n = logits.dim(-1), rows = targets.elements();
+  const int64_t n = logits.dim(1), rows = targets.elements(), stride = logits.stride(0);
   const auto run = [&]<class Id, class T, class C = compute_t<T>>(const Id* target, const T* z, C* row_sums, C* loss) {
     check_targets(target, rows, n, options.ignore_index);
     const Coefficients<C> coefficients(options, n);
     double* losses = row_losses.data<double>();
     cpu.parallel_for(rows, grain_for(n), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
-        losses[i] = target[i] == options.ignore_index ? 0 : row_loss(z + i * n, n, target[i], coefficients, row_sums + 2 * i);
+        losses[i] = target[i] == options.ignore_index ? 0 : row_loss(z + i * stride, n, target[i], coefficients, row_sums + 2 * i);
     });
     *loss = static_cast<C>(scale * std::accumulate(losses, losses + rows, 0.0));
   };
@@ -92,15 +92,15 @@ void cross_entropy(Cpu& cpu, const Tensor& logits, const Tensor& targets, const 
 
 void cross_entropy_backward(Cpu& cpu, const Tensor& dy, const Tensor& logits, const Tensor& targets, const Tensor& row_sums,
                             const CrossEntropyOptions& options, double scale, const Tensor& dlogits) {
-  const int64_t n = logits.dim(-1);
+  const int64_t n = logits.dim(1), stride = logits.stride(0), to_stride = dlogits.stride(0);
   const auto run = [&]<class Id, class T, class C = compute_t<T>>(const Id* target, const T* z, const C* row_sums, C factor, T* dz) {
     const Coefficients<C> coefficients(options, n);
     cpu.parallel_for(targets.elements(), grain_for(n), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
         if (target[i] == options.ignore_index)
-          std::fill_n(dz + i * n, n, T(0));
+          std::fill_n(dz + i * to_stride, n, T(0));
         else
-          row_gradient(z + i * n, n, target[i], coefficients, row_sums + 2 * i, factor, dz + i * n);
+          row_gradient(z + i * stride, n, target[i], coefficients, row_sums + 2 * i, factor, dz + i * to_stride);
     });
   };
   on_index(targets.dtype(), "cross_entropy", [&]<class Id>() {
@@ -112,7 +112,7 @@ void cross_entropy_backward(Cpu& cpu, const Tensor& dy, const Tensor& logits, co
   });
 }
 
-double cross_entropy_weight(Cpu&, const Tensor& targets, const CrossEntropyOptions& options) {
+double cross_entropy_weight(const Tensor& targets, const CrossEntropyOptions& options) {
   const Tensor& weights = options.weights;
   double total = 0;
   const auto add = [&]<class Id, class W>(const Id* target, const W* weight) {

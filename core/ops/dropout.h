@@ -19,6 +19,7 @@ Tensor dropout_add(const Tensor& x, const Tensor& residual, double p, const Rand
 namespace kernels {
 /// An undefined residual stands for none.
 void dropout(Cpu& cpu, const Tensor& x, const Tensor& residual, double p, const RandomStream& stream, const Tensor& y);
+void dropout(Cuda& cuda, const Tensor& x, const Tensor& residual, double p, const RandomStream& stream, const Tensor& y);
 }  // namespace kernels
 
 }  // namespace sluice

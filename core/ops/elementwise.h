@@ -40,10 +40,14 @@ void add_part(Tensor& sum, Tensor part);
 
 namespace kernels {
 void unary(Cpu& cpu, Unary rule, const Tensor& x, const Tensor& y);
+void unary(Cuda& cuda, Unary rule, const Tensor& x, const Tensor& y);
 void unary_backward(Cpu& cpu, Unary rule, const Tensor& x, const Tensor& dy, const Tensor& dx);
+void unary_backward(Cuda& cuda, Unary rule, const Tensor& x, const Tensor& dy, const Tensor& dx);
 /// y may be a: each element is read before it is written.
 void binary(Cpu& cpu, Binary rule, const Tensor& a, const Tensor& b, const Tensor& y);
+void binary(Cuda& cuda, Binary rule, const Tensor& a, const Tensor& b, const Tensor& y);
 void scale(Cpu& cpu, const Tensor& x, double factor, const Tensor& y);
+void scale(Cuda& cuda, const Tensor& x, double factor, const Tensor& y);
 }  // namespace kernels
 
 }  // namespace sluice

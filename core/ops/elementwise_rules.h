@@ -1,6 +1,8 @@
 #pragma once
 #include <numbers>
 
+#include "core/host_device.h"
+
 namespace sluice {
 
 /// The only list of unary ops. A word here and a rule below make the function, its kernels, its gradient, its tests and its bench row.
@@ -21,60 +23,60 @@ namespace rules {
 // clang-format off
 
 struct Neg {
-  template <class V> static V value(V x) { return -x; }
-  template <class V> static V slope(V) { return V(-1); }
+  template <class V> SLUICE_HD static V value(V x) { return -x; }
+  template <class V> SLUICE_HD static V slope(V) { return V(-1); }
 };
 struct Exp {
-  template <class V> static V value(V x) { return exp(x); }
-  template <class V> static V slope(V x) { return exp(x); }
+  template <class V> SLUICE_HD static V value(V x) { return exp(x); }
+  template <class V> SLUICE_HD static V slope(V x) { return exp(x); }
 };
 struct Log {
-  template <class V> static V value(V x) { return log(x); }
-  template <class V> static V slope(V x) { return V(1) / x; }
+  template <class V> SLUICE_HD static V value(V x) { return log(x); }
+  template <class V> SLUICE_HD static V slope(V x) { return V(1) / x; }
 };
 struct Sqrt {
-  template <class V> static V value(V x) { return sqrt(x); }
-  template <class V> static V slope(V x) { return V(0.5) / sqrt(x); }
+  template <class V> SLUICE_HD static V value(V x) { return sqrt(x); }
+  template <class V> SLUICE_HD static V slope(V x) { return V(0.5) / sqrt(x); }
 };
 struct Square {
-  template <class V> static V value(V x) { return x * x; }
-  template <class V> static V slope(V x) { return V(2) * x; }
+  template <class V> SLUICE_HD static V value(V x) { return x * x; }
+  template <class V> SLUICE_HD static V slope(V x) { return V(2) * x; }
 };
 struct Reciprocal {
-  template <class V> static V value(V x) { return V(1) / x; }
-  template <class V> static V slope(V x) { return V(-1) / (x * x); }
+  template <class V> SLUICE_HD static V value(V x) { return V(1) / x; }
+  template <class V> SLUICE_HD static V slope(V x) { return V(-1) / (x * x); }
 };
 struct Tanh {
-  template <class V> static V value(V x) { return tanh(x); }
-  template <class V> static V slope(V x) {
+  template <class V> SLUICE_HD static V value(V x) { return tanh(x); }
+  template <class V> SLUICE_HD static V slope(V x) {
     const V y = tanh(x);
     return V(1) - y * y;
   }
 };
 struct Sigmoid {
-  template <class V> static V value(V x) { return V(1) / (V(1) + exp(-x)); }
-  template <class V> static V slope(V x) {
+  template <class V> SLUICE_HD static V value(V x) { return V(1) / (V(1) + exp(-x)); }
+  template <class V> SLUICE_HD static V slope(V x) {
     const V y = value(x);
     return y * (V(1) - y);
   }
 };
 struct Relu {
-  template <class V> static V value(V x) { return where_positive(-x, V(0), x); }  // keeps NaN
-  template <class V> static V slope(V x) { return where_positive(x, V(1), V(0)); }
+  template <class V> SLUICE_HD static V value(V x) { return where_positive(-x, V(0), x); }  // keeps NaN
+  template <class V> SLUICE_HD static V slope(V x) { return where_positive(x, V(1), V(0)); }
 };
 /// x sigmoid(x). Source  Elfwing, Uchibe, Doya 2017, arXiv:1702.03118.
 struct Silu {
-  template <class V> static V value(V x) { return x * Sigmoid::value(x); }
-  template <class V> static V slope(V x) {
+  template <class V> SLUICE_HD static V value(V x) { return x * Sigmoid::value(x); }
+  template <class V> SLUICE_HD static V slope(V x) {
     const V s = Sigmoid::value(x);
     return s * (V(1) + x * (V(1) - s));
   }
 };
 /// x Phi(x), Phi the normal distribution. Source  Hendrycks & Gimpel 2016, arXiv:1606.08415.
 struct Gelu {
-  template <class V> static V distribution(V x) { return V(0.5) * (V(1) + erf(x * V(std::numbers::sqrt2 / 2))); }
-  template <class V> static V value(V x) { return x * distribution(x); }
-  template <class V> static V slope(V x) {
+  template <class V> SLUICE_HD static V distribution(V x) { return V(0.5) * (V(1) + erf(x * V(std::numbers::sqrt2 / 2))); }
+  template <class V> SLUICE_HD static V value(V x) { return x * distribution(x); }
+  template <class V> SLUICE_HD static V slope(V x) {
     const V density = V(std::numbers::inv_sqrtpi / std::numbers::sqrt2) * exp(V(-0.5) * x * x);
     return distribution(x) + x * density;
   }
@@ -82,30 +84,30 @@ struct Gelu {
 /// The tanh form of the same paper: x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3), since (1 + tanh u) / 2 = sigmoid(2u).
 struct GeluTanh {
   static constexpr double kLinear = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi, kCubic = 0.044715 * kLinear;
-  template <class V> static V gate(V x) { return Sigmoid::value(x * (V(kLinear) + V(kCubic) * (x * x))); }
-  template <class V> static V value(V x) { return x * gate(x); }
-  template <class V> static V slope(V x) {
+  template <class V> SLUICE_HD static V gate(V x) { return Sigmoid::value(x * (V(kLinear) + V(kCubic) * (x * x))); }
+  template <class V> SLUICE_HD static V value(V x) { return x * gate(x); }
+  template <class V> SLUICE_HD static V slope(V x) {
     const V s = gate(x);
     return s + x * s * (V(1) - s) * (V(kLinear) + V(3 * kCubic) * (x * x));
   }
 };
 /// log(1 + exp(x)), in a form that neither overflows nor cancels.
 struct Softplus {
-  template <class V> static V value(V x) { return where_positive(x, x, V(0)) + log1p(exp(-abs(x))); }
-  template <class V> static V slope(V x) { return Sigmoid::value(x); }
+  template <class V> SLUICE_HD static V value(V x) { return where_positive(x, x, V(0)) + log1p(exp(-abs(x))); }
+  template <class V> SLUICE_HD static V slope(V x) { return Sigmoid::value(x); }
 };
 
 struct Add {
-  template <class V> static V value(V a, V b) { return a + b; }
+  template <class V> SLUICE_HD static V value(V a, V b) { return a + b; }
 };
 struct Sub {
-  template <class V> static V value(V a, V b) { return a - b; }
+  template <class V> SLUICE_HD static V value(V a, V b) { return a - b; }
 };
 struct Mul {
-  template <class V> static V value(V a, V b) { return a * b; }
+  template <class V> SLUICE_HD static V value(V a, V b) { return a * b; }
 };
 struct Div {
-  template <class V> static V value(V a, V b) { return a / b; }
+  template <class V> SLUICE_HD static V value(V a, V b) { return a / b; }
 };
 
 // clang-format on

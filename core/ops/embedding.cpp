@@ -1,7 +1,8 @@
 #include "core/ops/embedding.h"
 
+#include <bit>
+
 #include "core/dispatch.h"
-#include "core/ops/copy.h"
 
 namespace sluice {
 
@@ -19,16 +20,19 @@ Tensor embedding(const Tensor& ids, const Tensor& table) {
 Tensor embedding_backward(const Tensor& ids, const Tensor& dy, int64_t vocabulary) {
   const Tensor sums = zeros({vocabulary, dy.dim(-1)}, compute_dtype(dy.dtype()), dy.device_ptr());
   embedding_backward_into(ids, dy, sums);
-  return cast(sums, dy.dtype());
+  return sums;
 }
 
 void embedding_backward_into(const Tensor& ids, const Tensor& dy, const Tensor& sums) {
   require(sums.rank() == 2 && sums.dim(1) == dy.dim(-1) && sums.is_contiguous() && sums.dtype() == compute_dtype(dy.dtype()),
           "embedding: needs row-major sums of ", name_of(compute_dtype(dy.dtype())), " [V, ", dy.dim(-1), "], got ", sums);
   const Tensor positions = ids.contiguous(), rows = dy.contiguous();
+  Tensor sorted_ids;
+  if (dy.device().backend() == DeviceKind::cuda)
+    sorted_ids = empty({static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ids.elements())))}, DType::i64, dy.device_ptr());
   const auto bytes = static_cast<double>(dy.bytes());
   run_kernel(dy.device(), {static_cast<double>(dy.elements()), 2 * bytes + static_cast<double>(ids.bytes()), bytes},
-             [&](auto& context) { kernels::embedding_backward(context, positions, rows, sums); });
+             [&](auto& context) { kernels::embedding_backward(context, positions, rows, sorted_ids, sums); });
 }
 
 }  // namespace sluice

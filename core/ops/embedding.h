@@ -9,16 +9,18 @@ namespace sluice {
 /// Errors  UsageError when an id lies outside [0, V), naming it, its position and V.
 Tensor embedding(const Tensor& ids, const Tensor& table);
 
-/// Gradient of the table:  dtable[v, :] = sum of dy[p, :] over the positions p with ids[p] = v, added in order of position.
+/// Gradient of the table:  dtable[v, :] = sum of dy[p, :] over the positions p with ids[p] = v, added in order of position, in f32 (f64 for f64).
 /// `ids` are those that `embedding` has accepted.
 Tensor embedding_backward(const Tensor& ids, const Tensor& dy, int64_t vocabulary);
-/// Adds the same to `sums` [V, D], row-major, whose dtype is that of the arithmetic (f64 for f64, else f32).
+/// Adds the same to `sums` [V, D], row-major.
 void embedding_backward_into(const Tensor& ids, const Tensor& dy, const Tensor& sums);
 
 namespace kernels {
 void embedding(Cpu& cpu, const Tensor& ids, const Tensor& table, const Tensor& y);
-/// sums, in the type of arithmetic, += the rows of dy.
-void embedding_backward(Cpu& cpu, const Tensor& ids, const Tensor& dy, const Tensor& sums);
+void embedding(Cuda& cuda, const Tensor& ids, const Tensor& table, const Tensor& y);
+/// sums, in the type of arithmetic, += the rows of dy. sorted_ids, i64, is scratch of a GPU: a power of two of elements, at least one an id.
+void embedding_backward(Cpu& cpu, const Tensor& ids, const Tensor& dy, const Tensor& sorted_ids, const Tensor& sums);
+void embedding_backward(Cuda& cuda, const Tensor& ids, const Tensor& dy, const Tensor& sorted_ids, const Tensor& sums);
 }  // namespace kernels
 
 }  // namespace sluice

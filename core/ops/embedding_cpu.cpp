@@ -31,7 +31,7 @@ void embedding(Cpu& cpu, const Tensor& ids, const Tensor& table, const Tensor& y
   });
 }
 
-void embedding_backward(Cpu& cpu, const Tensor& ids, const Tensor& dy, const Tensor& sums) {
+void embedding_backward(Cpu& cpu, const Tensor& ids, const Tensor& dy, const Tensor&, const Tensor& sums) {
   constexpr int64_t kColumns = 256;  // each chunk of columns goes through all positions in order
   const int64_t columns = sums.dim(1), positions = ids.elements();
   const auto accumulate = [&]<class Id, class T>(const Id* id, const T* dy, compute_t<T>* sums) {

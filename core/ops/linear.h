@@ -4,17 +4,20 @@
 namespace sluice {
 
 /// y = x W^T + bias over the last axis.
-/// Shape   x [..., I], weight [O, I], bias [O] or undefined -> y [..., O].
+/// Shape   x [..., I], weight [O, I], bias [O] or undefined -> y [..., O], on GPUs with the row stride of core/ops/padded_rows.h.
 /// Dtypes  f32, f64, bf16 (sums in f32); all alike.
 /// Errors  UsageError naming the shapes.
 /// Cost    2 I O FLOPs a row. The product adds the bias while it stores: no pass over y afterwards.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
-/// The gradient of the bias: dy [..., O] summed over all axes but the last -> [O]. Sums in f32 (f64 in f64), rows in order.
+/// The gradient of the bias: dy [..., O] summed over all axes but the last -> [O] in f32 (f64 for f64), in an order that
+/// depends on shapes only.
 Tensor sum_rows(const Tensor& dy);
 
 namespace kernels {
-void sum_rows(Cpu& cpu, const Tensor& dy, const Tensor& sum);
+/// dy [rows, O] may have a row stride on CUDA; partial [chunks, O] in the arithmetic dtype gets the sums over each chunk of rows: one chunk on CPU, chunks of kGpuChunkRows on CUDA.
+void sum_rows(Cpu& cpu, const Tensor& dy, const Tensor& partial);
+void sum_rows(Cuda& cuda, const Tensor& dy, const Tensor& partial);
 }  // namespace kernels
 
 }  // namespace sluice

@@ -4,6 +4,8 @@
 
 #include "core/dispatch.h"
 #include "core/ops/copy.h"
+#include "core/ops/matmul_layout.h"
+#include "core/ops/padded_rows.h"
 
 namespace sluice {
 
@@ -31,8 +33,6 @@ Tensor with_leading_dimension(const Tensor& x) {
   return by_rows || by_columns ? x : x.contiguous();
 }
 
-Tensor as_matrix(const Tensor& x) { return x.reshape({x.shape().elements_before(-1), x.dim(-1)}); }
-
 using kernels::MatmulOperands;
 
 Cost cost_of(const MatmulOperands& of) {
@@ -42,13 +42,20 @@ Cost cost_of(const MatmulOperands& of) {
   return {flops, static_cast<double>(of.a.bytes() + of.b.bytes()) + (of.beta == 0 ? 0 : c_bytes), c_bytes};
 }
 
+/// None for cuBLAS, which works in the device's workspace and has a product for every dtype.
+std::optional<int64_t> scratch_bytes_of(const MatmulOperands& of) {
+  return of.c.device().backend() == DeviceKind::cuda ? 0 : kernels::matmul_scratch_bytes(of);
+}
+
 void multiply(const MatmulOperands& of) {
-  const auto scratch_bytes = kernels::matmul_scratch_bytes(of);
+  const auto scratch_bytes = scratch_bytes_of(of);
   if (!scratch_bytes) {
-    const Tensor sum = of.beta == 0 ? empty(of.c.shape(), DType::f32, of.c.device_ptr()) : cast(of.c, DType::f32);
+    const bool in_place = of.c.dtype() == DType::f32;
+    const Tensor sum = in_place || of.beta != 0 ? cast(of.c, DType::f32) : empty(of.c.shape(), DType::f32, of.c.device_ptr());
     const Tensor bias = of.bias.defined() ? cast(of.bias, DType::f32) : of.bias;
     multiply({cast(of.a, DType::f32), cast(of.b, DType::f32), sum, bias, of.transpose_a, of.transpose_b, of.beta});
-    return copy(sum, of.c);
+    if (!in_place) copy(sum, of.c);
+    return;
   }
   const Tensor scratch = empty({of.c.device().options().threads, Device::charged_size(*scratch_bytes)}, DType::u8, of.c.device_ptr());
   run_kernel(of.c.device(), cost_of(of), [&](auto& context) { kernels::matmul(context, of, scratch); });
@@ -68,10 +75,11 @@ Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose
 void matmul_into(const Tensor& a, const Tensor& b, const Tensor& c, bool transpose_a, bool transpose_b, double beta, const Tensor& bias) {
   check(a, b, transpose_a, transpose_b);
   const Tensor& batched = a.rank() > 2 ? a : b;
-  require(c.dtype() == a.dtype() && c.is_contiguous() && c.rank() >= 2 && (c.rank() == 2 || leading(c) == leading(batched)) &&
-              c.dim(-2) == rows_of(a, transpose_a) && c.dim(-1) == columns_of(b, transpose_b),
-          "matmul_into: needs a contiguous result of the operands' dtype and the product's shape, got ", c, " for ", a.shape(), " and ",
-          b.shape());
+  require((c.dtype() == a.dtype() || c.dtype() == compute_dtype(a.dtype())) && c.rank() >= 2 && !kernels::MatrixLayout(c).by_columns &&
+              (c.rank() == 2 || leading(c) == leading(batched)) && c.dim(-2) == rows_of(a, transpose_a) &&
+              c.dim(-1) == columns_of(b, transpose_b),
+          "matmul_into: needs a result with contiguous rows of the operands' dtype (or f32 for bf16) and the product's shape, got ", c,
+          " for ", a, " and ", b);
   require(beta == 0 || beta == 1, "matmul_into: needs beta 0 (store) or 1 (add), got ", beta);
   require(!bias.defined() || (bias.rank() == 1 && bias.dim(0) == c.dim(-1) && bias.dtype() == c.dtype() && bias.is_contiguous() &&
                               beta == 0 && c.rank() == batched.rank()),
@@ -79,10 +87,11 @@ void matmul_into(const Tensor& a, const Tensor& b, const Tensor& c, bool transpo
   if (c.elements() == 0) return;
   if (a.elements() == 0 || b.elements() == 0) {
     require(!bias.defined(), "matmul_into: a bias needs a non-empty product, got ", a.shape(), " and ", b.shape());
-    if (beta == 0) fill(c, 0);
+    if (beta == 0 && c.is_contiguous()) fill(c, 0);
+    if (beta == 0 && !c.is_contiguous()) copy(zeros(c.shape(), c.dtype(), c.device_ptr()), c);
     return;
   }
-  if (a.rank() > 2 && b.rank() == 2 && c.rank() > 2 && !transpose_a && a.is_contiguous())  // one tall product
+  if (a.rank() > 2 && b.rank() == 2 && c.rank() > 2 && !transpose_a && has_rows(a) && has_rows(c))  // one tall product
     return multiply({as_matrix(a), with_leading_dimension(b), as_matrix(c), bias, false, transpose_b, beta});
   multiply({with_leading_dimension(a), with_leading_dimension(b), c, bias, transpose_a, transpose_b, beta});
 }

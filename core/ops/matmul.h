@@ -14,9 +14,11 @@ namespace sluice {
 /// Cost    2 M N K FLOPs a matrix; scratch, where oneDNN wants some, per intra-op thread.
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool transpose_b = false);
 
-/// c = op(a) op(b) + beta c with beta 0 or 1. When c is a single matrix and an operand has leading axes, the products over these are
-/// summed, in order. A bias [N] may be added to every row when beta is 0 and c has the leading axes of the operands.
-/// Errors  UsageError when shapes or dtypes do not fit, c is not contiguous, or beta is another number.
+/// c = op(a) op(b) + beta c with beta 0 or 1, where c has the operands' dtype or, of bf16 operands, f32: sums that are not rounded. When c
+/// is a single matrix and an operand has leading axes, the products over these are summed, in order. A bias [N] may be added to every row
+/// when beta is 0 and c has the leading axes of the operands. The rows of c may lie further apart than N elements: what is between them
+/// stays as it is.
+/// Errors  UsageError when shapes or dtypes do not fit, the rows of c have no unit stride, or beta is another number.
 void matmul_into(const Tensor& a, const Tensor& b, const Tensor& c, bool transpose_a, bool transpose_b, double beta,
                  const Tensor& bias = {});
 
@@ -27,10 +29,11 @@ struct MatmulOperands {
   bool transpose_a, transpose_b;
   double beta;
 };
-/// Bytes of scratch for one thread; nothing when there is no kernel for this dtype. A function of the shapes alone.
+/// Bytes of scratch for one CPU thread; nothing when there is no CPU kernel for this dtype. A function of the shapes alone.
 std::optional<int64_t> matmul_scratch_bytes(const MatmulOperands& operands);
-/// Scratch u8 [threads, bytes].
+/// Scratch u8 [threads, bytes]; on CUDA without use.
 void matmul(Cpu& cpu, const MatmulOperands& operands, const Tensor& scratch);
+void matmul(Cuda& cuda, const MatmulOperands& operands, const Tensor& scratch);
 }  // namespace kernels
 
 }  // namespace sluice

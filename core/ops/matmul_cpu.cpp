@@ -2,54 +2,29 @@
 
 #include "core/gemm.h"
 #include "core/ops/matmul.h"
+#include "core/ops/matmul_layout.h"
 
 namespace sluice::kernels {
 
 namespace {
 
-/// Distance between the rows of the matrices of x, or between their columns when these are the contiguous runs.
-struct Layout {
-  explicit Layout(const Tensor& x) {
-    const int64_t rows = x.dim(-2), columns = x.dim(-1);
-    by_columns = !((columns == 1 || x.stride(-1) == 1) && (rows == 1 || x.stride(-2) >= columns));
-    const int64_t run = by_columns ? rows : columns, runs = by_columns ? columns : rows;
-    ld = runs == 1 ? run : x.stride(by_columns ? -1 : -2);
-  }
-  bool by_columns;
-  int64_t ld;
-};
-
-/// Offset in elements of matrix `index` of x; a single matrix serves for all.
-int64_t matrix_offset(const Tensor& x, int64_t index) {
-  int64_t offset = 0;
-  for (int axis = x.rank() - 3; axis >= 0; --axis) {
-    offset += index % x.dim(axis) * x.stride(axis);
-    index /= x.dim(axis);
-  }
-  return offset;
-}
-
-int64_t matrices_of(const Tensor& x) { return x.shape().elements_before(-2); }
-
-/// Products that add up to one matrix of c.
-int64_t terms_of(const MatmulOperands& of) { return of.c.rank() > 2 ? 1 : std::max(matrices_of(of.a), matrices_of(of.b)); }
-
 /// A product over the larger of m and n, cut into parts of nearly equal size, as the shape alone decides.
 class Parts {
  public:
   explicit Parts(const MatmulOperands& of) {
-    const Layout a(of.a), b(of.b);
-    whole_ = {of.c.dtype(),
+    const MatrixLayout a(of.a), b(of.b), c(of.c);
+    whole_ = {of.a.dtype(),
               of.c.dim(-2),
               of.c.dim(-1),
               of.a.dim(of.transpose_a ? -2 : -1),
               a.ld,
               b.ld,
-              of.c.dim(-1),
+              c.ld,
               of.transpose_a != a.by_columns,
               of.transpose_b != b.by_columns,
               of.beta,
-              of.bias.defined()};
+              of.bias.defined(),
+              of.c.dtype() == DType::f32};
     by_rows_ = whole_.m >= whole_.n;
     const int64_t extent = by_rows_ ? whole_.m : whole_.n;
     const int64_t largest = by_rows_ || whole_.transpose_a ? kLargest : kLargestColumns, wanted = (extent + largest - 1) / largest;
@@ -78,9 +53,9 @@ class Parts {
   int64_t size_, count_;
 };
 
-/// One part by the library that is fastest for it.
-template <class T>
-void multiply(onednn::Product product, const T* a, const T* b, const T* bias, T* c, void* scratch) {
+/// One part by the library that is fastest for it. The result and the bias are of C.
+template <class T, class C>
+void multiply(onednn::Product product, const T* a, const T* b, const C* bias, C* c, void* scratch) {
   if constexpr (!std::is_same_v<T, bfloat16>)
     if (is_tiny(product) || !onednn::scratch_bytes(product)) {
       if (product.has_bias) {
@@ -112,9 +87,8 @@ std::optional<int64_t> matmul_scratch_bytes(const MatmulOperands& of) {
 void matmul(Cpu& cpu, const MatmulOperands& of, const Tensor& scratch) {
   const int64_t results = matrices_of(of.c), terms = terms_of(of);
   const Parts parts(of);
-  on_float(of.c.dtype(), "matmul", [&]<class T>() {
-    const T *a = of.a.data<T>(), *b = of.b.data<T>(), *bias = of.bias.defined() ? of.bias.data<T>() : nullptr;
-    T* c = of.c.data<T>();
+  const auto run = [&]<class T, class C>(const T* a, const T* b, C* c) {
+    const C* bias = of.bias.defined() ? of.bias.data<C>() : nullptr;
     uint8_t* memory = scratch.data<uint8_t>();
     cpu.parallel_slots(results * parts.count(), [&](int64_t item, int64_t slot) {
       const int64_t part = item % parts.count(), result = item / parts.count();
@@ -126,6 +100,13 @@ void matmul(Cpu& cpu, const MatmulOperands& of, const Tensor& scratch) {
         product.beta = 1;
       }
     });
+  };
+  on_float(of.a.dtype(), "matmul", [&]<class T>() {
+    const T *a = of.a.data<T>(), *b = of.b.data<T>();
+    if (of.c.dtype() == of.a.dtype())
+      run(a, b, of.c.data<T>());
+    else
+      run(a, b, of.c.data<compute_t<T>>());
   });
 }
 

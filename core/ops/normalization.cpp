@@ -13,25 +13,36 @@ void check_weight(const char* op, const char* name, const Tensor& x, const Tenso
           Shape{x.dim(-1)}, " for x ", x.shape(), ", got ", weight);
 }
 
-NormalizedRows normalize(const char* op, const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon) {
+NormalizedRows normalize(const char* op, const Tensor& x, const Tensor& residual, const Tensor& gamma, const Tensor& beta, double epsilon) {
   require(x.rank() >= 1 && x.dim(-1) > 0, op, ": needs a non-empty last axis, got ", x);
   check_weight(op, "gamma", x, gamma);
   if (beta.defined()) check_weight(op, "beta", x, beta);
+  Tensor added;
+  if (residual.defined()) {
+    require(residual.shape() == x.shape() && residual.dtype() == x.dtype(), op, ": needs a residual like x, which is ", x, ", got ",
+            residual);
+    added = residual.contiguous();
+  }
   const Tensor rows = x.contiguous();
   const Shape statistics = x.shape().without(-1);
-  NormalizedRows result{empty_like(x), {}, empty(statistics, compute_dtype(x.dtype()), x.device_ptr())};
+  NormalizedRows result{empty_like(x), {}, empty(statistics, compute_dtype(x.dtype()), x.device_ptr()), {}};
   if (beta.defined()) result.mean = empty_like(result.rstd);
-  const auto bytes = static_cast<double>(x.bytes());
+  if (residual.defined()) result.sum = empty_like(x);
+  const double bytes = (residual.defined() ? 2 : 1) * static_cast<double>(x.bytes());
   run_kernel(x.device(), {7 * static_cast<double>(x.elements()), bytes, bytes},
-             [&](auto& context) { kernels::normalize(context, rows, gamma, beta, epsilon, result); });
+             [&](auto& context) { kernels::normalize(context, rows, added, gamma, beta, epsilon, result); });
   return result;
 }
 
-/// At most 32 chunks, so that their sums stay small beside x, of at least 16 rows.
-int64_t chunk_rows(int64_t rows) { return std::max<int64_t>(16, (rows + 31) / 32); }
+/// Rows of a chunk: on the CPU at most 32 chunks, so that their sums stay small beside x, of at least 16 rows. On a GPU a chunk is a
+/// block, and two blocks for each of the 132 multiprocessors of an H200 fill it.
+int64_t chunk_rows(DeviceKind kind, int64_t rows) {
+  if (kind == DeviceKind::cuda) return std::max<int64_t>(8, (rows + 263) / 264);
+  return std::max<int64_t>(16, (rows + 31) / 32);
+}
 
-Tensor add_chunks(const Tensor& chunk_sums, int64_t which, DType dtype) {
-  const Tensor total = empty({chunk_sums.dim(-1)}, dtype, chunk_sums.device_ptr());
+Tensor add_chunks(const Tensor& chunk_sums, int64_t which) {
+  const Tensor total = empty({chunk_sums.dim(-1)}, chunk_sums.dtype(), chunk_sums.device_ptr());
   const Cost cost{static_cast<double>(chunk_sums.dim(0) * total.elements()), 0, static_cast<double>(total.bytes())};
   run_kernel(total.device(), cost, [&](auto& context) { kernels::add_chunks(context, chunk_sums, which, total); });
   return total;
@@ -39,17 +50,19 @@ Tensor add_chunks(const Tensor& chunk_sums, int64_t which, DType dtype) {
 
 }  // namespace
 
-NormalizedRows layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon) {
+NormalizedRows layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon, const Tensor& residual) {
   require(beta.defined(), "layer_norm: needs beta, got ", beta, "; rms_norm has none");
-  return normalize("layer_norm", x, gamma, beta, epsilon);
+  return normalize("layer_norm", x, residual, gamma, beta, epsilon);
 }
 
-NormalizedRows rms_norm(const Tensor& x, const Tensor& gamma, double epsilon) { return normalize("rms_norm", x, gamma, {}, epsilon); }
+NormalizedRows rms_norm(const Tensor& x, const Tensor& gamma, double epsilon, const Tensor& residual) {
+  return normalize("rms_norm", x, residual, gamma, {}, epsilon);
+}
 
 NormalizationGradients normalization_backward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean,
                                               const Tensor& rstd, NormalizationNeeds needs) {
   const Tensor dy_rows = dy.contiguous(), x_rows = x.contiguous();
-  const int64_t rows = rstd.elements(), rows_per_chunk = chunk_rows(rows);
+  const int64_t rows = rstd.elements(), rows_per_chunk = chunk_rows(x.device().backend(), rows);
   NormalizationGradients result;
   Tensor chunk_sums;
   if (needs.x) result.x = empty_like(x);
@@ -60,8 +73,8 @@ NormalizationGradients normalization_backward(const Tensor& dy, const Tensor& x,
   run_kernel(x.device(), {flops * static_cast<double>(x.elements()), 2 * bytes, needs.x ? bytes : 0}, [&](auto& context) {
     kernels::normalization_backward(context, dy_rows, x_rows, gamma, mean, rstd, rows_per_chunk, result.x, chunk_sums);
   });
-  if (needs.weights) result.gamma = add_chunks(chunk_sums, 0, gamma.dtype());
-  if (needs.weights && mean.defined()) result.beta = add_chunks(chunk_sums, 1, gamma.dtype());
+  if (needs.weights) result.gamma = add_chunks(chunk_sums, 0);
+  if (needs.weights && mean.defined()) result.beta = add_chunks(chunk_sums, 1);
   return result;
 }
 

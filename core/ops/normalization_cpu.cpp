@@ -43,15 +43,19 @@ void add_weight_gradient_row(const T* dy, const T* x, Statistics<compute_t<T>> r
 
 }  // namespace
 
-void normalize(Cpu& cpu, const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon, const NormalizedRows& result) {
+void normalize(Cpu& cpu, const Tensor& x, const Tensor& residual, const Tensor& gamma, const Tensor& beta, double epsilon,
+               const NormalizedRows& result) {
   const int64_t n = x.dim(-1);
   const bool centered = beta.defined();
-  const auto rows = [&]<class T, class C = compute_t<T>>(const T* x, const T* gamma, const T* beta, T* y, C* mean, C* rstd) {
+  const auto rows = [&]<class T, class C = compute_t<T>>(const T* x, const T* residual, T* sum, const T* gamma, const T* beta, T* y,
+                                                         C* mean, C* rstd) {
     cpu.parallel_for(result.rstd.elements(), grain_for(n), [=](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const auto row = statistics_of(x + i * n, n, centered, epsilon);
+        if (residual) write(sum + i * n, n, read(x + i * n, n) + read(residual + i * n, n));
+        const T* from = (residual ? sum : x) + i * n;
+        const auto row = statistics_of(from, n, centered, epsilon);
         rstd[i] = row.rstd;
-        const auto scaled = (read(x + i * n, n) - row.mean) * row.rstd * read(gamma, n);
+        const auto scaled = (read(from, n) - row.mean) * row.rstd * read(gamma, n);
         if (!centered) {
           write(y + i * n, n, scaled);
           continue;
@@ -63,7 +67,8 @@ void normalize(Cpu& cpu, const Tensor& x, const Tensor& gamma, const Tensor& bet
   };
   on_float(x.dtype(), "normalization", [&]<class T>() {
     using C = compute_t<T>;
-    rows(x.data<T>(), gamma.data<T>(), data_or_null<T>(beta), result.y.data<T>(), data_or_null<C>(result.mean), result.rstd.data<C>());
+    rows(x.data<T>(), static_cast<const T*>(data_or_null<T>(residual)), data_or_null<T>(result.sum), gamma.data<T>(), data_or_null<T>(beta),
+         result.y.data<T>(), data_or_null<C>(result.mean), result.rstd.data<C>());
   });
 }
 

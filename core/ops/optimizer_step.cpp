@@ -6,35 +6,66 @@ namespace sluice {
 
 namespace {
 
-void check(const char* op, const Tensor& parameter, std::initializer_list<Tensor> others) {
+void check(const char* op, const OptimizerSlot& slot, size_t states) {
+  const Tensor& parameter = slot.parameter;
   require(parameter.dtype() == DType::f32 || parameter.dtype() == DType::f64, op, ": needs a parameter of f32 or f64, got ", parameter);
   require(parameter.is_contiguous(), op, ": needs a contiguous parameter, got a strided view of ", parameter.shape());
-  for (const Tensor& other : others)
-    require(other.defined() && other.shape() == parameter.shape() && other.dtype() == parameter.dtype() && other.is_contiguous(), op,
-            ": needs gradient and states like the parameter, contiguous: ", parameter, ", got ", other);
+  require(slot.states.size() == states, op, ": needs ", states, " states a parameter, got ", slot.states.size());
+  const auto check_like = [&](const char* what, const Tensor& x, DType dtype) {
+    require(x.defined() && x.shape() == parameter.shape() && x.dtype() == dtype && x.is_contiguous(), op, ": needs ", what, " ",
+            name_of(dtype), " like the parameter, contiguous: ", parameter, ", got ", x);
+  };
+  check_like("a gradient", slot.gradient, parameter.dtype());
+  for (const Tensor& state : slot.states) check_like("a state", state, parameter.dtype());
+  if (!slot.working.defined()) return;
+  require(parameter.dtype() == DType::f32, op, ": needs a parameter of f32 for a working copy, got ", parameter);
+  check_like("a working copy", slot.working, DType::bf16);
 }
 
-/// Reads all `tensors` of the parameter's size, writes all but the gradient.
-Cost step_cost(const Tensor& parameter, double flops, int tensors) {
-  const auto bytes = static_cast<double>(parameter.bytes());
-  return {flops * static_cast<double>(parameter.elements()), bytes * tensors, bytes * (tensors - 1)};
+void check(const char* op, const std::vector<OptimizerSlot>& slots, size_t states, const GradientClip& clip) {
+  for (const OptimizerSlot& slot : slots) check(op, slot, states);
+  const Tensor& sum = clip.sum_of_squares;
+  require(!sum.defined() || (sum.rank() == 0 && sum.dtype() == DType::f64), op, ": needs a sum of squares f64 [], got ", sum);
+}
+
+/// Reads gradients, and reads and writes all else, but for the working copies, which are only written.
+Cost step_cost(const std::vector<OptimizerSlot>& slots, double flops) {
+  Cost cost;
+  for (const auto& slot : slots) {
+    const auto bytes = static_cast<double>(slot.parameter.bytes()), kept = bytes * static_cast<double>(1 + slot.states.size());
+    const double copied = slot.working.defined() ? static_cast<double>(slot.working.bytes()) : 0;
+    cost += {flops * static_cast<double>(slot.parameter.elements()), kept + bytes, kept + copied};
+  }
+  return cost;
 }
 
 }  // namespace
 
-void sgd_step(const Tensor& parameter, const Tensor& gradient, const Tensor& velocity, const SgdStep& step) {
-  const Tensor from = gradient.contiguous();
-  check("sgd_step", parameter, {from, velocity.defined() ? velocity : from});
-  run_kernel(parameter.device(), step_cost(parameter, 6, velocity.defined() ? 3 : 2),
-             [&](auto& context) { kernels::sgd_step(context, parameter, from, velocity, step); });
+void sgd_step(const std::vector<OptimizerSlot>& slots, const SgdStep& step, const GradientClip& clip) {
+  if (slots.empty()) return;
+  check("sgd_step", slots, step.momentum == 0 ? 0 : 1, clip);
+  run_kernel(slots[0].parameter.device(), step_cost(slots, 6), [&](auto& context) { kernels::sgd_step(context, slots, step, clip); });
 }
 
-void adam_step(const Tensor& parameter, const Tensor& gradient, const Tensor& m, const Tensor& v, const AdamStep& step) {
-  const Tensor from = gradient.contiguous();
-  check("adam_step", parameter, {from, m, v});
+void adam_step(const std::vector<OptimizerSlot>& slots, const AdamStep& step, const GradientClip& clip) {
+  if (slots.empty()) return;
+  check("adam_step", slots, 2, clip);
   require(step.step >= 1, "adam_step: needs a step count from 1, got ", step.step);
-  run_kernel(parameter.device(), step_cost(parameter, 14, 4),
-             [&](auto& context) { kernels::adam_step(context, parameter, from, m, v, step); });
+  run_kernel(slots[0].parameter.device(), step_cost(slots, 14), [&](auto& context) { kernels::adam_step(context, slots, step, clip); });
+}
+
+void rmsprop_step(const std::vector<OptimizerSlot>& slots, const RmsPropStep& step, const GradientClip& clip) {
+  if (slots.empty()) return;
+  check("rmsprop_step", slots, 2, clip);
+  run_kernel(slots[0].parameter.device(), step_cost(slots, 11), [&](auto& context) { kernels::rmsprop_step(context, slots, step, clip); });
+}
+
+void round_stochastically(const Tensor& weights, const Tensor& working, const RandomStream& stream) {
+  require(weights.dtype() == DType::f32 && working.dtype() == DType::bf16 && weights.shape() == working.shape() &&
+              weights.is_contiguous() && working.is_contiguous(),
+          "round_stochastically: needs f32 weights and a bf16 copy, alike and contiguous, got ", weights, " and ", working);
+  const Cost cost{static_cast<double>(weights.elements()), static_cast<double>(weights.bytes()), static_cast<double>(working.bytes())};
+  run_kernel(weights.device(), cost, [&](auto& context) { kernels::round_stochastically(context, weights, working, stream); });
 }
 
 }  // namespace sluice

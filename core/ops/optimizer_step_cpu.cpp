@@ -1,7 +1,5 @@
-#include <cmath>
-
 #include "core/ops/lanes.h"
-#include "core/ops/optimizer_step.h"
+#include "core/ops/optimizer_rules.h"
 
 namespace sluice::kernels {
 
@@ -14,46 +12,91 @@ void on_master(DType dtype, const F& f) {
   f.template operator()<float>();
 }
 
-}  // namespace
-
-void sgd_step(Cpu& cpu, const Tensor& parameter, const Tensor& gradient, const Tensor& velocity, const SgdStep& step) {
-  on_master(parameter.dtype(), [&]<class T>() {
-    using V = Lanes<T>;
-    const V rate(step.learning_rate), scale(step.gradient_scale), decay(step.weight_decay), momentum(step.momentum);
-    T *p = parameter.data<T>(), *past = velocity.defined() ? velocity.data<T>() : nullptr;
-    const T* from = gradient.data<T>();
-    cpu.parallel_for(parameter.elements(), grain_for(1), [=, nesterov = step.nesterov](int64_t begin, int64_t end) {
-      for_lanes<T>(begin, end, [&](auto load, auto store) {
-        const V old = load(p), g = scale * load(from) + decay * old;
-        if (!past) return store(p, old - rate * g);
-        const V speed = momentum * load(past) + g;
-        store(past, speed);
-        store(p, old - rate * (nesterov ? g + momentum * speed : speed));
-      });
-    });
-  });
+double gradient_factor(const GradientClip& clip) {
+  return rules::gradient_factor(clip.sum_of_squares.defined() ? clip.sum_of_squares.data<double>() : nullptr, clip.largest_norm);
 }
 
-void adam_step(Cpu& cpu, const Tensor& parameter, const Tensor& gradient, const Tensor& m, const Tensor& v, const AdamStep& step) {
-  const double correction1 = 1 - std::pow(step.beta1, static_cast<double>(step.step));
-  const double correction2 = 1 - std::pow(step.beta2, static_cast<double>(step.step));
-  on_master(parameter.dtype(), [&]<class T>() {
-    using V = Lanes<T>;
-    const V rate(step.learning_rate / correction1), scale(step.gradient_scale), epsilon(step.epsilon), root(1 / std::sqrt(correction2));
-    const V keep(step.decoupled ? 1 - step.learning_rate * step.weight_decay : 1), decay(step.decoupled ? 0 : step.weight_decay);
-    const V beta1(step.beta1), rest1(1 - step.beta1), beta2(step.beta2), rest2(1 - step.beta2);
-    T *p = parameter.data<T>(), *first = m.data<T>(), *second = v.data<T>();
-    const T* from = gradient.data<T>();
-    cpu.parallel_for(parameter.elements(), grain_for(1), [=](int64_t begin, int64_t end) {
-      for_lanes<T>(begin, end, [&](auto load, auto store) {
-        const V old = load(p), g = scale * load(from) + decay * old;
-        const V mean = beta1 * load(first) + rest1 * g, square = beta2 * load(second) + rest2 * (g * g);
-        store(first, mean);
-        store(second, square);
-        store(p, keep * old - rate * mean / (sqrt(square) * root + epsilon));
+/// `begin` is a multiple of kRoundedTogether.
+void round_run(const float* from, bfloat16* to, const RandomStream& stream, int64_t begin, int64_t end) {
+  for (int64_t first = begin; first < end; first += rules::kRoundedTogether) {
+    const auto words = stream.words(static_cast<uint64_t>(first / rules::kRoundedTogether), 0);
+    const int count = static_cast<int>(std::min<int64_t>(rules::kRoundedTogether, end - first));
+    for (int i = 0; i < count; ++i) to[first + i] = rules::round_stochastically(from[first + i], words, i);
+  }
+}
+
+/// The working copy of elements that were just stepped and still lie in the cache.
+void write_working(const OptimizerSlot& slot, int64_t begin, int64_t end) {
+  if (!slot.working.defined()) return;
+  const float* from = slot.parameter.data<float>();
+  auto* to = slot.working.data<bfloat16>();
+  if (slot.stochastic) return round_run(from, to, *slot.stochastic, begin, end);
+  for_lanes<float>(begin, end, [&](auto load, auto store) { store(to, load(from)); });
+}
+
+/// Steps parameters that have two states by a rule made from the settings of the step.
+template <template <class> class Rule, class Settings>
+void step_two_states(Cpu& cpu, const std::vector<OptimizerSlot>& slots, const Settings& settings, const GradientClip& clip) {
+  const double factor = gradient_factor(clip);
+  if (std::isnan(factor)) return;
+  for (const OptimizerSlot& slot : slots)
+    on_master(slot.parameter.dtype(), [&]<class T>() {
+      T *p = slot.parameter.data<T>(), *first = slot.states[0].data<T>(), *second = slot.states[1].data<T>();
+      const T* from = slot.gradient.data<T>();
+      cpu.parallel_for(slot.parameter.elements(), grain_for(1), [&](int64_t begin, int64_t end) {
+        const Rule<Lanes<T>> rule(settings, factor, slot.decay);
+        for_lanes<T>(begin, end, [&](auto load, auto store) {
+          Lanes<T> parameter = load(p), a = load(first), b = load(second);
+          rule.apply(parameter, a, b, load(from));
+          store(first, a);
+          store(second, b);
+          store(p, parameter);
+        });
+        write_working(slot, begin, end);
       });
     });
-  });
+}
+
+}  // namespace
+
+void sgd_step(Cpu& cpu, const std::vector<OptimizerSlot>& slots, const SgdStep& step, const GradientClip& clip) {
+  const double factor = gradient_factor(clip);
+  if (std::isnan(factor)) return;
+  for (const OptimizerSlot& slot : slots)
+    on_master(slot.parameter.dtype(), [&]<class T>() {
+      T *p = slot.parameter.data<T>(), *past = slot.states.empty() ? nullptr : slot.states[0].data<T>();
+      const T* from = slot.gradient.data<T>();
+      cpu.parallel_for(slot.parameter.elements(), grain_for(1), [&](int64_t begin, int64_t end) {
+        const rules::Sgd<Lanes<T>> rule(step, factor, slot.decay);
+        for_lanes<T>(begin, end, [&](auto load, auto store) {
+          Lanes<T> parameter = load(p);
+          if (past) {
+            Lanes<T> velocity = load(past);
+            rule.apply(parameter, velocity, load(from));
+            store(past, velocity);
+          } else {
+            rule.apply(parameter, load(from));
+          }
+          store(p, parameter);
+        });
+        write_working(slot, begin, end);
+      });
+    });
+}
+
+void adam_step(Cpu& cpu, const std::vector<OptimizerSlot>& slots, const AdamStep& step, const GradientClip& clip) {
+  step_two_states<rules::Adam>(cpu, slots, rules::AdamFactors(step), clip);
+}
+
+void rmsprop_step(Cpu& cpu, const std::vector<OptimizerSlot>& slots, const RmsPropStep& step, const GradientClip& clip) {
+  step_two_states<rules::RmsProp>(cpu, slots, step, clip);
+}
+
+void round_stochastically(Cpu& cpu, const Tensor& weights, const Tensor& working, const RandomStream& stream) {
+  cpu.parallel_for(weights.elements(), grain_for(1),
+                   [from = weights.data<float>(), to = working.data<bfloat16>(), &stream](int64_t begin, int64_t end) {
+                     round_run(from, to, stream, begin, end);
+                   });
 }
 
 }  // namespace sluice::kernels

@@ -11,6 +11,8 @@ namespace {
 
 constexpr int64_t kChunkElements = 32768;
 constexpr int64_t kLeastChunkItems = 64;  // bounds the partial results to a 64th of x
+// A chunk is a block of threads for every 128 columns or so. About 1024 blocks fill a GPU; more would only leave more to combine.
+constexpr int64_t kGpuChunkElements = 8192, kGpuBlockColumns = 128, kGpuBlocks = 1024;
 
 std::vector<int> normal_axes(const char* op, std::vector<int> axes, int rank) {
   if (axes.empty()) {
@@ -23,15 +25,16 @@ std::vector<int> normal_axes(const char* op, std::vector<int> axes, int rank) {
   return axes;
 }
 
-ReductionView view_of(const Shape& shape, int first, int last) {
-  ReductionView view;
+ReductionView view_of(const Tensor& x, int first, int last) {
+  const Shape& shape = x.shape();
+  ReductionView view{.kind = x.device().backend()};
   for (int axis = 0; axis < shape.rank(); ++axis) (axis < first ? view.outer : axis <= last ? view.n : view.inner) *= shape[axis];
   return view;
 }
 
 /// Reduces the neighbouring axes first..last, keeping them with extent 1.
 Tensor reduce_group(Reduction rule, const Tensor& x, int first, int last, double factor) {
-  const ReductionView view = view_of(x.shape(), first, last);
+  const ReductionView view = view_of(x, first, last);
   Shape shape = x.shape();
   for (int axis = first; axis <= last; ++axis) shape = shape.with(axis, 1);
   const Tensor from = x.contiguous();
@@ -69,7 +72,14 @@ int64_t extent_of(const Shape& shape, const std::vector<int>& axes) {
 
 }  // namespace
 
-int64_t ReductionView::chunk_items() const { return std::max(kLeastChunkItems, kChunkElements / std::max<int64_t>(1, inner)); }
+int64_t ReductionView::chunk_items() const {
+  const int64_t columns = std::max<int64_t>(1, inner);
+  if (kind != DeviceKind::cuda) return std::max(kLeastChunkItems, kChunkElements / columns);
+  const int64_t blocks = std::max<int64_t>(1, outer) * ((columns + kGpuBlockColumns - 1) / kGpuBlockColumns);
+  const int64_t filling = n / std::max<int64_t>(1, kGpuBlocks / blocks);
+  const int64_t wanted = std::max({int64_t{1}, kGpuChunkElements / columns, filling});
+  return (wanted + kLeastChunkItems - 1) / kLeastChunkItems * kLeastChunkItems;
+}
 
 Tensor sum(const Tensor& x, std::vector<int> axes, bool keep) {
   return reduce("sum", Reduction::Sum, x, normal_axes("sum", std::move(axes), x.rank()), keep);
@@ -96,8 +106,7 @@ Tensor max_backward(const Tensor& x, int axis, const Tensor& y, const Tensor& dy
   Tensor dx = empty_like(x);
   const Cost cost{static_cast<double>(x.elements()), static_cast<double>(x.bytes() + y.bytes() + dy.bytes()),
                   static_cast<double>(dx.bytes())};
-  run_kernel(x.device(), cost,
-             [&](auto& context) { kernels::max_backward(context, view_of(x.shape(), reduced, reduced), from, y, gradient, dx); });
+  run_kernel(x.device(), cost, [&](auto& context) { kernels::max_backward(context, view_of(x, reduced, reduced), from, y, gradient, dx); });
   return dx;
 }
 
@@ -109,17 +118,6 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
   for (int axis = 0; axis < x.rank(); ++axis)
     if (axis < missing || (shape[axis - missing] == 1 && x.dim(axis) != 1)) axes.push_back(axis);
   return reduce("sum_to", Reduction::Sum, x, axes, true).reshape(shape);
-}
-
-Tensor sum_of_squares(const Tensor& x) {
-  require(is_floating(x.dtype()), "sum_of_squares: needs a floating dtype (f32, bf16, f64), got ", x);
-  const Tensor from = x.contiguous();
-  const ReductionView view{1, x.elements(), 1};
-  const Tensor partial = empty({view.chunks()}, DType::f64, x.device_ptr());
-  Tensor y = empty({}, DType::f64, x.device_ptr());
-  const Cost cost{2.0 * static_cast<double>(x.elements()), static_cast<double>(x.bytes()), static_cast<double>(y.bytes())};
-  run_kernel(x.device(), cost, [&](auto& context) { kernels::sum_of_squares(context, from, partial, y); });
-  return y;
 }
 
 }  // namespace sluice

@@ -9,8 +9,8 @@ namespace sluice {
 /// Shape   x -> without the axes, or with extent 1 there when `keep` is set; row-major.
 /// Dtypes  f32, f64, bf16 (sums in f32).
 /// Errors  UsageError for an axis that is not there or comes twice; for a mean or maximum over no elements.
-/// Sums are taken in chunks that depend on shapes only, and combined in order: the same bits for every number of threads. A chunk has
-/// several accumulators, so that the rounding error grows far slower than with a running sum.
+/// Sums are taken in chunks that depend on shapes and the kind of device only, and combined in a fixed order: the same bits for every
+/// number of threads. A chunk has several accumulators, so that the rounding error grows far slower than with a running sum.
 Tensor sum(const Tensor& x, std::vector<int> axes = {}, bool keep = false);
 Tensor mean(const Tensor& x, std::vector<int> axes = {}, bool keep = false);
 Tensor max(const Tensor& x, std::vector<int> axes = {}, bool keep = false);
@@ -20,14 +20,13 @@ Tensor max_backward(const Tensor& x, int axis, const Tensor& y, const Tensor& dy
 /// The inverse of broadcasting: sums over the axes along which `shape` would be repeated to give x. x itself when shapes are equal.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 
-/// The sum of squares of all elements, accumulated in f64. Shape [] and dtype f64, so that norms of many tensors add up exactly enough.
-Tensor sum_of_squares(const Tensor& x);
-
 enum class Reduction { Sum, Max };
 
-/// x seen as [outer, n, inner], where n is what an op reduces. It is cut into chunks, also when one result needs all elements.
+/// x seen as [outer, n, inner], where n is what an op reduces. It is cut into chunks, also when one result needs all elements; how
+/// depends on the extents and on the kind of device.
 struct ReductionView {
   int64_t outer = 1, n = 1, inner = 1;
+  DeviceKind kind = DeviceKind::cpu;
   int64_t chunk_items() const;
   int64_t chunks() const { return n == 0 ? 1 : (n + chunk_items() - 1) / chunk_items(); }
 };
@@ -35,8 +34,9 @@ struct ReductionView {
 namespace kernels {
 /// partial [outer, chunks, inner] in the arithmetic dtype -> y [outer, inner] = factor * the combined chunks.
 void reduce(Cpu& cpu, Reduction rule, const ReductionView& view, const Tensor& x, const Tensor& partial, double factor, const Tensor& y);
+void reduce(Cuda& cuda, Reduction rule, const ReductionView& view, const Tensor& x, const Tensor& partial, double factor, const Tensor& y);
 void max_backward(Cpu& cpu, const ReductionView& view, const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor& dx);
-void sum_of_squares(Cpu& cpu, const Tensor& x, const Tensor& partial, const Tensor& y);
+void max_backward(Cuda& cuda, const ReductionView& view, const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor& dx);
 }  // namespace kernels
 
 }  // namespace sluice

@@ -116,25 +116,4 @@ void max_backward(Cpu& cpu, const ReductionView& view, const Tensor& x, const Te
   });
 }
 
-void sum_of_squares(Cpu& cpu, const Tensor& x, const Tensor& partial, const Tensor& y) {
-  const ReductionView view{1, x.elements(), 1};
-  double* parts = partial.data<double>();
-  on_float(x.dtype(), "sum_of_squares", [&]<class T>() {
-    cpu.parallel_for(x.elements(), view.chunk_items(), [&, from = x.data<T>()](int64_t begin, int64_t end) {
-      constexpr int kAccumulators = 32;
-      double sums[kAccumulators] = {};
-      const auto square = [&](int64_t i) { return static_cast<double>(from[i]) * static_cast<double>(from[i]); };
-      int64_t i = begin;
-      for (; i + kAccumulators <= end; i += kAccumulators)
-        for (int j = 0; j < kAccumulators; ++j) sums[j] += square(i + j);
-      for (int j = 0; i < end; ++i, ++j) sums[j] += square(i);
-      for (int j = 1; j < kAccumulators; ++j) sums[0] += sums[j];
-      parts[begin / view.chunk_items()] = sums[0];
-    });
-  });
-  double total = 0;
-  for (int64_t chunk = 0; chunk < view.chunks(); ++chunk) total += x.elements() == 0 ? 0 : parts[chunk];
-  *y.data<double>() = total;
-}
-
 }  // namespace sluice::kernels

@@ -18,6 +18,8 @@ namespace kernels {
 /// `table` receives N/2 cosines, then N/2 sines a token; sines are multiplied by `direction` (1 or -1).
 void rotary(Cpu& cpu, const Tensor& x, const Tensor& y, const Tensor& table, int64_t rotated_heads, int64_t first_position, double base,
             int direction);
+void rotary(Cuda& cuda, const Tensor& x, const Tensor& y, const Tensor& table, int64_t rotated_heads, int64_t first_position, double base,
+            int direction);
 }  // namespace kernels
 
 }  // namespace sluice

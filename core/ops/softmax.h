@@ -19,9 +19,13 @@ Tensor log_softmax_backward(const Tensor& y, const Tensor& dy);
 
 namespace kernels {
 void softmax(Cpu& cpu, const Tensor& x, const Tensor& y);
+void softmax(Cuda& cuda, const Tensor& x, const Tensor& y);
 void softmax_backward(Cpu& cpu, const Tensor& y, const Tensor& dy, const Tensor& dx);
+void softmax_backward(Cuda& cuda, const Tensor& y, const Tensor& dy, const Tensor& dx);
 void log_softmax(Cpu& cpu, const Tensor& x, const Tensor& y);
+void log_softmax(Cuda& cuda, const Tensor& x, const Tensor& y);
 void log_softmax_backward(Cpu& cpu, const Tensor& y, const Tensor& dy, const Tensor& dx);
+void log_softmax_backward(Cuda& cuda, const Tensor& y, const Tensor& dy, const Tensor& dx);
 }  // namespace kernels
 
 }  // namespace sluice

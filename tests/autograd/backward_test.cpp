@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "autograd/ops/cross_entropy.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/linear.h"
 #include "tests/expect_error.h"
@@ -46,6 +47,22 @@ TEST(Backward, LetsGoOfWhatWasSaved) {
   backward.run();
   backward.take(x);
   EXPECT_EQ(device->live_bytes(), 4096) << "only x is left";
+}
+
+TEST(Backward, WritesTheGradientOfCrossEntropyOverLogitsThatNothingElseHolds) {
+  const auto device = make_device("cpu:0");
+  const Var x = Var::input(tensor_of({1, -2, 3, 0.5, 0, -1}, {2, 3}, DType::f32, device));
+  const auto gradient = [&](bool hold_logits) {
+    Var logits = neg(x);
+    const Var loss = cross_entropy(logits, tensor_of({2, 0}, {2}, DType::i32, device), {.label_smoothing = 0.1});
+    if (!hold_logits) logits = Var();
+    device->reset_peak();
+    return gradients(loss, full({}, 1, DType::f32, device), {x})[0].to_vector();
+  };
+  const auto held = gradient(true);
+  const int64_t peak_with_held = device->peak_bytes();
+  EXPECT_EQ(gradient(false), held);
+  EXPECT_EQ(device->peak_bytes(), peak_with_held - Device::charged_size(6 * sizeof(float)));
 }
 
 }  // namespace

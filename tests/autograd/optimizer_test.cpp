@@ -2,16 +2,18 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 
+#include "core/ops/copy.h"
 #include "core/random.h"
+#include "tests/tolerance.h"
 
 namespace sluice {
 namespace {
 
 constexpr int64_t kElements = 37;  // whole registers and a tail
 constexpr int kSteps = 5;
-using Update = Optimizer::Update;
 
 Tensor normal(const std::string& name, DType dtype) {
   const Tensor exact = empty({kElements}, DType::f64);
@@ -23,9 +25,15 @@ Tensor normal(const std::string& name, DType dtype) {
 struct Scalar {
   double parameter, m = 0, v = 0;
 };
-using Rule = void (*)(Scalar& state, double gradient, const Update& update);
+struct Conditions {
+  double learning_rate;
+  int64_t step;
+  double gradient_scale = 1;
+  bool decay = true;
+};
+using Rule = void (*)(Scalar& state, double gradient, const Conditions& now);
 
-/// kSteps steps of the optimizer against the rule on every element.
+/// kSteps steps of the optimizer against the rule on every element. A scale below 1 comes from clipping a norm of 4.
 void expect_follows(const Optimizer& optimizer, Rule rule, DType dtype, double gradient_scale = 1, bool decay = true) {
   const Tensor parameter = normal("parameter", dtype);
   std::vector<Tensor> states;
@@ -33,14 +41,14 @@ void expect_follows(const Optimizer& optimizer, Rule rule, DType dtype, double g
   std::vector<Scalar> expected;
   for (double value : parameter.to_vector()) expected.push_back({value});
   for (int step = 1; step <= kSteps; ++step) {
-    const Update update{0.01 * step, step, gradient_scale, decay};
+    const Conditions now{0.01 * step, step, gradient_scale, decay};
     const Tensor gradient = normal("gradient" + std::to_string(step), dtype);
-    optimizer.apply(parameter, gradient, states, update);
+    optimizer.apply({{parameter, gradient, states, decay}}, {now.learning_rate, step, {full({}, 16, DType::f64), 4 * gradient_scale}});
     const auto values = gradient.to_vector();
-    for (int64_t i = 0; i < kElements; ++i) rule(expected[i], values[i], update);
+    for (int64_t i = 0; i < kElements; ++i) rule(expected[i], values[i], now);
   }
   const auto got = parameter.to_vector();
-  for (int64_t i = 0; i < kElements; ++i) EXPECT_NEAR(got[i], expected[i].parameter, dtype == DType::f64 ? 1e-13 : 2e-6) << "element " << i;
+  for (int64_t i = 0; i < kElements; ++i) EXPECT_NEAR(got[i], expected[i].parameter, testing::tolerance_of(dtype).value) << "element " << i;
 }
 
 void expect_follows_everywhere(const Optimizer& optimizer, Rule rule) {
@@ -54,54 +62,157 @@ void expect_follows_everywhere(const Optimizer& optimizer, Rule rule) {
 TEST(SGD, WithoutMomentumHasNoState) {
   const SGD sgd({.lr = 0.1, .weight_decay = 0.1});
   EXPECT_TRUE(sgd.state_names().empty());
-  expect_follows_everywhere(sgd, [](Scalar& s, double gradient, const Update& update) {
-    s.parameter -= update.learning_rate * (update.gradient_scale * gradient + (update.decay ? 0.1 : 0) * s.parameter);
+  expect_follows_everywhere(sgd, [](Scalar& s, double gradient, const Conditions& now) {
+    s.parameter -= now.learning_rate * (now.gradient_scale * gradient + (now.decay ? 0.1 : 0) * s.parameter);
   });
 }
 
 TEST(SGD, FollowsItsFormulaWithMomentum) {
-  expect_follows_everywhere(SGD({.momentum = 0.9, .weight_decay = 0.1}), [](Scalar& s, double gradient, const Update& update) {
-    s.m = 0.9 * s.m + update.gradient_scale * gradient + (update.decay ? 0.1 : 0) * s.parameter;
-    s.parameter -= update.learning_rate * s.m;
+  expect_follows_everywhere(SGD({.momentum = 0.9, .weight_decay = 0.1}), [](Scalar& s, double gradient, const Conditions& now) {
+    s.m = 0.9 * s.m + now.gradient_scale * gradient + (now.decay ? 0.1 : 0) * s.parameter;
+    s.parameter -= now.learning_rate * s.m;
   });
 }
 
 TEST(SGD, FollowsItsFormulaWithNesterovMomentum) {
-  expect_follows_everywhere(SGD({.momentum = 0.8, .nesterov = true}), [](Scalar& s, double gradient, const Update& update) {
-    const double g = update.gradient_scale * gradient;
+  expect_follows_everywhere(SGD({.momentum = 0.8, .nesterov = true}), [](Scalar& s, double gradient, const Conditions& now) {
+    const double g = now.gradient_scale * gradient;
     s.m = 0.8 * s.m + g;
-    s.parameter -= update.learning_rate * (g + 0.8 * s.m);
+    s.parameter -= now.learning_rate * (g + 0.8 * s.m);
   });
 }
 
-void adam_rule(Scalar& s, double g, const Update& update) {
+TEST(RMSProp, KeepsEpsilonInsideTheRoot) {
+  expect_follows_everywhere(RMSProp({.average = 0.8, .momentum = 0.7, .epsilon = 0.5, .weight_decay = 0.1}),
+                            [](Scalar& s, double gradient, const Conditions& now) {
+                              const double g = now.gradient_scale * gradient + (now.decay ? 0.1 : 0) * s.parameter;
+                              s.m = 0.8 * s.m + 0.2 * g * g;
+                              s.v = 0.7 * s.v + now.learning_rate * g / std::sqrt(s.m + 0.5);
+                              s.parameter -= s.v;
+                            });
+}
+
+void adam_rule(Scalar& s, double g, const Conditions& now) {
   s.m = 0.8 * s.m + 0.2 * g;
   s.v = 0.95 * s.v + 0.05 * g * g;
-  const double mean = s.m / (1 - std::pow(0.8, update.step)), square = s.v / (1 - std::pow(0.95, update.step));
-  s.parameter -= update.learning_rate * mean / (std::sqrt(square) + 1e-6);
+  const double mean = s.m / (1 - std::pow(0.8, now.step)), square = s.v / (1 - std::pow(0.95, now.step));
+  s.parameter -= now.learning_rate * mean / (std::sqrt(square) + 1e-6);
 }
 
 TEST(Adam, AddsWeightDecayToTheGradient) {
   expect_follows_everywhere(Adam({.beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-6, .weight_decay = 0.1}),
-                            [](Scalar& s, double gradient, const Update& update) {
-                              adam_rule(s, update.gradient_scale * gradient + (update.decay ? 0.1 : 0) * s.parameter, update);
+                            [](Scalar& s, double gradient, const Conditions& now) {
+                              adam_rule(s, now.gradient_scale * gradient + (now.decay ? 0.1 : 0) * s.parameter, now);
                             });
 }
 
 TEST(AdamW, DecaysTheParameterApartFromTheGradient) {
   expect_follows_everywhere(AdamW({.beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-6, .weight_decay = 0.1}),
-                            [](Scalar& s, double gradient, const Update& update) {
-                              s.parameter *= 1 - update.learning_rate * (update.decay ? 0.1 : 0);
-                              adam_rule(s, update.gradient_scale * gradient, update);
+                            [](Scalar& s, double gradient, const Conditions& now) {
+                              s.parameter *= 1 - now.learning_rate * (now.decay ? 0.1 : 0);
+                              adam_rule(s, now.gradient_scale * gradient, now);
                             });
 }
 
 TEST(Optimizer, RefusesTensorsThatAreNotLikeTheParameter) {
   const AdamW adam({.lr = 1e-3});
   const Tensor x = zeros({3});
-  EXPECT_THROW(adam.apply(x, zeros({4}), {zeros({3}), zeros({3})}, {0.1, 1}), UsageError);
-  EXPECT_THROW(adam.apply(x, zeros({3}), {zeros({3})}, {0.1, 1}), UsageError);
-  EXPECT_THROW(adam.apply(x, zeros({3}, DType::f64), {zeros({3}), zeros({3})}, {0.1, 1}), UsageError);
+  const std::vector<Tensor> states{zeros({3}), zeros({3})};
+  const Tensor copy = zeros({3}, DType::bf16);
+  EXPECT_NO_THROW(adam.apply({{x, zeros({3}), states, true, copy}}, {0.1, 1}));
+  EXPECT_THROW(adam.apply({{x, zeros({4}), states}}, {0.1, 1}), UsageError);
+  EXPECT_THROW(adam.apply({{x, zeros({3}), {states[0]}}}, {0.1, 1}), UsageError);
+  EXPECT_THROW(adam.apply({{x, zeros({3}, DType::f64), states}}, {0.1, 1}), UsageError);
+  EXPECT_THROW(adam.apply({{x, zeros({3}), states, true, zeros({3})}}, {0.1, 1}), UsageError) << "a copy in f32";
+  EXPECT_THROW(adam.apply({{x, zeros({3}), states}}, {0.1, 1, {zeros({1}, DType::f64), 1}}), UsageError) << "a norm with an axis";
+}
+
+/// A parameter of several chunks with a tail, its gradient and states, and a working copy.
+OptimizerSlot large_slot(const std::string& name, const DevicePtr& device) {
+  const Shape shape{40001};
+  OptimizerSlot slot{empty(shape, DType::f32, device),
+                     empty(shape, DType::f32, device),
+                     {zeros(shape, DType::f32, device), zeros(shape, DType::f32, device)}};
+  fill_normal(slot.parameter, 0, 1, random_key(1, name));
+  fill_normal(slot.gradient, 0, 1, random_key(2, name));
+  slot.working = zeros(shape, DType::bf16, device);
+  return slot;
+}
+
+TEST(Optimizer, StepsAListAsItStepsEachAloneWithAnyNumberOfThreads) {
+  const Adam adam({.lr = 0.1});
+  const auto stepped = [&](int threads, bool together) {
+    const auto device = make_device("cpu:0", {.threads = threads});
+    std::vector<OptimizerSlot> slots{large_slot("a", device), large_slot("b", device)};
+    slots[1].stochastic = RandomStream{7, 1};
+    if (together) {
+      adam.apply(slots, {0.1, 1});
+    } else {
+      for (const auto& slot : slots) adam.apply({slot}, {0.1, 1});
+    }
+    std::vector<std::vector<double>> results;
+    for (const auto& slot : slots)
+      for (const Tensor& x : {slot.parameter, slot.states[0], slot.states[1], slot.working}) results.push_back(x.to_vector());
+    return results;
+  };
+  const auto alone = stepped(1, false);
+  EXPECT_EQ(stepped(1, true), alone);
+  EXPECT_EQ(stepped(3, true), alone);
+}
+
+TEST(Optimizer, WritesTheNearestBf16IntoTheWorkingCopy) {
+  const OptimizerSlot slot = large_slot("a", default_device());
+  SGD({.lr = 0.1, .momentum = 0}).apply({{slot.parameter, slot.gradient, {}, true, slot.working}}, {0.1, 1});
+  EXPECT_EQ(slot.working.to_vector(), cast(slot.parameter, DType::bf16).to_vector());
+}
+
+TEST(Optimizer, ChangesNothingWhenTheNormIsNotFinite) {
+  for (const float bad : {INFINITY, NAN}) {
+    const OptimizerSlot slot = large_slot("a", default_device());
+    const auto before = slot.parameter.to_vector();
+    Adam({.lr = 0.1}).apply({slot}, {0.1, 1, {full({}, bad, DType::f64), 1}});
+    SGD({.lr = 0.1}).apply({{slot.parameter, slot.gradient, {}, true, slot.working}}, {0.1, 1, {full({}, bad, DType::f64), 0}});
+    EXPECT_EQ(slot.parameter.to_vector(), before);
+    for (const Tensor& x : {slot.states[0], slot.states[1], slot.working}) EXPECT_EQ(x.to_vector(), std::vector<double>(before.size(), 0));
+  }
+}
+
+TEST(StochasticRounding, TakesOneOfTheTwoNeighboursAndIsRightOnAverage) {
+  constexpr int64_t kCount = 1 << 16;
+  const Tensor copy = empty({kCount}, DType::bf16);
+  for (const float value : {1.0f + 0x1p-10f, -1.0f - 0x1.8p-8f, 3e-39f, 0x1.234568p+30f, 5.0f}) {
+    round_stochastically(full({kCount}, value), copy, {random_key(1, "rounding"), 3});
+    const auto word = std::bit_cast<uint32_t>(value);
+    const double lower = std::bit_cast<float>(word & 0xffff0000u), upper = std::bit_cast<float>((word & 0xffff0000u) + 0x10000u);
+    double sum = 0;
+    for (const double rounded : copy.to_vector()) {
+      ASSERT_TRUE(rounded == lower || (rounded == upper && value != lower)) << rounded << " for " << value;
+      sum += rounded;
+    }
+    // Five standard deviations of the mean of kCount draws that are at most half the gap from it.
+    EXPECT_NEAR(sum / kCount, value, 5 * 0.5 * std::abs(upper - lower) / std::sqrt(kCount));
+  }
+}
+
+TEST(StochasticRounding, KeepsInfinityAndNaN) {
+  const Tensor copy = empty({3}, DType::bf16);
+  round_stochastically(tensor_of({INFINITY, -INFINITY, NAN}, {3}), copy, {1, 1});
+  const auto rounded = copy.to_vector();
+  EXPECT_EQ(rounded[0], INFINITY);
+  EXPECT_EQ(rounded[1], -INFINITY);
+  EXPECT_TRUE(std::isnan(rounded[2]));
+}
+
+TEST(StochasticRounding, DependsOnKeyStepAndElement) {
+  const Tensor half = full({4096}, 1 + 0x1p-8), copy = empty({4096}, DType::bf16);
+  const auto rounded = [&](const RandomStream& stream) {
+    round_stochastically(half, copy, stream);
+    return copy.to_vector();
+  };
+  const auto first = rounded({1, 1});
+  EXPECT_EQ(rounded({1, 1}), first);
+  EXPECT_NE(rounded({2, 1}), first);
+  EXPECT_NE(rounded({1, 2}), first);
 }
 
 TEST(Optimizer, IsMadeByNameAndKeepsItsRate) {

@@ -91,6 +91,18 @@ TEST(Report, ShowsLossBaselineTimelineMemoryAndConfig) {
   EXPECT_FALSE(has(page, "http://") && !has(page, "http://www.w3.org/2000/svg"));
 }
 
+TEST(Report, ShowsAccuracyAndPicturesOfAnImageModel) {
+  RunRecord record = record_of_two_steps();
+  record.validations = {{1, 1.5, 0.5}, {2, 1.25, 0.875}};
+  EXPECT_TRUE(has(html_report(record), "accuracy at step 2: 87.50 %"));
+  record.pictures = {{{1, 2, 1, {1, 2}}, "<bag>", "boot"}, {{1, 1, 3, {1, 2, 3}}, "boot", "boot"}};
+  const std::string page = html_report(record);
+  // Headers of 54 bytes and one row: two grey pixels in 8 bytes, one of blue 3, green 2, red 1 in 4.
+  for (const char* part :
+       {"base64,Qk0+AAAA", "AQEBAgICAAA=\"", "base64,Qk06AAAA", "AwIBAA==\"", "boot, is &lt;bag&gt;", "<figcaption>boot</figcaption>"})
+    EXPECT_TRUE(has(page, part)) << part;
+}
+
 TEST(Report, RunWithoutStepsStillGivesAPage) { EXPECT_TRUE(has(html_report(RunRecord()), "No step was run")); }
 
 }  // namespace

@@ -98,11 +98,16 @@ class BadInput(ProgramTest):
         self.assertRegex(line, r"asked for \d+ bytes with \d+ live and a budget of 307200")
 
     def test_what_is_not_in_this_version_says_so(self):
-        self.refuse(2, "not part of this version", arguments=self.tiny(model__name="amoebanet-d"))
-        self.refuse(2, "not part of this version", arguments=self.tiny(data__kind="images"))
-        self.refuse(2, "not part of this version", arguments=self.tiny(train__precision="bf16"))
         self.refuse(2, "not part of this version", arguments=self.tiny(pipeline__virtual_stages=2))
         self.refuse(2, "not part of this version", arguments=["translate", "x", "--to", "de"])
+
+    def test_data_of_another_kind_than_the_model(self):
+        self.refuse(2, "data.kind", "transformer-lm needs text or synthetic, got images", arguments=self.tiny(data__kind="images"))
+        self.refuse(2, "data.kind", "amoebanet-d needs idx or cifar", "got text", arguments=self.tiny(model__name="amoebanet-d", data__kind="text"))
+
+    def test_precision_that_is_none_or_rounds_nothing(self):
+        self.refuse(2, "train.precision", "f32, tf32, bf16", "did you mean 'bf16'", arguments=self.tiny(train__precision="bf61"))
+        self.refuse(2, "train.stochastic_rounding", "bf16", arguments=self.tiny(train__stochastic_rounding="true"))
 
     def test_output_folder_that_cannot_be_written(self):
         below_a_file = self.write("file", "x") / "run"
@@ -179,6 +184,27 @@ class OneAnswer(ProgramTest):
         losses = [self.train(pipeline__micro_batches=m, out=f"m{m}")["loss"]["last"] for m in (1, 2, 3, 8)]
         for loss in losses:
             self.assertAlmostEqual(loss / losses[0], 1, delta=1e-5)
+
+
+class Precision(ProgramTest):
+    def test_bf16_comes_near_f32_and_tf32_is_f32_on_a_cpu(self):
+        single = self.train(out="f32")
+        self.assertEqual(self.train(out="tf32", train__precision="tf32")["weights_hash"], single["weights_hash"])
+        for rounding in "false", "true":
+            half = self.train(out=f"bf16-{rounding}", train__precision="bf16", train__stochastic_rounding=rounding)
+            self.assertAlmostEqual(half["loss"]["validation"] / single["loss"]["validation"], 1, delta=0.01)
+            self.assertLess(half["devices"][0]["peak_bytes"], single["devices"][0]["peak_bytes"])
+            self.assertEqual(half["devices"][0]["peak_bytes"], half["devices"][0]["predicted_peak_bytes"])
+
+    def test_bf16_resumes_on_another_pipeline_and_evaluates_as_it_was_trained(self):
+        keys = dict(train__precision="bf16", train__stochastic_rounding="true")
+        whole = self.train(out="whole", **keys)
+        self.train(train__steps=10, **keys)
+        rest = self.train("--resume", "auto", pipeline__devices="cpu:0,cpu:1,cpu:2", pipeline__remat="full", **keys)
+        self.assertEqual(rest["weights_hash"], whole["weights_hash"])
+        evaluated = json.loads(sluice("eval", self.folder / "run", "--json", "-").stdout)
+        self.assertEqual(evaluated["loss"]["validation"], whole["loss"]["validation"])
+        self.assertEqual(json.loads(sluice("inspect", self.folder / "run", "--json", "-").stdout)["weights_hash"], whole["weights_hash"])
 
 
 class Checkpoints(ProgramTest):
@@ -306,8 +332,87 @@ class Language(ProgramTest):
         self.refuse(2, "prompt", "context", arguments=["generate", self.folder / "run", "--prompt", "x" * 32])
         self.refuse(2, "prompt", arguments=["generate", self.folder / "run"])
 
+    def test_bf16_checkpoint_generates(self):
+        self.train(train__steps=5, train__precision="bf16", **self.keys())
+        generated = subprocess.run([PROGRAM, "generate", self.folder / "run", "--prompt", "the ", "--tokens", "20"], capture_output=True)
+        self.assertEqual(len(generated.stdout), len("the ") + 20 + 1, generated.stderr)
+
     def test_vocabulary_of_bytes_is_256(self):
         self.refuse(2, "model.vocab", "256", arguments=self.tiny(**{**self.keys(), "model__vocab": 100}))
+
+
+def idx(values, *shape):
+    """An IDX file of bytes."""
+    return bytes([0, 0, 8, len(shape)]) + b"".join(size.to_bytes(4, "big") for size in shape) + bytes(values)
+
+
+class Images(ProgramTest):
+    def keys(self, **more):
+        return dict(dict(model__name="amoebanet-d", model__layers=3, model__filters=16, model__classes=6, model__image_size=20, model__dropout=0.5,
+                         model__drop_path_keep=0.8, data__cache=self.folder / "cache", data__train_samples=256, data__augment="crop,flip",
+                         train__steps=12, train__evaluate_batches=0, train__batch=16), **more)
+
+    def idx_folder(self):
+        generator = random.Random(1)
+        for name, count in ("train", 40), ("t10k", 12):
+            self.write(f"{name}-images-idx3-ubyte", idx(generator.randbytes(count * 20 * 20), count, 20, 20))
+            self.write(f"{name}-labels-idx1-ubyte", idx([i % 3 for i in range(count)], count))
+        return dict(data__kind="idx", data__path=self.folder, model__classes=3, model__channels=1, model__image_size=20, train__steps=2, train__batch=8)
+
+    def test_every_pipeline_gives_the_same_weights_and_eval_the_same_accuracy(self):
+        report = self.folder / "report.html"
+        one = self.train("--report", report, **self.keys())
+        two = self.train(out="two", pipeline__devices="cpu:0,cpu:1", pipeline__remat="full", **self.keys())
+        for key in "weights_hash", "accuracy":
+            self.assertEqual(one[key], two[key])
+        self.assertLess(one["loss"]["last"], one["loss"]["first"])
+        self.assertGreater(one["samples_per_second"], 0)
+        self.assertIn("validation accuracy", report.read_text())
+
+        done = sluice("eval", self.folder / "two", "--json", "-")
+        evaluated = json.loads(done.stdout)
+        self.assertEqual(evaluated["accuracy"], one["accuracy"])
+        self.assertEqual(evaluated["loss"]["validation"], one["loss"]["validation"])
+        confusion = evaluated["confusion"]
+        self.assertEqual(sum(map(sum, confusion)), evaluated["samples"])
+        self.assertAlmostEqual(sum(confusion[i][i] for i in range(6)) / evaluated["samples"], evaluated["accuracy"])
+        self.assertGreaterEqual(evaluated["top5"], evaluated["accuracy"])
+        self.assertRegex(done.stderr, r"top-1 [\d.]+ %, top-5 [\d.]+ % of 256 pictures\n +label +\| +0 +1")
+
+    def test_resume_gives_the_same_bits(self):
+        keys = self.keys(model__drop_path_keep=1)  # which falls over train.steps
+        whole = self.train(out="whole", **keys)
+        self.train(**{**keys, "train__steps": 5})
+        rest = self.train("--resume", "auto", pipeline__devices="cpu:0,cpu:1", **keys)
+        self.assertEqual(rest["weights_hash"], whole["weights_hash"])
+
+    def test_idx_files(self):
+        keys = self.keys(**self.idx_folder())
+        self.assertIn("accuracy", self.train(**keys, data__class_names="bag,boot,shirt"))
+        self.assertIn("0 bag   |", sluice("eval", self.folder / "run").stdout)
+        self.refuse(3, "train-labels", arguments=self.tiny(**keys, data__class_names="bag,boot"))
+        for key, right, wrong in ("classes", 3, 10), ("channels", 1, 3), ("image_size", 20, 28):
+            self.refuse(2, f"model.{key}: needs {right}", f"got {wrong}; set model.{key} = {right}",
+                        arguments=self.tiny(**{**keys, f"model__{key}": wrong}))
+        self.write("train-labels-idx1-ubyte", idx([0] * 39, 39))
+        self.refuse(3, "39", "40", arguments=self.tiny(**keys))
+
+    def test_cifar_files(self):
+        generator = random.Random(1)
+        for name, count in ("data_batch_1.bin", 20), ("test_batch.bin", 10):
+            self.write(name, b"".join(bytes([i % 10]) + generator.randbytes(3 * 32 * 32) for i in range(count)))
+        keys = dict(output__dir=self.folder / "run", data__path=self.folder, data__cache=self.folder / "cache", model__layers=3, model__filters=16,
+                    train__steps=1, train__batch=8)
+        done = sluice("train", "amoebanet-d-cifar10", *sets(**keys, output__report=self.folder / "report.html"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("of 10 pictures", done.stdout)
+        self.assertIn("<figcaption>", (self.folder / "report.html").read_text())
+
+    def test_bad_keys(self):
+        self.refuse(2, "data.augment", "got 'mirror'", arguments=self.tiny(**self.keys(data__augment="mirror")))
+        self.refuse(2, "data.path", arguments=self.tiny(**self.keys(data__kind="cifar")))
+        self.refuse(3, "/nothing/here", arguments=self.tiny(**self.keys(data__kind="images", data__path="/nothing/here")))
+        self.refuse(2, "train.baseline", arguments=self.tiny(**self.keys(train__baseline="true", train__steps=1)))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ namespace sluice {
 namespace {
 
 TEST(Arena, AlignsBlocksTo64Bytes) {
-  Arena arena;
+  Arena arena(system_memory());
   for (size_t bytes : {64u, 192u, 4u << 20}) {
     const auto block = arena.take(bytes);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(block.data) % Arena::kAlignment, 0u);
@@ -17,7 +17,7 @@ TEST(Arena, AlignsBlocksTo64Bytes) {
 }
 
 TEST(Arena, ServesARequestFromTheSmallestKeptBlockThatFits) {
-  Arena arena;
+  Arena arena(system_memory());
   const auto large = arena.take(1280), fitting = arena.take(1088);
   arena.give_back(large);
   arena.give_back(fitting);
@@ -28,7 +28,7 @@ TEST(Arena, ServesARequestFromTheSmallestKeptBlockThatFits) {
 }
 
 TEST(Arena, DoesNotSpendAMuchLargerBlock) {
-  Arena arena;
+  Arena arena(system_memory());
   const auto large = arena.take(4096);
   arena.give_back(large);
   const auto small = arena.take(1024);
@@ -37,7 +37,7 @@ TEST(Arena, DoesNotSpendAMuchLargerBlock) {
 }
 
 TEST(Arena, TrimGivesEverythingBack) {
-  Arena arena;
+  Arena arena(system_memory());
   arena.give_back(arena.take(1024));
   EXPECT_EQ(arena.kept_bytes(), 1024u);
   arena.trim();

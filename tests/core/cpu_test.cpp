@@ -9,6 +9,7 @@
 #include "core/ops/dropout.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/reduction.h"
+#include "core/ops/sums_of_squares.h"
 
 namespace sluice {
 namespace {

@@ -46,7 +46,7 @@ TEST(Device, RefusesSizesThatWouldOverflowTheCount) {
 TEST(Device, IsMadeFromItsName) {
   EXPECT_EQ(make_device("cpu")->name(), "cpu:0");
   EXPECT_EQ(make_device("meta:3")->name(), "meta:3");
-  for (const char* wrong : {"cpu:", "cpu:-1", "cpu:x", "gpu:0", "", "cuda:0", "cpu:99999"})
+  for (const char* wrong : {"cpu:", "cpu:-1", "cpu:x", "gpu:0", "", "cuda:99", "cpu:99999"})
     EXPECT_THROW(make_device(wrong), UsageError) << wrong;
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/ops/copy.h"
 #include "core/ops/elementwise.h"
+#include "core/ops/padded_rows.h"
 
 namespace sluice {
 namespace {
@@ -56,6 +57,47 @@ TEST(Tensor, EmptyAndScalarShapesWork) {
   EXPECT_EQ(full({}, 2.5).item(), 2.5);
 }
 
+TEST(Tensor, ReshapesRowsWithAStrideInPlace) {
+  const Tensor rows = counting({6, 8}).slice(1, 0, 7), tokens = rows.reshape({2, 3, 7});
+  EXPECT_TRUE(tokens.shares_storage(rows));
+  EXPECT_EQ(tokens.stride(0), 24);
+  EXPECT_EQ(tokens.stride(1), 8);
+  EXPECT_EQ(tokens.stride(2), 1);
+  EXPECT_EQ(tokens.reshape({6, 7}).stride(0), 8);
+  EXPECT_TRUE(rows.can_reshape({1, 3, 2, 1, 7, 1}));
+  EXPECT_FALSE(rows.can_reshape({42}));
+  EXPECT_FALSE(rows.can_reshape({2, 21}));
+  EXPECT_FALSE(rows.can_reshape({6, 8}));
+}
+
+/// Elements that hold their own places in memory, in row-major order of a shape: neighbours along each of its axes lie one stride apart.
+bool has_strides(const std::vector<double>& places, int64_t a, int64_t b, int64_t c) {
+  for (int64_t i = 0; i < a; ++i)
+    for (int64_t j = 0; j < b; ++j)
+      for (int64_t k = 0; k < c; ++k) {
+        const double along_a = i == 0 ? 0 : places[b * c] - places[0], along_b = j == 0 ? 0 : places[c] - places[0];
+        const double along_c = k == 0 ? 0 : places[1] - places[0];
+        if (places[(i * b + j) * c + k] != places[0] + i * along_a + j * along_b + k * along_c) return false;
+      }
+  return true;
+}
+
+TEST(Tensor, ReshapesViewsWhereStridesExistAndNowhereElse) {
+  const Tensor x = counting({2, 3, 4, 1});
+  for (const Tensor& from :
+       {x, x.transpose(0, 1), x.transpose(1, 2), x.transpose(0, 3), x.slice(2, 0, 3), x.slice(1, 1, 2), x.slice(1, 0, 2).transpose(0, 3)})
+    for (int64_t a = 1; a <= from.elements(); ++a)
+      for (int64_t b = 1; a * b <= from.elements(); ++b) {
+        if (from.elements() % (a * b) != 0) continue;
+        const int64_t c = from.elements() / (a * b);
+        const std::vector<double> places = from.to_vector();
+        ASSERT_EQ(from.can_reshape({a, b, c}), has_strides(places, a, b, c)) << from.shape() << " to " << Shape{a, b, c};
+        if (from.can_reshape({a, b, c})) {
+          EXPECT_EQ(from.reshape({a, b, c}).to_vector(), places);
+        }
+      }
+}
+
 TEST(Tensor, RefusesWhatDoesNotFit) {
   const Tensor x = counting({2, 3});
   EXPECT_THROW(x.reshape({4}), UsageError);
@@ -94,6 +136,33 @@ TEST(Tensor, HasNoMemoryOnMeta) {
   const Tensor huge = empty({int64_t{1} << 40}, DType::f32, meta);
   EXPECT_EQ(meta->live_bytes(), int64_t{4} << 40);
   EXPECT_THROW(huge.data(), UsageError);
+}
+
+TEST(PaddedRows, BeginAtMultiplesOf16BytesWhereKernelsAreThoseOfAGpu) {
+  const auto gpu = std::make_shared<Device>(DeviceKind::meta, 0, Device::Options{.stands_for = DeviceKind::cuda});
+  const int64_t before = gpu->live_bytes();
+  const Tensor logits = empty_rows({2, 3, 131}, DType::bf16, gpu);
+  EXPECT_EQ(logits.stride(1), 136);
+  EXPECT_EQ(logits.stride(0), 3 * 136);
+  EXPECT_EQ(gpu->live_bytes() - before, Device::charged_size(6 * 136 * 2));
+  EXPECT_TRUE(has_padded_rows(logits));
+  EXPECT_FALSE(has_padded_rows(empty({6, 131}, DType::bf16, gpu)));
+  EXPECT_TRUE(as_padded_matrix(logits).shares_storage(logits));
+  EXPECT_EQ(empty_rows({5, 3}, DType::f32, gpu).stride(0), 4);
+  EXPECT_EQ(empty_rows({5, 1}, DType::f64, gpu).stride(0), 2);
+  EXPECT_TRUE(empty_rows({5, 8}, DType::bf16, gpu).is_contiguous());
+  EXPECT_TRUE(empty_rows({5, 7}, DType::bf16, default_device()).is_contiguous());
+}
+
+TEST(PaddedRows, AreMadeOfRowsThatLieOtherwise) {
+  const Tensor x = counting({3, 8}), narrow = x.slice(1, 0, 7), flipped = x.transpose(0, 1);
+  EXPECT_TRUE(has_rows(narrow));
+  EXPECT_TRUE(as_matrix(narrow).shares_storage(x));
+  EXPECT_FALSE(has_rows(flipped));
+  EXPECT_EQ(as_matrix(flipped).to_vector(), flipped.to_vector());
+  const Tensor packed = as_padded_matrix(narrow);
+  EXPECT_EQ(packed.stride(0), 7);
+  EXPECT_EQ(packed.to_vector(), narrow.to_vector());
 }
 
 TEST(Copy, CastsBetweenEveryPairOfDtypes) {

@@ -17,6 +17,8 @@ void bias_cases(const std::function<void(OpCase)>& add, Unary rule) {
   add({.name = "no_rows", .inputs = {randn({0, 4}), randn({4})}, .run = run, .expect = expect});
   add({.name = "no_columns", .inputs = {randn({3, 0}), randn({0})}, .run = run, .expect = expect});
   add({.name = "view", .inputs = {transposed(randn({6, 3}), 0, 1), randn({6})}, .run = run, .expect = expect});
+  add({.name = "misaligned", .inputs = {misaligned({3, 16}), randn({16})}, .run = run, .expect = expect});
+  add({.name = "misaligned_bias", .inputs = {randn({3, 16}), misaligned({16})}, .run = run, .expect = expect});
   add({.name = "mismatch", .inputs = {randn({2, 3}), randn({2})}, .run = run, .throws = "needs x [..., N] and bias [N]"});
   add({.name = "gpt", .inputs = {randn({2048, 1536}), randn({1536})}, .run = run, .bench = true});
 }
@@ -34,6 +36,7 @@ OP_CASES(mul_silu) {
   add({.name = "odd", .inputs = {randn({3, 19}), randn({3, 19})}, .run = run, .expect = expect});
   add({.name = "nothing", .inputs = {randn({0, 2}), randn({0, 2})}, .run = run, .expect = expect});
   add({.name = "halves", .inputs = {sliced(randn({3, 10}), 1, 0, 5), sliced(randn({3, 10}), 1, 5, 10)}, .run = run, .expect = expect});
+  add({.name = "misaligned", .inputs = {randn({3, 16}), misaligned({3, 16})}, .run = run, .expect = expect});
   add({.name = "mismatch", .inputs = {randn({3}), randn({4})}, .run = run, .throws = "needs operands of one shape"});
   add({.name = "gpt", .inputs = {randn({2048, 1024}), randn({2048, 1024})}, .run = run, .bench = true});
 }

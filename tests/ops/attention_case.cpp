@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "autograd/ops/attention.h"
+#include "core/ops/concat.h"
 #include "tests/ops/op_case.h"
 
 using namespace sluice;
@@ -61,6 +62,58 @@ auto packed_reference(int64_t heads, bool causal) {
   };
 }
 
+/// Gradients by plain loops from q, k, v and dy: those of q, k and v one after the other.
+auto reference_gradients(bool causal) {
+  return [=](const std::vector<Tensor>& x) {
+    const Heads q(x[0]), k(x[1]), v(x[2]), dy(x[3]);
+    const int64_t queries = q.shape[1], keys = k.shape[1], heads = q.shape[2], sources = k.shape[2], width = q.shape[3];
+    const double scale = 1 / std::sqrt(static_cast<double>(width));
+    Values dq(q.values.size()), dk(k.values.size()), dv(v.values.size());
+    const auto dot = [&](const Heads& a, int64_t row, int64_t head, const Heads& b, int64_t other, int64_t source, int64_t sample) {
+      double sum = 0;
+      for (int64_t i = 0; i < width; ++i) sum += a(sample, row, head, i) * b(sample, other, source, i);
+      return sum;
+    };
+    for (int64_t sample = 0; sample < q.shape[0]; ++sample)
+      for (int64_t row = 0; row < queries; ++row)
+        for (int64_t head = 0; head < heads; ++head) {
+          const int64_t source = head / (heads / sources), seen = causal ? row + keys - queries + 1 : keys;
+          Values weights(seen), dweights(seen);
+          double sum = 0, mean = 0;
+          for (int64_t key = 0; key < seen; ++key) sum += weights[key] = std::exp(scale * dot(q, row, head, k, key, source, sample));
+          for (int64_t key = 0; key < seen; ++key)
+            mean += (weights[key] /= sum) * (dweights[key] = dot(dy, row, head, v, key, source, sample));
+          for (int64_t key = 0; key < seen; ++key) {
+            const double dscore = scale * weights[key] * (dweights[key] - mean);
+            const int64_t at_query = ((sample * queries + row) * heads + head) * width,
+                          at_key = ((sample * keys + key) * sources + source) * width;
+            for (int64_t i = 0; i < width; ++i) {
+              dq[at_query + i] += dscore * k.values[at_key + i];
+              dk[at_key + i] += dscore * q.values[at_query + i];
+              dv[at_key + i] += weights[key] * dy.values[at_query + i];
+            }
+          }
+        }
+    dq.insert(dq.end(), dk.begin(), dk.end());
+    dq.insert(dq.end(), dv.begin(), dv.end());
+    return dq;
+  };
+}
+
+/// The same by the op, where dk and dv lie side by side in rows of one tensor, as for packed heads.
+auto gradients(bool causal) {
+  return [=](const std::vector<Var>& x) {
+    const Tensor &q = x[0].value(), &k = x[1].value(), &v = x[2].value(), dq = empty_like(q);
+    const int64_t heads = k.dim(2);
+    const Tensor dkv = empty({k.dim(0), k.dim(1), 2 * heads, k.dim(3)}, k.dtype(), k.device_ptr());
+    const Tensor dk = dkv.slice(2, 0, heads), dv = dkv.slice(2, heads, 2 * heads);
+    attention_backward(q, k, v, attention_forward(q, k, v, causal), x[3].value(), causal, dq, dk, dv);
+    std::vector<Tensor> flat;
+    for (const Tensor& gradient : {dq, dk, dv}) flat.push_back(gradient.contiguous().reshape({gradient.elements()}));
+    return Var(concat(flat, 0));
+  };
+}
+
 }  // namespace
 
 OP_CASES(attention) {
@@ -94,6 +147,19 @@ OP_CASES(attention) {
         transposed(randn({1, 3, 2, 4}), 1, 3), true);
   check("large_scores", randn({1, 6, 1, 4}, 30), randn({1, 6, 1, 4}, 3), randn({1, 6, 1, 4}), true, false);
 
+  // Widths of the kernels for tensor cores (bf16 on CUDA), and rows around the borders of their tiles.
+  self("width_64_below_a_tile", {1, 63, 2, 64}, true, false);
+  self("width_64_beyond_a_tile", {2, 65, 1, 64}, false, false);
+  self("width_64_beyond_two_tiles", {1, 130, 1, 64}, true, false);
+  self("width_128_of_a_tile", {1, 64, 1, 128}, true, false);
+  self("width_128_beyond_two_tiles", {1, 130, 1, 128}, true, false);
+  self("width_40", {1, 65, 2, 40}, true, false);
+  self("width_96", {1, 33, 1, 96}, false, false);
+  self("width_of_several_tiles", {1, 20, 1, 136}, true, false);
+  check("width_64_grouped_cache", randn({2, 65, 4, 64}), randn({2, 130, 2, 64}), randn({2, 130, 2, 64}), true, false);
+  check("width_128_cross", randn({1, 130, 2, 128}), randn({1, 63, 1, 128}), randn({1, 63, 1, 128}), false, false);
+  check("width_64_large_scores", randn({1, 70, 1, 64}, 30), randn({1, 70, 1, 64}, 3), randn({1, 70, 1, 64}), true, false);
+
   const auto refuse = [&](const char* name, const Shape& q, const Shape& k, const char* message) {
     add({.name = name, .inputs = {randn(q), randn(k), randn(k)}, .run = attended(true), .throws = message});
   };
@@ -101,6 +167,31 @@ OP_CASES(attention) {
   refuse("widths", {1, 3, 2, 4}, {1, 3, 2, 5}, "equal samples and head widths");
   refuse("heads", {1, 3, 3, 4}, {1, 3, 2, 4}, "key heads that divide the query heads");
   refuse("causal_without_keys", {1, 3, 2, 4}, {1, 2, 2, 4}, "at least as many keys as queries");
+}
+
+// Gradients as values, for sizes that central differences cannot serve.
+OP_CASES(attention_gradients) {
+  const auto check = [&](const char* name, const Shape& q, const Shape& k, bool causal) {
+    add({.name = name,
+         .inputs = {randn(q), randn(k), randn(k), randn(q)},
+         .run = gradients(causal),
+         .expect = reference_gradients(causal),
+         .gradient = false,
+         .tolerance_scale = 4});
+  };
+  const auto self = [&](const char* name, const Shape& shape, bool causal) { check(name, shape, shape, causal); };
+  self("small", {2, 5, 2, 3}, true);
+  self("width_64_below_a_tile", {1, 63, 2, 64}, true);
+  self("width_64_beyond_a_tile", {2, 65, 1, 64}, false);
+  self("width_64_beyond_two_tiles", {1, 130, 1, 64}, true);
+  self("width_128_of_a_tile", {1, 64, 1, 128}, true);
+  self("width_128_beyond_two_tiles", {1, 130, 1, 128}, true);
+  self("width_40", {1, 65, 2, 40}, true);
+  self("width_of_several_tiles", {1, 20, 1, 136}, true);
+  check("width_64_grouped_cache", {2, 65, 4, 64}, {2, 130, 2, 64}, true);
+  check("width_128_grouped_cache", {1, 33, 4, 128}, {1, 150, 1, 128}, true);
+  check("width_128_cross", {1, 130, 2, 128}, {1, 63, 1, 128}, false);
+  check("no_queries", {1, 0, 2, 64}, {1, 70, 2, 64}, true);
 }
 
 OP_CASES(attention_packed) {
@@ -111,6 +202,12 @@ OP_CASES(attention_packed) {
   check("full", randn({2, 5, 18}), 3, false);
   check("view", transposed(randn({5, 2, 18}), 0, 1), 2, true);
   check("no_samples", randn({0, 5, 18}), 2, true);
+  add({.name = "width_64",
+       .inputs = {randn({2, 65, 384})},
+       .run = packed(2, true),
+       .expect = packed_reference(2, true),
+       .gradient = false,
+       .tolerance_scale = 2});
   add({.name = "heads", .inputs = {randn({2, 5, 18})}, .run = packed(4, true), .throws = "for 4 heads, got [2, 5, 18]"});
   add({.name = "gpt", .inputs = {randn({8, 256, 1152})}, .run = packed(6, true), .bench = true});
   add({.name = "gpt2", .inputs = {randn({8, 256, 2304})}, .run = packed(12, true), .bench = true});

@@ -2,6 +2,9 @@
 #include <cmath>
 
 #include "autograd/ops/cross_entropy.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/linear.h"
+#include "core/ops/elementwise.h"
 #include "tests/ops/op_case.h"
 
 using namespace sluice;
@@ -79,7 +82,7 @@ OP_CASES(cross_entropy) {
   add(loss_case("smoothed_and_weighted", randn({4, 5}), targets({4}, {1, -100, 4, 2}), {.label_smoothing = 0.2, .weights = weights}));
   add(loss_case("views", transposed(randn({5, 3}), 0, 1), sliced(indices({5}, 5), 0, 1, 4)));
 
-  add(refused(loss_case("target_too_large", randn({3, 5}), targets({3}, {1, 5, 9})), "in [0, 5) or ignore_index -100, got 5 at row 1"));
+  add(refused(loss_case("target_too_large", randn({3, 5}), targets({3}, {1, 5, 9})), "got 5 at row 1"));
   add(refused(loss_case("target_negative", randn({3, 5}), targets({3}, {1, 2, -1})), "got -1 at row 2"));
   add(refused(loss_case("no_classes", randn({3, 0}), targets({3}, {1, 2, -1})), "V >= 1"));
   add(refused(loss_case("too_few_targets", randn({3, 5}), targets({2}, {1, 2})), "needs integer targets [3]"));
@@ -90,6 +93,71 @@ OP_CASES(cross_entropy) {
   auto gpt = loss_case("gpt", randn({8, 256, 8192}), indices({8, 256}, 8192));
   gpt.bench = true;
   add(gpt);
+}
+
+/// A language model's last two ops: on GPUs the rows of the logits have a stride (core/ops/padded_rows.h).
+OP_CASES(cross_entropy_of_linear) {
+  const auto reference = [](const std::vector<Tensor>& x, const CrossEntropyOptions& options) {
+    return naive_loss({linear(x[0], x[1], x.size() > 3 ? x[3] : Tensor()), x[2]}, options);
+  };
+  const auto check = [&](const std::string& name, const Shape& shape, int64_t width, const CrossEntropyOptions& options = {}) {
+    const Shape rows = shape.without(-1);
+    const std::vector<InputSpec> inputs{randn(shape), randn({width, shape[-1]}, 0.3), indices(rows, width), randn({width})};
+    add({.name = name,  // the gradient takes the place of the logits, which nothing else holds
+         .inputs = {inputs[0], inputs[1], inputs[2]},
+         .run = [=](const std::vector<Var>& x) { return cross_entropy(linear(x[0], x[1]), x[2].value(), options, kScale); },
+         .expect = [=](const std::vector<Tensor>& x) { return Values{reference(x, options)}; }});
+    add({.name = name + "_used_twice",
+         .inputs = inputs,
+         .run =
+             [=](const std::vector<Var>& x) {
+               const Var logits = linear(x[0], x[1], x[3]);
+               return sluice::add(cross_entropy(logits, x[2].value(), options, kScale), cross_entropy(logits, x[2].value(), {}, kScale));
+             },
+         .expect = [=](const std::vector<Tensor>& x) { return Values{reference(x, options) + reference(x, {})}; }});
+  };
+  check("width_1", {3, 4}, 1);
+  check("width_7", {2, 3, 5}, 7);
+  check("width_8", {2, 3, 5}, 8);
+  check("width_9", {5, 8}, 9, {.label_smoothing = 0.1});
+  check("width_131", {2, 35, 6}, 131);
+  check("one_row", {6}, 131, {.label_smoothing = 0.1});
+  check("no_rows", {0, 4}, 7);
+}
+
+/// Logits whose rows are packed, or have a stride that allows 16-byte accesses, or one that does not.
+OP_CASES(cross_entropy_of_strided_rows) {
+  constexpr int64_t kRows = 3, kClasses = 131;
+  const auto gradient_into = [](const Tensor& logits, const Tensor& targets, const Tensor& dlogits) {
+    const auto [loss, row_sums] = sluice::cross_entropy(logits, targets);
+    cross_entropy_backward_into(full({}, 1, loss.dtype(), loss.device_ptr()), logits, targets, row_sums, {}, 1, dlogits);
+  };
+  for (const int64_t stride : {139, 144}) {
+    const std::vector<InputSpec> inputs{randn({kRows, stride}), indices({kRows}, kClasses)};
+    add({.name = "same_bits_from_stride_" + std::to_string(stride),
+         .inputs = inputs,
+         .run =
+             [=](const std::vector<Var>& x) {
+               const Tensor logits = x[0].value().slice(1, 0, kClasses), strided = empty_like(logits), packed = empty_like(logits);
+               gradient_into(logits, x[1].value(), strided);
+               gradient_into(logits.contiguous(), x[1].value(), packed);
+               return Var(sub(strided, packed));
+             },
+         .expect = [=](const std::vector<Tensor>&) { return Values(kRows * kClasses, 0.0); },
+         .gradient = false,
+         .tolerance_scale = 0});
+    add({.name = "nothing_between_rows_of_stride_" + std::to_string(stride),
+         .inputs = inputs,
+         .run =
+             [=](const std::vector<Var>& x) {
+               const Tensor whole = x[0].value().clone(), logits = whole.slice(1, 0, kClasses);
+               gradient_into(logits, x[1].value(), logits);
+               return Var(whole.slice(1, kClasses, stride));
+             },
+         .expect = [=](const std::vector<Tensor>& x) { return x[0].slice(1, kClasses, stride).to_vector(); },
+         .gradient = false,
+         .tolerance_scale = 0});
+  }
 }
 
 OP_CASES(cross_entropy_weight) {

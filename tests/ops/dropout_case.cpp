@@ -50,6 +50,7 @@ OP_CASES(dropout) {
   add({.name = "nothing", .inputs = {randn({0, 3})}, .run = run(0.3), .expect = expect_masked(0.3)});
   add({.name = "no_elements", .inputs = {randn({3, 0})}, .run = run(0.3), .expect = expect_masked(0.3)});
   add({.name = "view", .inputs = {transposed(randn({3, 4}), 0, 1)}, .run = run(0.3), .expect = expect_masked(0.3)});
+  add({.name = "misaligned", .inputs = {misaligned({3, 32})}, .run = run(0.3), .expect = expect_masked(0.3)});
   add({.name = "always", .inputs = {randn({2, 3})}, .run = run(1), .throws = "0 <= p < 1"});
   add({.name = "no_samples", .inputs = {randn({})}, .run = run(0.5), .throws = "samples along axis 0"});
   add({.name = "gpt", .inputs = {randn({8, 256, 384})}, .run = run(0.1), .bench = true});
@@ -59,6 +60,7 @@ OP_CASES(dropout_add) {
   const auto run = [](double p) { return [p](const auto& x) { return dropout_add(x[0], x[1], p, kStream); }; };
   add({.name = "odd", .inputs = {randn({3, 35}), randn({3, 35})}, .run = run(0.3), .expect = expect_masked(0.3)});
   add({.name = "none", .inputs = {randn({2, 3}), randn({2, 3})}, .run = run(0), .expect = expect_masked(0)});
+  add({.name = "misaligned", .inputs = {randn({3, 32}), misaligned({3, 32})}, .run = run(0.3), .expect = expect_masked(0.3)});
   add({.name = "mismatch", .inputs = {randn({2, 3}), randn({3, 2})}, .run = run(0.3), .throws = "x and residual alike"});
   add({.name = "gpt", .inputs = {randn({8, 256, 384}), randn({8, 256, 384})}, .run = run(0.1), .bench = true});
 }

@@ -58,6 +58,7 @@ void unary_cases(const std::function<void(OpCase)>& add, Unary rule, const std::
   add({.name = name + "_scalar", .inputs = {input({})}, .run = run, .expect = expect});
   add({.name = name + "_nothing", .inputs = {input({0, 3})}, .run = run, .expect = expect});
   add({.name = name + "_view", .inputs = {transposed(input({3, 4}), 0, 1)}, .run = run, .expect = expect});
+  add({.name = name + "_misaligned", .inputs = {sliced(input({33}), 0, 1, 33)}, .run = run, .expect = expect});
   add({.name = name + "_nan", .inputs = {values({1}, {NAN})}, .run = run, .expect = expect, .gradient = false});
   if (saturates(rule)) add({.name = name + "_far", .inputs = {values({6}, {-1e4, -100, -30, 30, 100, 1e4})}, .run = run, .expect = expect});
   add({.name = name + "_gpt", .inputs = {input({2048, 1536})}, .run = run, .bench = true});
@@ -93,6 +94,8 @@ void binary_cases(const std::function<void(OpCase)>& add, Run run_two, F f) {
   with("scalars", randn({}), positive({}));
   with("nothing", randn({0, 3}), positive({3}));
   with("views", transposed(randn({3, 4}), 0, 1), sliced(positive({4, 6}), 1, 1, 4));
+  with("misaligned_first", misaligned({32}), positive({32}));
+  with("misaligned_second", randn({32}), sliced(positive({33}), 0, 1, 33));
   with("repeated_view", transposed(randn({3, 4}), 0, 1), transposed(positive({1, 4}), 0, 1));
   add({.name = "mismatch", .inputs = {randn({2, 3}), randn({2, 4})}, .run = run, .throws = "needs shapes that broadcast"});
   add({.name = "indices", .inputs = {indices({2}, 3), indices({2}, 3)}, .run = run, .throws = "needs a floating dtype"});
@@ -142,6 +145,7 @@ OP_CASES(scale) {
   };
   add({.name = "odd", .inputs = {randn({3, 11})}, .run = run, .expect = expect});
   add({.name = "view", .inputs = {transposed(randn({3, 2}), 0, 1)}, .run = run, .expect = expect});
+  add({.name = "misaligned", .inputs = {misaligned({33})}, .run = run, .expect = expect});
   add({.name = "nothing", .inputs = {randn({0})}, .run = run, .expect = expect});
 }
 
@@ -154,5 +158,6 @@ OP_CASES(add_into) {
   const auto expect = broadcast_expect([](double a, double b) { return a + b; });
   add({.name = "same", .inputs = {randn({3, 5}), randn({3, 5})}, .run = run, .expect = expect, .gradient = false});
   add({.name = "view", .inputs = {randn({3, 5}), transposed(randn({5, 3}), 0, 1)}, .run = run, .expect = expect, .gradient = false});
+  add({.name = "misaligned", .inputs = {randn({32}), misaligned({32})}, .run = run, .expect = expect, .gradient = false});
   add({.name = "mismatch", .inputs = {randn({3, 5}), randn({5})}, .run = run, .throws = "needs equal shapes"});
 }

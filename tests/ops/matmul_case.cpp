@@ -28,6 +28,40 @@ auto reference(bool transpose_a, bool transpose_b) {
   };
 }
 
+/// c += a^T b, where c is 0.5 in the dtype of sums: f32 for bf16. Leading axes are summed.
+Var add_to_sums(const std::vector<Var>& x) {
+  const Tensor &a = x[0].value(), &b = x[1].value();
+  const Tensor c = full({a.dim(-1), b.dim(-1)}, 0.5, compute_dtype(a.dtype()), a.device_ptr());
+  matmul_into(a, b, c, true, false, 1);
+  return Var(c);
+}
+
+Values sums_reference(const std::vector<Tensor>& x) {
+  const Values parts = reference(true, false)(x);
+  Values c(x[0].dim(-1) * x[1].dim(-1), 0.5);
+  for (size_t i = 0; i < parts.size(); ++i) c[i % c.size()] += parts[i];
+  return c;
+}
+
+constexpr int64_t kGap = 3;  // elements between the rows of a result
+
+/// a b, written over 0.5 into the first columns of rows that are kGap wider.
+Var into_wider_rows(const std::vector<Var>& x) {
+  const Tensor &a = x[0].value(), &b = x[1].value(), &batched = a.rank() > 2 ? a : b;
+  const int64_t n = b.dim(-1);
+  const Tensor c = full(batched.shape().with(-2, a.dim(-2)).with(-1, n + kGap), 0.5, a.dtype(), a.device_ptr());
+  matmul_into(a, b, c.slice(-1, 0, n), false, false, 0);
+  return Var(c);
+}
+
+Values wider_rows_reference(const std::vector<Tensor>& x) {
+  const Values product = reference(false, false)(x);
+  const int64_t n = x[1].dim(-1), rows = (x[0].rank() > 2 ? x[0] : x[1]).shape().elements_before(-2) * x[0].dim(-2);
+  Values c(rows * (n + kGap), 0.5);
+  for (int64_t i = 0; i < rows * n; ++i) c[i / n * (n + kGap) + i % n] = product[i];
+  return c;
+}
+
 }  // namespace
 
 OP_CASES(matmul) {
@@ -64,6 +98,27 @@ OP_CASES(matmul) {
   check("sliced_views", sliced(randn({5, 9}), 1, 1, 8), sliced(randn({9, 3}), 0, 2, 9), false, false);
   check("heads_of_a_packed_tensor", transposed(randn({2, 4, 3, 5}), 1, 2), transposed(randn({2, 6, 3, 5}), 1, 2), false, true);
   check("no_unit_stride", transposed(sliced(randn({5, 2, 7}), 1, 0, 1), 0, 1), randn({7, 3}), false, false);
+  const auto sums = [&](const char* name, const Shape& a, const Shape& b) {
+    add({.name = name,
+         .inputs = {randn(a), randn(b)},
+         .run = add_to_sums,
+         .expect = sums_reference,
+         .gradient = false,
+         .tolerance_scale = 2});
+  };
+  sums("added_to_sums", {7, 5}, {7, 3});
+  sums("added_to_sums_over_leading_axes", {3, 7, 5}, {3, 7, 4});
+  sums("parts_added_to_sums", {2, 40, 1100}, {2, 40, 33});
+  const auto into_wider = [&](const char* name, InputSpec a, InputSpec b) {
+    add({.name = name, .inputs = {a, b}, .run = into_wider_rows, .expect = wider_rows_reference, .gradient = false, .tolerance_scale = 2});
+  };
+  into_wider("wider_rows", randn({5, 7}), randn({7, 3}));
+  into_wider("wider_rows_of_one_column", randn({5, 7}), randn({7, 1}));
+  into_wider("wider_rows_without_terms", randn({2, 0}), randn({0, 3}));
+  into_wider("wider_rows_of_one_tall_product", sliced(randn({2, 3, 9}), 2, 0, 5), randn({5, 4}));
+  into_wider("wider_rows_of_a_batch", randn({2, 3, 4, 5}), randn({2, 3, 5, 2}));
+  into_wider("wider_rows_in_parts", randn({1100, 40}), randn({40, 33}));
+  into_wider("wider_columns_in_parts", randn({33, 40}), randn({40, 2100}));
   large("parts_of_rows", {1100, 40}, {40, 33}, false, false);
   large("parts_of_rows_at_bt", {40, 1100}, {33, 40}, true, true);
   large("parts_of_columns", {33, 40}, {40, 1100}, false, false);

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "autograd/ops/elementwise.h"
 #include "autograd/ops/normalization.h"
 #include "tests/ops/op_case.h"
 
@@ -26,6 +27,19 @@ Values naive_norm(const std::vector<Tensor>& inputs) {
   return y;
 }
 
+/// sum + norm(sum) of {x, residual, gamma, ...}, so that both results are seen.
+Values naive_sum_and_norm(const std::vector<Tensor>& inputs) {
+  const Values x = inputs[0].to_vector(), residual = inputs[1].to_vector();
+  Values sum(x.size());
+  for (size_t i = 0; i < x.size(); ++i) sum[i] = x[i] + residual[i];
+  std::vector<Tensor> normalized{tensor_of(sum, inputs[0].shape(), DType::f64)};
+  normalized.insert(normalized.end(), inputs.begin() + 2, inputs.end());
+  Values y = naive_norm(normalized);
+  for (size_t i = 0; i < y.size(); ++i) y[i] += sum[i];
+  return y;
+}
+Var both(const NormalizedSum& results) { return add(results.sum, results.y); }
+
 }  // namespace
 
 OP_CASES(layer_norm) {
@@ -44,8 +58,9 @@ OP_CASES(layer_norm) {
        .run = run,
        .expect = naive_norm,
        .gradient = false,
-       .tolerance_scale = 10});
+       .tolerance_scale = 20});
   add({.name = "view", .inputs = with(transposed(randn({5, 3}), 0, 1), 5), .run = run, .expect = naive_norm});
+  add({.name = "misaligned", .inputs = {misaligned({3, 16}), randn({16}), misaligned({16})}, .run = run, .expect = naive_norm});
   add({.name = "no_columns", .inputs = with(randn({2, 0}), 0), .run = run, .throws = "non-empty last axis"});
   add({.name = "short_gamma", .inputs = {randn({2, 4}), randn({3}), randn({4})}, .run = run, .throws = "needs gamma f32 [4]"});
   add({.name = "long_beta", .inputs = {randn({2, 4}), randn({4}), randn({5})}, .run = run, .throws = "needs beta f32 [4]"});
@@ -63,7 +78,32 @@ OP_CASES(rms_norm) {
   add({.name = "no_rows", .inputs = with(randn({0, 5}), 5), .run = run, .expect = naive_norm});
   add({.name = "zeros", .inputs = with(constant({2, 9}, 0), 9), .run = run, .expect = naive_norm, .gradient = false});
   add({.name = "view", .inputs = with(transposed(randn({5, 3}), 0, 1), 5), .run = run, .expect = naive_norm});
+  add({.name = "misaligned", .inputs = with(misaligned({3, 16}), 16), .run = run, .expect = naive_norm});
   add({.name = "no_columns", .inputs = with(randn({2, 0}), 0), .run = run, .throws = "non-empty last axis"});
   add({.name = "short_gamma", .inputs = {randn({2, 4}), randn({3})}, .run = run, .throws = "needs gamma f32 [4]"});
   add({.name = "gpt", .inputs = with(randn({2048, 384}), 384), .run = run, .bench = true});
+}
+
+OP_CASES(add_layer_norm) {
+  const auto run = [](const std::vector<Var>& x) { return both(add_layer_norm(x[0], x[1], x[2], x[3], kEpsilon)); };
+  const auto with = [](InputSpec x, const Shape& shape, int64_t n) {
+    return std::vector<InputSpec>{x, randn(shape), randn({n}), randn({n})};
+  };
+  add({.name = "small", .inputs = with(randn({4, 7}), {4, 7}, 7), .run = run, .expect = naive_sum_and_norm});
+  add({.name = "packs", .inputs = with(randn({3, 16}), {3, 16}, 16), .run = run, .expect = naive_sum_and_norm});
+  add({.name = "view", .inputs = with(transposed(randn({5, 3}), 0, 1), {3, 5}, 5), .run = run, .expect = naive_sum_and_norm});
+  add({.name = "misaligned_residual",
+       .inputs = {randn({3, 16}), misaligned({3, 16}), randn({16}), randn({16})},
+       .run = run,
+       .expect = naive_sum_and_norm});
+  add({.name = "short_residual", .inputs = with(randn({2, 4}), {1, 4}, 4), .run = run, .throws = "needs a residual like x"});
+  add({.name = "gpt", .inputs = with(randn({2048, 384}), {2048, 384}, 384), .run = run, .bench = true});
+}
+
+OP_CASES(add_rms_norm) {
+  const auto run = [](const std::vector<Var>& x) { return both(add_rms_norm(x[0], x[1], x[2], kEpsilon)); };
+  const auto with = [](const Shape& shape, int64_t n) { return std::vector<InputSpec>{randn(shape), randn(shape), randn({n})}; };
+  add({.name = "small", .inputs = with({4, 7}, 7), .run = run, .expect = naive_sum_and_norm});
+  add({.name = "packs", .inputs = with({3, 16}, 16), .run = run, .expect = naive_sum_and_norm});
+  add({.name = "no_rows", .inputs = with({0, 5}, 5), .run = run, .expect = naive_sum_and_norm});
 }

@@ -1,5 +1,6 @@
 #include "tests/ops/op_case.h"
 
+#include "core/ops/copy.h"
 #include "core/random.h"
 
 namespace sluice::testing {
@@ -47,12 +48,31 @@ InputSpec indices(const Shape& shape, int64_t below, DType dtype) {
   }};
 }
 
+namespace {
+
+InputSpec viewed(InputSpec inner, std::function<Tensor(const Tensor&)> outer_view) {
+  const auto view = [inner_view = inner.view, outer_view](const Tensor& x) { return outer_view(inner_view ? inner_view(x) : x); };
+  return {inner.make, view};
+}
+
+}  // namespace
+
 InputSpec transposed(InputSpec inner, int a, int b) {
-  return {[=] { return inner.make().transpose(a, b); }};
+  return viewed(std::move(inner), [=](const Tensor& x) { return x.transpose(a, b); });
 }
 
 InputSpec sliced(InputSpec inner, int axis, int64_t begin, int64_t end) {
-  return {[=] { return inner.make().slice(axis, begin, end); }};
+  return viewed(std::move(inner), [=](const Tensor& x) { return x.slice(axis, begin, end); });
+}
+
+InputSpec misaligned(const Shape& shape) {
+  return viewed(randn({shape.elements() + 1}), [=](const Tensor& x) { return x.slice(0, 1, x.elements()).reshape(shape); });
+}
+
+Tensor InputSpec::on(const DevicePtr& device, DType dtype) const {
+  Tensor whole = make().to(device);
+  if (is_floating(whole.dtype())) whole = cast(whole, dtype);
+  return view ? view(whole) : whole;
 }
 
 std::vector<NamedCase>& all_cases() {

@@ -10,7 +10,9 @@ namespace sluice::testing {
 
 /// How to make one input. Values are made in f64 and rounded to the dtype under test, so that all dtypes see the same numbers.
 struct InputSpec {
-  std::function<Tensor()> make;  ///< f64, or an index dtype that is left alone
+  std::function<Tensor()> make;                           ///< on the host, row-major; f64, or an index dtype that is left alone
+  std::function<Tensor(const Tensor&)> view{};            ///< a strided view of it; empty for the whole
+  Tensor on(const DevicePtr& device, DType dtype) const;  ///< floating elements in `dtype`; the view is one of those
 };
 InputSpec randn(const Shape& shape, double scale = 1);  ///< normal numbers; another draw for each call in a list
 InputSpec uniform(const Shape& shape, double low, double high);
@@ -19,6 +21,7 @@ InputSpec values(const Shape& shape, std::vector<double> elements);
 InputSpec indices(const Shape& shape, int64_t below, DType dtype = DType::i32);  ///< integers in [0, below)
 InputSpec transposed(InputSpec inner, int a, int b);                             ///< a strided view
 InputSpec sliced(InputSpec inner, int axis, int64_t begin, int64_t end);
+InputSpec misaligned(const Shape& shape);  ///< normal numbers, row-major, at an address that allows no accesses of 16 bytes
 
 using Values = std::vector<double>;
 

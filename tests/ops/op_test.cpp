@@ -5,25 +5,40 @@
 #include <cmath>
 
 #include "autograd/backward.h"
+#include "core/cuda/cuda.h"
 #include "core/ops/copy.h"
 #include "core/random.h"
 #include "tests/ops/op_case.h"
+#include "tests/tolerance.h"
 
 namespace sluice::testing {
 namespace {
 
-class OpTest : public ::testing::TestWithParam<NamedCase> {
- protected:
-  const OpCase& op_case() const { return GetParam().value; }
+/// A case and the device on which it runs: "cpu:0", or "cuda:0" where there is a GPU.
+struct PlacedCase {
+  NamedCase named;
+  std::string device;
+};
+void PrintTo(const PlacedCase& placed, std::ostream* out) {
+  *out << placed.named.op << ", case " << placed.named.value.name << " on " << placed.device;
+}
 
-  /// The inputs in one dtype; index inputs keep theirs. Strides of views survive in f64 only, where no cast happens.
-  std::vector<Tensor> inputs(DType dtype) const {
+class OpTest : public ::testing::TestWithParam<PlacedCase> {
+ protected:
+  const OpCase& op_case() const { return GetParam().named.value; }
+  bool on_cpu() const { return GetParam().device == "cpu:0"; }
+  DevicePtr device() const { return on_cpu() ? default_device() : gpu(); }
+  /// One for all cases: making one takes milliseconds.
+  static const DevicePtr& gpu() {
+    static const DevicePtr device = make_device("cuda:0");
+    return device;
+  }
+
+  /// The inputs in one dtype; index inputs keep theirs.
+  std::vector<Tensor> inputs(DType dtype) const { return inputs(dtype, device()); }
+  std::vector<Tensor> inputs(DType dtype, const DevicePtr& device) const {
     std::vector<Tensor> result;
-    for (const auto& spec : op_case().inputs) {
-      Tensor x = spec.make();
-      if (is_floating(x.dtype())) x = cast(x, dtype);
-      result.push_back(x);
-    }
+    for (const auto& spec : op_case().inputs) result.push_back(spec.on(device, dtype));
     return result;
   }
 
@@ -32,7 +47,7 @@ class OpTest : public ::testing::TestWithParam<NamedCase> {
     std::vector<Tensor> placed;
     for (const auto& x : inputs(DType::f32)) {
       placed.push_back(empty(x.shape(), x.dtype(), device));
-      if (device->kind() == DeviceKind::cpu) copy(x, placed.back());
+      if (device->kind() != DeviceKind::meta) copy(x, placed.back());
     }
     return placed;
   }
@@ -44,8 +59,6 @@ class OpTest : public ::testing::TestWithParam<NamedCase> {
     for (const auto& x : tensors) vars.push_back(!wants_gradient(x) ? Var(x) : as_parameters ? Var::parameter(x) : Var::input(x));
     return vars;
   }
-
-  static double tolerance(DType dtype) { return dtype == DType::f64 ? 1e-10 : dtype == DType::f32 ? 1e-5 : 4e-2; }
 
   void expect_near(const Values& got, const Values& want, double tolerance, const std::string& what) const {
     ASSERT_EQ(got.size(), want.size()) << what;
@@ -101,14 +114,14 @@ TEST_P(OpTest, ComputesTheReferenceInEveryDtype) {
     if (dtype == DType::bf16 && !op_case().low_precision) continue;
     std::vector<Tensor> exact;
     const auto rounded = inputs(dtype);
-    for (const auto& x : rounded) exact.push_back(is_floating(x.dtype()) ? cast(x, DType::f64).contiguous() : x.contiguous());
+    for (const auto& x : rounded) exact.push_back((is_floating(x.dtype()) ? cast(x, DType::f64) : x).contiguous().to(default_device()));
     const auto y = op_case().run(std::vector<Var>(rounded.begin(), rounded.end())).value();
-    expect_near(y.to_vector(), op_case().expect(exact), tolerance(dtype), std::string(name_of(dtype)));
+    expect_near(y.to_vector(), op_case().expect(exact), tolerance_of(dtype).value, std::string(name_of(dtype)));
   }
 }
 
 TEST_P(OpTest, HasTheGradientOfCentralDifferences) {
-  if (skips_gradient()) return;
+  if (skips_gradient() || !on_cpu()) return;  // other devices are compared with this one
   const auto tensors = inputs(DType::f64);
   const auto computed = analytic(leaves(tensors));
   constexpr double kStep = 1e-6;
@@ -128,15 +141,45 @@ TEST_P(OpTest, HasTheGradientOfCentralDifferences) {
     }
     ASSERT_TRUE(computed[which].defined()) << "input " << which;
     ASSERT_EQ(computed[which].shape(), tensors[which].shape()) << "input " << which;
-    expect_near(computed[which].to_vector(), numeric, 2e-6, "gradient of input " + std::to_string(which));
+    expect_near(computed[which].to_vector(), numeric, tolerance_of(DType::f64).gradient, "gradient of input " + std::to_string(which));
   }
+}
+
+TEST_P(OpTest, HasTheGradientOfTheCpu) {
+  if (skips_gradient() || on_cpu()) return;
+  const auto compare = [&](DType dtype, double bound) {
+    const auto ours = analytic(leaves(inputs(dtype))), reference = analytic(leaves(inputs(dtype, default_device())));
+    for (size_t i = 0; i < ours.size(); ++i) {
+      ASSERT_EQ(ours[i].defined(), reference[i].defined());
+      if (ours[i].defined())
+        expect_near(ours[i].to_vector(), reference[i].to_vector(), bound, join(name_of(dtype), " gradient of input ", i));
+    }
+  };
+  compare(DType::f64, 1e-9);
+  if (op_case().low_precision) compare(DType::bf16, tolerance_of(DType::bf16).gradient);
 }
 
 TEST_P(OpTest, HasTheSameGradientInF32) {
   if (skips_gradient()) return;
   const auto exact = analytic(leaves(inputs(DType::f64))), single = analytic(leaves(inputs(DType::f32)));
   for (size_t i = 0; i < exact.size(); ++i)
-    if (exact[i].defined()) expect_near(single[i].to_vector(), exact[i].to_vector(), 5e-5, "f32 gradient of input " + std::to_string(i));
+    if (exact[i].defined())
+      expect_near(single[i].to_vector(), exact[i].to_vector(), tolerance_of(DType::f32).gradient,
+                  "f32 gradient of input " + std::to_string(i));
+}
+
+TEST_P(OpTest, SumsGradientsOfBf16ParametersInF32) {
+  if (skips_gradient() || !op_case().low_precision) return;
+  const auto rounded = inputs(DType::bf16);
+  std::vector<Tensor> exact;
+  for (const auto& x : rounded) exact.push_back(wants_gradient(x) ? cast(x, DType::f64) : x);
+  const auto expected = analytic(leaves(exact)), computed = analytic(leaves(rounded, true));
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (!expected[i].defined()) continue;
+    EXPECT_EQ(computed[i].dtype(), DType::f32);
+    expect_near(computed[i].to_vector(), expected[i].to_vector(), tolerance_of(DType::bf16).gradient,
+                "bf16 gradient of input " + std::to_string(i));
+  }
 }
 
 TEST_P(OpTest, SplitsItsBackwardIntoInputsAndWeights) {
@@ -170,7 +213,7 @@ TEST_P(OpTest, AddsItsGradientToAnAccumulator) {
     if (!wants_gradient(tensors[parameter])) continue;
     auto vars = leaves(tensors);
     vars[parameter] = Var::parameter(tensors[parameter]);
-    vars[parameter].node()->accumulator = full(tensors[parameter].shape(), kStart, DType::f64);
+    vars[parameter].node()->accumulator = full(tensors[parameter].shape(), kStart, DType::f64, device());
     Values expected = whole[parameter].to_vector();
     for (double& value : expected) value += kStart;
     const auto computed = analytic(vars);
@@ -180,7 +223,7 @@ TEST_P(OpTest, AddsItsGradientToAnAccumulator) {
 }
 
 TEST_P(OpTest, GivesTheSameBitsForEveryNumberOfThreads) {
-  if (skips_value()) return;
+  if (skips_value() || !on_cpu()) return;
   const auto results = [&](int threads) {
     const auto device = make_device("cpu:0", {.threads = threads});
     const auto vars = leaves(placed_on(device));
@@ -208,7 +251,8 @@ TEST_P(OpTest, CountsTheSameBytesAndCostOnMeta) {
     const Cost cost = device->counted() - before;
     return std::tuple(y.shape().text(), device->peak_bytes(), cost.flops, cost.bytes_read, cost.bytes_written);
   };
-  EXPECT_EQ(measure(make_device("cpu:0")), measure(make_device("meta:0")));
+  const auto counting = std::make_shared<Device>(DeviceKind::meta, 0, Device::Options{.stands_for = device()->kind()});
+  EXPECT_EQ(measure(make_device(GetParam().device)), measure(counting));
 }
 
 TEST_P(OpTest, RefusesBadInput) {
@@ -216,14 +260,28 @@ TEST_P(OpTest, RefusesBadInput) {
   const auto tensors = inputs(DType::f32);
   try {
     op_case().run(std::vector<Var>(tensors.begin(), tensors.end()));
+    device()->synchronize();  // kernels of a GPU report later
     FAIL() << "no error; needed one with '" << op_case().throws << "'";
   } catch (const UsageError& error) {
     EXPECT_NE(std::string(error.what()).find(op_case().throws), std::string::npos) << error.what();
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ops, OpTest, ::testing::ValuesIn(all_cases()),
-                         [](const auto& info) { return info.param.op + "_" + info.param.value.name; });
+std::vector<PlacedCase> placed_cases() {
+  std::vector<PlacedCase> result;
+  for (const std::string device : {"cpu:0", "cuda:0"}) {
+    if (device == "cuda:0" && !cuda_unavailable_reason().empty()) continue;
+    for (const auto& named : all_cases()) result.push_back({named, device});
+  }
+  return result;
+}
+
+std::string name_of(const ::testing::TestParamInfo<PlacedCase>& info) {
+  const auto& [named, device] = info.param;
+  return named.op + "_" + named.value.name + (device == "cpu:0" ? "" : "_on_cuda");
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, OpTest, ::testing::ValuesIn(placed_cases()), name_of);
 
 }  // namespace
 }  // namespace sluice::testing

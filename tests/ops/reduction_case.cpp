@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "autograd/ops/reduction.h"
+#include "core/ops/sums_of_squares.h"
 #include "tests/ops/op_case.h"
 
 using namespace sluice;
@@ -49,6 +50,8 @@ void reduction_cases(const std::function<void(OpCase)>& add, Op op, double start
   with("outer_and_inner", randn({3, 4, 5}), {0, 2}, {true, false, true});
   with("all", randn({2, 3, 5}), {}, {true, true, true});
   with("of_view", transposed(randn({4, 2, 3}), 0, 2), {2}, {false, false, true});
+  with("misaligned_rows", misaligned({2, 3, 32}), {2}, {false, false, true});
+  with("misaligned_columns", misaligned({4, 5, 16}), {1}, {false, true, false});
   with("none_left", randn({2, 0, 3}), {2}, {false, false, true});
   add({.name = "scalar",
        .inputs = {randn({})},
@@ -128,6 +131,7 @@ OP_CASES(sum_of_squares) {
   add({.name = "odd", .inputs = {randn({7, 11})}, .run = run, .expect = expect, .gradient = false});
   add({.name = "chunks", .inputs = {randn({70000})}, .run = run, .expect = expect, .gradient = false});
   add({.name = "view", .inputs = {transposed(randn({7, 11}), 0, 1)}, .run = run, .expect = expect, .gradient = false});
+  add({.name = "misaligned", .inputs = {misaligned({33})}, .run = run, .expect = expect, .gradient = false});
   add({.name = "nothing", .inputs = {randn({0})}, .run = run, .expect = expect, .gradient = false});
   add({.name = "gpt", .inputs = {randn({8192, 384})}, .run = run, .bench = true});
 }

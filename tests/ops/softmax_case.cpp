@@ -42,6 +42,7 @@ OP_CASES(softmax) {
   add({.name = "large", .inputs = {values({2, 3}, kLarge)}, .run = run, .expect = naive_softmax});
   add({.name = "view", .inputs = {transposed(randn({5, 3}), 0, 1)}, .run = run, .expect = naive_softmax});
   add({.name = "unaligned_view", .inputs = {sliced(randn({4, 19}), 0, 1, 4)}, .run = run, .expect = naive_softmax});
+  add({.name = "misaligned", .inputs = {misaligned({3, 16})}, .run = run, .expect = naive_softmax});
   add({.name = "no_columns", .inputs = {randn({2, 0})}, .run = run, .throws = "non-empty last axis"});
   add({.name = "scalar", .inputs = {randn({})}, .run = run, .throws = "non-empty last axis"});
   add({.name = "attention", .inputs = {randn({8 * 6 * 256, 256})}, .run = run, .bench = true});
@@ -57,6 +58,7 @@ OP_CASES(log_softmax) {
   // Central differences of values near 1e4 lose ten digits of sixteen.
   add({.name = "large", .inputs = {values({2, 3}, kLarge)}, .run = run, .expect = naive_log_softmax, .tolerance_scale = 10});
   add({.name = "view", .inputs = {transposed(randn({5, 3}), 0, 1)}, .run = run, .expect = naive_log_softmax});
+  add({.name = "misaligned", .inputs = {misaligned({3, 16})}, .run = run, .expect = naive_log_softmax});
   add({.name = "no_columns", .inputs = {randn({2, 0})}, .run = run, .throws = "non-empty last axis"});
   add({.name = "vocabulary", .inputs = {randn({2048, 8192})}, .run = run, .bench = true});
 }

@@ -20,11 +20,12 @@ using sluice::testing::skip_graph;
 
 constexpr int kSamples = 6;
 
-std::unique_ptr<Trainer> trainer_over(int device_count, const layers::Graph& graph = skip_graph()) {
+std::unique_ptr<Trainer> trainer_over(int device_count, const layers::Graph& graph = skip_graph(), Precision precision = Precision::f32) {
   std::string names = "cpu:0";
   for (int i = 1; i < device_count; ++i) names += join(",cpu:", i);
-  const Plan chosen = plan(graph, devices(names), {.batch = kSamples, .micro_batches = 3});
-  return std::make_unique<Trainer>(graph, chosen, AdamW({.lr = 1e-2}), TrainerOptions{.seed = 7, .clip = 0.5});
+  const Plan chosen = plan(graph, devices(names), {.batch = kSamples, .micro_batches = 3, .precision = precision});
+  return std::make_unique<Trainer>(graph, chosen, AdamW({.lr = 1e-2}),
+                                   TrainerOptions{.seed = 7, .clip = 0.5, .stochastic_rounding = precision == Precision::bf16});
 }
 
 /// A tiny training of two steps, saved after each.
@@ -115,6 +116,25 @@ TEST_F(Checkpoints, GoOnBitForBitOnAnyNumberOfDevices) {
     EXPECT_EQ(same.loss, next.loss) << device_count << " devices";
     EXPECT_EQ(same.gradient_norm, next.gradient_norm) << device_count << " devices";
     EXPECT_EQ(resumed->weights_hash(), trainer_->weights_hash()) << device_count << " devices";
+  }
+}
+
+TEST_F(Checkpoints, InBf16KeepTheMastersAndGoOnBitForBitWithStochasticRounding) {
+  const auto options = sluice::testing::tiny_transformer_options();
+  const auto graph = models::transformer_lm(options);
+  const auto batch = [&](uint64_t seed) { return sluice::testing::token_batch(options, kSamples, seed); };
+  const auto trainer = trainer_over(2, graph, Precision::bf16);
+  for (uint64_t step : {1, 2}) trainer->step(batch(step));
+  OutputFolder output(folder_.path() / "bf16");
+  const Checkpoint checkpoint = open_checkpoint(output.save(*trainer, "", {}, 3));
+  for (const auto& [name, value] : load_parameters(checkpoint, graph, Precision::f32)) EXPECT_EQ(value.dtype(), DType::f32) << name;
+  const double evaluation = trainer->evaluate(batch(9)).loss_sum, next = trainer->step(batch(3)).loss;
+  for (int device_count : {1, 2, 3, 4}) {
+    const auto resumed = trainer_over(device_count, graph, Precision::bf16);
+    restore(checkpoint, *resumed);
+    EXPECT_EQ(resumed->evaluate(batch(9)).loss_sum, evaluation) << device_count << " devices";
+    EXPECT_EQ(resumed->step(batch(3)).loss, next) << device_count << " devices";
+    EXPECT_EQ(resumed->weights_hash(), trainer->weights_hash()) << device_count << " devices";
   }
 }
 

@@ -24,14 +24,16 @@ TEST(Executor, SaysWhoWaitsForWhatWhenAMessageNeverComes) {
   std::erase_if(program.devices[0], [](const Action& action) { return action.kind == ActionKind::send && action.micro_batch == 1; });
 
   std::vector<std::unique_ptr<Stage>> stages;
-  for (int s = 0; s < 2; ++s) stages.push_back(std::make_unique<Stage>(graph, topology, partition, s, two[s], keep, 0, 2));
+  for (int s = 0; s < 2; ++s)
+    stages.push_back(
+        std::make_unique<Stage>(graph, topology, partition, s, two[s], StageOptions{.rematerialize = keep, .optimizer_states = 2}));
   Executor executor(two, std::move(stages), topology, 0.2);
   const Batch batch = skip_batch(4, 1);
   const RunContext context{&batch, micro_batch_bounds(4, 2), true, 1, 0};
   const AdamW optimizer({.lr = 1e-2});
   expect_error<CommError>(
       [&] {
-        executor.run(program, context, {&optimizer, {1e-2, 1}, 0});
+        executor.run(program, context, {&optimizer, {1e-2, 1}});
       },
       {"no message within 0.2 s", "cpu:1 is in Recv", "micro-batch 1", "cpu:0 is in"});
 }

@@ -2,13 +2,17 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 
 #include "parallel/trainer.h"
+#include "tests/expect_error.h"
 #include "tests/parallel/tiny_models.h"
 
 namespace sluice::parallel {
 namespace {
 
+using sluice::testing::image_batch;
+using sluice::testing::image_graph;
 using sluice::testing::skip_batch;
 using sluice::testing::skip_graph;
 using sluice::testing::tiny_transformer_options;
@@ -18,6 +22,8 @@ struct Choice {
   int devices;
   std::string schedule, remat, partition = "uniform";
   int micro_batches = 4;
+  Precision precision = Precision::f32;
+  bool stochastic_rounding = false;
 };
 
 std::vector<Choice> choices() {
@@ -48,7 +54,8 @@ Plan make_plan(const layers::Graph& graph, const Choice& choice, int64_t batch, 
                       .schedule = choice.schedule,
                       .partition = choice.partition,
                       .remat = choice.remat,
-                      .remat_nodes = remat_nodes};
+                      .remat_nodes = remat_nodes,
+                      .precision = choice.precision};
   return plan(graph, devices(names), options);
 }
 
@@ -57,7 +64,7 @@ Outcome train(const layers::Graph& graph, const Choice& choice, int64_t samples,
               const MakeBatch& batch) {
   const AdamW optimizer({.lr = 1e-2});
   const Plan chosen = make_plan(graph, choice, samples, remat_nodes);
-  Trainer trainer(graph, chosen, optimizer, {.seed = 3, .clip = 0.5});
+  Trainer trainer(graph, chosen, optimizer, {.seed = 3, .clip = 0.5, .stochastic_rounding = choice.stochastic_rounding});
   const Prediction prediction = predict(graph, chosen, optimizer, samples, {});
   Outcome outcome;
   for (uint64_t step = 0; step < 3; ++step) outcome.losses.push_back(trainer.step(batch(step)).loss);
@@ -84,6 +91,58 @@ TEST(OneAnswer, OfADagWithSkipsOverSeveralStages) {
   const std::vector<std::string> remat_nodes{"a", "b", "f", "h"};
   const Outcome first = train(graph, choices()[0], 10, remat_nodes, batch);
   for (const Choice& choice : choices()) EXPECT_EQ(train(graph, choice, 10, remat_nodes, batch), first) << describe_choice(choice);
+}
+
+TEST(OneAnswer, OfRunningStatisticsOfBatchNorm) {
+  const layers::Graph graph = image_graph();
+  const auto batch = [&](uint64_t seed) { return image_batch(10, seed); };
+  const std::vector<std::string> remat_nodes{"norm", "pool", "block"};
+  const Outcome first = train(graph, choices()[0], 10, remat_nodes, batch);
+  for (const Choice& choice : choices()) EXPECT_EQ(train(graph, choice, 10, remat_nodes, batch), first) << describe_choice(choice);
+}
+
+/// Four micro-batches in bf16 over 1, 2 and 4 devices.
+template <class MakeBatch>
+Outcome expect_one_answer_in_bf16(const layers::Graph& graph, int64_t samples, bool stochastic_rounding, const MakeBatch& batch) {
+  std::optional<Outcome> first;
+  for (int devices : {1, 2, 4})
+    for (const char* schedule : {"gpipe", "1f1b"})
+      for (const char* remat : {"none", "full"}) {
+        const Choice choice{devices, schedule, remat, "uniform", 4, Precision::bf16, stochastic_rounding};
+        const Outcome outcome = train(graph, choice, samples, {}, batch);
+        if (!first) first = outcome;
+        EXPECT_EQ(outcome, *first) << describe_choice(choice) << (stochastic_rounding ? ", rounded stochastically" : "");
+      }
+  return *first;
+}
+
+TEST(OneAnswer, InBf16WithEitherRounding) {
+  const auto options = tiny_transformer_options();
+  const layers::Graph graph = models::transformer_lm(options);
+  const auto batch = [&](uint64_t seed) { return token_batch(options, 8, seed); };
+  const Outcome nearest = expect_one_answer_in_bf16(graph, 8, false, batch);
+  const Outcome stochastic = expect_one_answer_in_bf16(graph, 8, true, batch);
+  const Outcome single = train(graph, choices()[0], 8, {}, batch);
+  EXPECT_NE(nearest.hash, stochastic.hash);
+  EXPECT_NE(nearest.hash, single.hash);
+  for (size_t i = 0; i < single.losses.size(); ++i) {
+    EXPECT_NEAR(nearest.losses[i], single.losses[i], 0.01 * single.losses[i]);
+    EXPECT_NEAR(stochastic.losses[i], single.losses[i], 0.01 * single.losses[i]);
+  }
+}
+
+TEST(OneAnswer, InBf16OfADagWithFloatingInputs) {
+  expect_one_answer_in_bf16(skip_graph(), 10, true, [](uint64_t seed) { return skip_batch(10, seed); });
+}
+
+TEST(OneAnswer, InBf16OfBatchNorm) {
+  expect_one_answer_in_bf16(image_graph(), 10, false, [](uint64_t seed) { return image_batch(10, seed); });
+}
+
+TEST(OneAnswer, InTf32OnACpuIsThatOfF32) {
+  const auto batch = [&](uint64_t seed) { return skip_batch(10, seed); };
+  EXPECT_EQ(train(skip_graph(), {2, "1f1b", "none", "uniform", 4, Precision::tf32}, 10, {}, batch),
+            train(skip_graph(), {2, "1f1b", "none"}, 10, {}, batch));
 }
 
 TEST(OneAnswer, AcrossMicroBatchesToRounding) {
@@ -162,16 +221,35 @@ TEST(Trainer, KeepsItsWeightsWhenABatchIsBadAndGoesOn) {
   EXPECT_NE(trainer.weights_hash(), before);
 }
 
-TEST(Trainer, RefusesGradientsThatAreNotFinite) {
+TEST(Trainer, RefusesGradientsThatAreNotFiniteAndGoesOnAsIfTheStepHadNotBeen) {
   const layers::Graph graph = skip_graph();
-  Trainer trainer(graph, make_plan(graph, {2, "gpipe", "none"}, 10, {}), AdamW({.lr = 1e-2}));
-  const std::string before = trainer.weights_hash();
-  Batch bad = skip_batch(10, 2);
-  bad.load = [load = bad.load](const std::string& input, int64_t first, int64_t count) {
-    return input == "image" ? full({count, 6}, NAN) : load(input, first, count);
-  };
-  EXPECT_THROW(trainer.step(bad), Error);
-  EXPECT_EQ(trainer.weights_hash(), before);
+  for (Precision precision : {Precision::f32, Precision::bf16}) {
+    const Choice choice{2, "gpipe", "none", "uniform", 4, precision};
+    Trainer trainer(graph, make_plan(graph, choice, 10, {}), AdamW({.lr = 1e-2}), {.clip = 1});
+    Trainer undisturbed(graph, make_plan(graph, choice, 10, {}), AdamW({.lr = 1e-2}), {.clip = 1});
+    Batch bad = skip_batch(10, 2);
+    bad.load = [load = bad.load](const std::string& input, int64_t first, int64_t count) {
+      return input == "image" ? full({count, 6}, NAN) : load(input, first, count);
+    };
+    for (uint64_t seed : {1, 3}) {
+      EXPECT_EQ(trainer.step(skip_batch(10, seed)).loss, undisturbed.step(skip_batch(10, seed)).loss);
+      const int64_t steps = trainer.steps_done();
+      expect_error<Error>([&] { trainer.step(bad); },
+                          {"gradient of step " + std::to_string(steps + 1), "not finite", "no weight was changed"});
+      EXPECT_EQ(trainer.steps_done(), steps);
+      EXPECT_EQ(trainer.weights_hash(), undisturbed.weights_hash());
+      EXPECT_EQ(trainer.evaluate(skip_batch(10, 9)).loss_sum, undisturbed.evaluate(skip_batch(10, 9)).loss_sum);
+    }
+  }
+}
+
+TEST(Trainer, RefusesStochasticRoundingWhereNothingIsRounded) {
+  const layers::Graph graph = skip_graph();
+  expect_error<UsageError>(
+      [&] {
+        Trainer(graph, make_plan(graph, {1, "gpipe", "none"}, 10, {}), AdamW({.lr = 1e-2}), {.stochastic_rounding = true});
+      },
+      {"train.stochastic_rounding", "bf16", "got f32"});
 }
 
 }  // namespace

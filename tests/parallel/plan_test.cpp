@@ -63,6 +63,20 @@ TEST(Prediction, CountsParametersGradientsAndStates) {
   EXPECT_GT(device.activation_peak_bytes, 0);
 }
 
+TEST(Prediction, InBf16CountsMastersAndCopiesAndSmallerActivations) {
+  const auto graph = models::transformer_lm(tiny_transformer_options());
+  const auto predicted = [&](Precision precision) {
+    return predict(graph, plan(graph, devices("cpu:0"), {.batch = 8, .precision = precision}), AdamW({.lr = 1e-2}), 8, {}).devices.at(0);
+  };
+  const auto single = predicted(Precision::f32), half = predicted(Precision::bf16);
+  int64_t copies = 0;
+  for (const auto& parameter : graph.parameters()) copies += Device::charged_size(2 * parameter.spec.shape.elements());
+  EXPECT_EQ(half.parameter_bytes, single.parameter_bytes + copies);
+  EXPECT_EQ(half.gradient_bytes, single.gradient_bytes);
+  EXPECT_EQ(half.optimizer_bytes, single.optimizer_bytes);
+  EXPECT_LT(half.activation_peak_bytes, 0.7 * static_cast<double>(single.activation_peak_bytes));
+}
+
 TEST(Prediction, OfRematerializationIsSmallerAndSlower) {
   auto options = tiny_transformer_options();
   options.layers = 8;

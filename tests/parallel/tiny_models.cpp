@@ -1,6 +1,8 @@
 #include "tests/parallel/tiny_models.h"
 
 #include "autograd/ops/elementwise.h"
+#include "layers/batch_norm.h"
+#include "layers/pooling.h"
 
 namespace sluice::testing {
 
@@ -29,6 +31,29 @@ layers::Graph skip_graph() {
   graph.output(logits);
   graph.loss(graph.add("loss", CrossEntropy(), {logits, label}));
   return graph;
+}
+
+layers::Graph image_graph() {
+  using namespace layers;
+  Graph graph;
+  const Value image = graph.input("image", {5, 6, 3});
+  const Value label = graph.input("label", {}, DType::i32);
+  const Value norm = graph.add("norm", BatchNorm(3), image);
+  const Value stem = graph.add("stem", Linear(3, 6), norm);
+  const Value pool = graph.add("pool", MaxPool2d({3, 3, 2, 2}), stem);
+  const Value block = graph.add("block", Sequence().then("linear", Linear(6, 8)).then("norm", BatchNorm(8, {.relu = true})), pool);
+  const Value average = graph.add("average", AveragePool2d({3, 3}), block);
+  const Value features = graph.add("features", GlobalAveragePool(), average);
+  const Value logits = graph.add("logits", Linear(8, 5), features);
+  graph.output(logits);
+  graph.loss(graph.add("loss", CrossEntropy(), {logits, label}));
+  return graph;
+}
+
+Batch image_batch(int64_t samples, uint64_t seed) {
+  Tensor image = empty({samples, 5, 6, 3}, DType::f32);
+  fill_normal(image, 0.5, 2, random_key(seed, "image"));
+  return batch_of({{"image", image}, {"label", random_tokens({samples}, 5, seed)}});
 }
 
 Batch skip_batch(int64_t samples, uint64_t seed) {

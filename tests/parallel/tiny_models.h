@@ -47,4 +47,8 @@ class Sum : public layers::Module {
 layers::Graph skip_graph();
 Batch skip_batch(int64_t samples, uint64_t seed);
 
+/// Two BatchNorms, one of them within a Sequence, and pools: [B, 5, 6, 3] floats and labels below 5.
+layers::Graph image_graph();
+Batch image_batch(int64_t samples, uint64_t seed);
+
 }  // namespace sluice::testing

@@ -5,16 +5,18 @@
 #include <utility>
 #include <vector>
 
+#include "core/error.h"
 #include "parallel/program.h"
 #include "tests/schedule/pick.h"
 
 /// Models and plans for the tests of this folder.
 namespace sluice::parallel {
 
-/// Values: 0 x, 1 target, 2 a, 3 b, 4 c, 5 d, 6 loss. 'a' skips to 'c' and 'd', 'target' has no gradient, 'a' and 'd' share a parameter.
+/// Values: 0 x, 1 target, 2 a, 3 b, 4 c, 5 d, 6 loss. 'a' skips to 'c' and 'd', 'target' has no gradient, 'a' and 'd' share a parameter,
+/// 'd' has running statistics.
 inline Topology skip_topology() {
   return {.inputs = {"x", "target"},
-          .nodes = {{"a", {0}}, {"b", {2}}, {"c", {2, 3}}, {"d", {2, 4}}, {"loss", {5, 1}}},
+          .nodes = {{"a", {0}}, {"b", {2}}, {"c", {2, 3}}, {"d", {2, 4}, true}, {"loss", {5, 1}}},
           .differentiable = {false, false, true, true, true, true, true},
           .tied = {{"embedding", {0, 3}}}};
 }
@@ -23,7 +25,7 @@ inline Topology skip_topology() {
 inline Topology chain_topology(int nodes) {
   Topology topology{.inputs = {"x"}, .nodes = {}, .differentiable = {false}, .tied = {}};
   for (int node = 0; node < nodes; ++node) {
-    topology.nodes.push_back({"n" + std::to_string(node), {node}});
+    topology.nodes.push_back({join("n", node), {node}});
     topology.differentiable.push_back(true);
   }
   return topology;
@@ -71,7 +73,7 @@ inline Topology random_topology() {
     for (int& value : inputs) value = pick(0, topology.value_of(node));
     bool differentiable = pick(0, 4) > 0;
     for (int value : inputs) differentiable = differentiable || topology.differentiable[value];
-    topology.nodes.push_back({"n" + std::to_string(node), inputs});
+    topology.nodes.push_back({join("n", node), inputs, pick(0, 3) == 0});
     topology.differentiable.push_back(differentiable);
   }
   for (int tied = pick(0, 3); tied-- > 0;) {

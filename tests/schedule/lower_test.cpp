@@ -77,6 +77,7 @@ TEST(Lower, GivesEachDeviceItsListWithSkipsGoingDirectlyToTheirConsumers) {
                                                   "GradNorm",
                                                   "Send norm part from device 2 to device 0",
                                                   "Recv norm from device 0 to device 2",
+                                                  "CommitStats(stage 2)",
                                                   "Step",
                                                   "Recv tied weight 'embedding' at 'd' from stage 0 to stage 2",
                                               }));
@@ -229,7 +230,7 @@ TEST(Lower, UsesOfATiedParameterOnOneStageAreReducedWithoutTransfers) {
   const Plan plan = skip_plan({5}, "gpipe", 2);
   EXPECT_EQ(lines(plan.lowered(), plan.topology, 0),
             (Lines{"F(stage 0, micro-batch 0)", "F(stage 0, micro-batch 1)", "B(stage 0, micro-batch 0)", "B(stage 0, micro-batch 1)",
-                   "ReduceTied(stage 0, 'embedding')", "GradNorm", "ReduceNorm", "Step"}));
+                   "ReduceTied(stage 0, 'embedding')", "GradNorm", "ReduceNorm", "CommitStats(stage 0)", "Step"}));
 }
 
 TEST(Lower, RefusesPartsThatDoNotBelongTogether) {

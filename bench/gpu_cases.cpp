@@ -1,0 +1,108 @@
+#include "bench/gpu_cases.h"
+
+#include <algorithm>
+
+#include "autograd/ops/activation.h"
+#include "autograd/ops/attention.h"
+#include "autograd/ops/concat.h"
+#include "autograd/ops/cross_entropy.h"
+#include "autograd/ops/dropout.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/embedding.h"
+#include "autograd/ops/linear.h"
+#include "autograd/ops/matmul.h"
+#include "autograd/ops/normalization.h"
+#include "autograd/ops/reduction.h"
+#include "autograd/ops/rotary.h"
+#include "autograd/ops/softmax.h"
+#include "bench/gpu_timing.h"
+
+namespace sluice::bench {
+
+namespace {
+
+using testing::InputSpec;
+using Vars = std::vector<Var>;
+
+constexpr int64_t kTokens = 128 * 1024, kWidth = 1024, kVocabulary = 50257;
+
+/// Repeats a block that is made on the host, on the device where the input lies.
+InputSpec large(const Shape& shape) {
+  const InputSpec block = testing::randn({std::min<int64_t>(shape.elements(), 1 << 20)});
+  return {block.make, [shape](const Tensor& x) { return repeated(x, shape); }};
+}
+
+struct Rows {
+  std::vector<testing::NamedCase> cases;
+
+  /// `gradient` is false where backward only hands dy on.
+  void add(const char* op, const char* name, std::vector<InputSpec> inputs, std::function<Var(const Vars&)> run, bool gradient = true) {
+    cases.push_back({op, {.name = name, .inputs = std::move(inputs), .run = std::move(run), .gradient = gradient}});
+  }
+};
+
+void add_rows(Rows& rows) {
+  rows.add("softmax", "tokens", {large({kTokens, kWidth})}, [](const Vars& x) { return softmax(x[0]); });
+  for (const int64_t width : {kWidth, 8 * kWidth}) {
+    const Shape shape{kTokens * kWidth / width, width};
+    const char* name = width == kWidth ? "tokens" : "wide";
+    rows.add("layer_norm", name, {large(shape), large({width}), large({width})},
+             [](const Vars& x) { return layer_norm(x[0], x[1], x[2]); });
+    rows.add("rms_norm", name, {large(shape), large({width})}, [](const Vars& x) { return rms_norm(x[0], x[1]); });
+  }
+  for (const int64_t classes : {kVocabulary, kVocabulary + 47})
+    rows.add("cross_entropy", classes == kVocabulary ? "gpt2_vocabulary" : "vocabulary_of_whole_packs",
+             {large({8192, classes}), testing::indices({8192}, kVocabulary)},
+             [](const Vars& x) { return cross_entropy(x[0], x[1].value(), {}, 1.0 / 8192); });
+  rows.add("embedding", "gpt2_vocabulary", {testing::indices({kTokens}, kVocabulary), large({kVocabulary, kWidth})},
+           [](const Vars& x) { return embedding(x[0].value(), x[1]); });
+}
+
+void add_elements(Rows& rows) {
+  const InputSpec x = large({kTokens, kWidth}), hidden = large({kTokens / 2, 4 * kWidth});
+  rows.add(
+      "add", "residual", {x, x}, [](const Vars& v) { return add(v[0], v[1]); }, false);
+  rows.add("gelu_tanh", "hidden", {hidden}, [](const Vars& v) { return unary(Unary::GeluTanh, v[0]); });
+  rows.add("bias_gelu_tanh", "hidden", {hidden, large({4 * kWidth})},
+           [](const Vars& v) { return bias_activation(Unary::GeluTanh, v[0], v[1]); });
+  rows.add("mul_silu", "hidden", {hidden, hidden}, [](const Vars& v) { return mul_silu(v[0], v[1]); });
+  const RandomStream stream{.key = 1};
+  rows.add("dropout_add", "residual", {x, x}, [=](const Vars& v) { return dropout_add(v[0], v[1], 0.1, stream); });
+  rows.add("sum", "rows", {x}, [](const Vars& v) { return sum(v[0], {1}); });
+  rows.add("sum", "columns", {x}, [](const Vars& v) { return sum(v[0], {0}); });
+  rows.add(
+      "concat", "columns", {x, x},
+      [](const Vars& v) {
+        return concat({v[0], v[1]}, 1);
+      },
+      false);
+  rows.add("rotary", "heads_of_64", {large({64, 1024, 36, 64})}, [](const Vars& v) { return rotary(v[0], 24); });
+}
+
+void add_products(Rows& rows) {
+  rows.add("matmul", "8192", {large({8192, 8192}), large({8192, 8192})}, [](const Vars& x) { return matmul(x[0], x[1], false, true); });
+  const auto gpt2 = [&](const char* name, int64_t inputs, int64_t outputs) {
+    rows.add("linear", name, {large({kTokens / 2, inputs}), large({outputs, inputs}), large({outputs})},
+             [](const Vars& x) { return linear(x[0], x[1], x[2]); });
+  };
+  gpt2("gpt2_qkv", 768, 3 * 768);
+  gpt2("gpt2_ffn_in", 768, 4 * 768);
+  gpt2("gpt2_ffn_out", 4 * 768, 768);
+  for (const int64_t width : {64, 128}) {
+    const Shape heads{2, 4096, 2048 / width, width};
+    rows.add("attention", width == 64 ? "width_64" : "width_128", {large(heads), large(heads), large(heads)},
+             [](const Vars& x) { return attention(x[0], x[1], x[2], true); });
+  }
+}
+
+}  // namespace
+
+std::vector<testing::NamedCase> gpu_cases() {
+  Rows rows;
+  add_rows(rows);
+  add_elements(rows);
+  add_products(rows);
+  return std::move(rows.cases);
+}
+
+}  // namespace sluice::bench

@@ -1,0 +1,56 @@
+#include "cli/classification.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/error.h"
+
+namespace sluice::cli {
+
+Classification::Classification(std::vector<std::string> class_names)
+    : class_names_(std::move(class_names)),
+      ranks_(class_names_.size()),
+      confusion_(class_names_.size(), std::vector<int64_t>(class_names_.size())) {}
+
+void Classification::add(const Tensor& logits, const Tensor& labels) {
+  const size_t classes = class_names_.size();
+  require(logits.rank() == 2 && static_cast<size_t>(logits.dim(1)) == classes && labels.elements() == logits.dim(0),
+          "classification: needs logits of ", classes, " classes and a label for each row, got ", logits, " and ", labels);
+  const std::vector<double> all = logits.to_vector(), wanted = labels.to_vector();
+  for (size_t sample = 0; sample < wanted.size(); ++sample) {
+    const double* row = all.data() + sample * classes;
+    const auto label = static_cast<size_t>(wanted[sample]);
+    require(wanted[sample] >= 0 && label < classes, "classification: needs labels below ", classes, ", got ", wanted[sample]);
+    const auto larger = std::count_if(row, row + classes, [&](const double& x) { return x > row[label]; });
+    const auto equal_before = std::count(row, row + label, row[label]);
+    ++ranks_[static_cast<size_t>(larger + equal_before)];
+    ++confusion_[label][static_cast<size_t>(std::max_element(row, row + classes) - row)];
+  }
+}
+
+int64_t Classification::samples() const { return std::accumulate(ranks_.begin(), ranks_.end(), int64_t{0}); }
+
+double Classification::top(size_t k) const {
+  const auto end = ranks_.begin() + static_cast<std::ptrdiff_t>(std::min(k, ranks_.size()));
+  return static_cast<double>(std::accumulate(ranks_.begin(), end, int64_t{0})) / static_cast<double>(samples());
+}
+
+std::string Classification::table() const {
+  size_t names = 5, digits = std::to_string(class_names_.size()).size();
+  for (size_t i = 0; i < class_names_.size(); ++i) {
+    names = std::max(names, class_names_[i].size());
+    for (const int64_t count : confusion_[i]) digits = std::max(digits, std::to_string(count).size());
+  }
+  const size_t number = std::to_string(class_names_.size()).size();
+  std::string text = fmt::format("{:{}} {:<{}} |", "", number, "label", names);
+  for (size_t i = 0; i < class_names_.size(); ++i) text += fmt::format(" {:>{}}", i, digits);
+  for (size_t i = 0; i < class_names_.size(); ++i) {
+    text += fmt::format("\n{:>{}} {:<{}} |", i, number, class_names_[i], names);
+    for (const int64_t count : confusion_[i]) text += fmt::format(" {:>{}}", count, digits);
+  }
+  return text + "\n";
+}
+
+}  // namespace sluice::cli

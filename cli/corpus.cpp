@@ -1,0 +1,146 @@
+#include "cli/corpus.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "cli/build.h"
+#include "cli/list_text.h"
+#include "core/error.h"
+#include "data/cifar.h"
+#include "data/idx.h"
+#include "data/image_folder.h"
+#include "data/image_split.h"
+#include "data/synthetic.h"
+#include "data/synthetic_images.h"
+
+namespace sluice::cli {
+
+namespace {
+
+uint64_t seed_of(const Settings& settings) { return static_cast<uint64_t>(settings.integer("train.seed")); }
+
+std::filesystem::path cache_folder(const Settings& settings) {
+  const std::string& chosen = settings.text("data.cache");
+  if (!chosen.empty()) return chosen;
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') return std::filesystem::path(cache) / "sluice";
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') return std::filesystem::path(home) / ".cache" / "sluice";
+  return {};
+}
+
+const std::string& path_of(const Settings& settings, const char* what) {
+  const std::string& path = settings.text("data.path");
+  require(!path.empty(), "data.path: needs ", what, ", got none; set it, or data.kind = \"synthetic\"");
+  return path;
+}
+
+Corpus synthetic_text(const Settings& settings) {
+  data::SyntheticText::Options options;
+  options.vocabulary = settings.integer("model.vocab");
+  options.context = settings.integer("model.context");
+  options.seed = seed_of(settings);
+  options.train_samples = settings.integer("data.train_samples");
+  Corpus corpus;
+  corpus.dataset = std::make_shared<data::SyntheticText>(options);
+  return corpus;
+}
+
+Corpus text_corpus(const Settings& settings, const std::string& serialized_tokenizer) {
+  const auto texts = data::find_text(path_of(settings, "a text file or a folder"));
+  const int64_t vocabulary = settings.integer("model.vocab");
+  const auto cache = cache_folder(settings);
+  Corpus corpus;
+  corpus.tokenizer = serialized_tokenizer.empty() ? data::make_tokenizer(settings.text("data.tokenizer"), vocabulary, texts, cache)
+                                                  : data::load_tokenizer(serialized_tokenizer);
+  require(corpus.tokenizer->vocabulary() == vocabulary, "model.vocab: needs ", corpus.tokenizer->vocabulary(),
+          ", the vocabulary of tokenizer ", corpus.tokenizer->name(), ", got ", vocabulary);
+  const data::Tokens tokens = data::tokenize(texts, *corpus.tokenizer, cache);
+  int64_t bytes = 0;
+  for (const auto& text : texts) bytes += static_cast<int64_t>(text.text.size());
+  corpus.bytes_per_token = static_cast<double>(bytes) / static_cast<double>(std::max<int64_t>(1, tokens.size()));
+  corpus.text =
+      std::make_shared<data::TextDataset>(tokens, settings.integer("model.context"), settings.number("data.validation"), seed_of(settings));
+  corpus.dataset = corpus.text;
+  return corpus;
+}
+
+data::ImageSplits synthetic_pictures(const Settings& settings) {
+  data::SyntheticImageOptions options;
+  options.classes = settings.integer("model.classes");
+  options.image_size = settings.integer("model.image_size");
+  options.channels = settings.integer("model.channels");
+  options.seed = seed_of(settings);
+  options.train_samples = settings.integer("data.train_samples");
+  return data::synthetic_images(options);
+}
+
+data::ImageSplits open_pictures(const Settings& settings) {
+  const std::string& kind = settings.text("data.kind");
+  if (kind == "synthetic") return synthetic_pictures(settings);
+  const std::string& path = path_of(settings, "the folder of the pictures");
+  if (kind == "idx") return data::open_idx(path, settings.texts("data.class_names"));
+  return kind == "cifar" ? data::open_cifar(path) : data::open_image_folder(path);
+}
+
+/// The pictures of a folder differ in size and are cut and resized; those of the other kinds are taken as they are.
+void check_match(const Settings& settings, const data::ImageSource& pictures) {
+  const auto check = [&](const char* key, int64_t needed, const char* what) {
+    require(settings.integer(key) == needed, key, ": needs ", needed, ", the ", what, " of ", settings.text("data.path"), ", got ",
+            settings.integer(key), "; set ", key, " = ", needed);
+  };
+  check("model.classes", static_cast<int64_t>(pictures.class_names().size()), "number of classes");
+  check("model.channels", pictures.channels(), "channels");
+  if (settings.text("data.kind") == "images") return;
+  const data::Image first = pictures.image(0);
+  check("model.image_size", std::min(first.height, first.width), "size of the pictures");
+}
+
+/// The usual strengths: of crop and cutout those of their papers at 32 pixels, in proportion.
+data::Augmentation augmentation_of(const Settings& settings) {
+  const int64_t side = settings.integer("model.image_size");
+  data::Augmentation result;
+  for (const auto& name : settings.texts("data.augment")) {
+    if (name == "flip")
+      result.flip = true;
+    else if (name == "crop")
+      result.pad = std::max<int64_t>(1, side / 8);
+    else if (name == "inception")
+      result.inception_crop = true;
+    else if (name == "jitter")
+      result.colour_jitter = 0.4;
+    else if (name == "cutout")
+      result.cutout = std::max<int64_t>(1, side / 2);
+    else
+      require(name == "none", "data.augment: needs none or a list of flip, crop, inception, jitter and cutout, got '", name, "'");
+  }
+  return result;
+}
+
+Corpus image_corpus(const Settings& settings) {
+  const auto augmentation = augmentation_of(settings);
+  const int64_t side = settings.integer("model.image_size");
+  const auto splits = data::split_by_seed(open_pictures(settings), settings.number("data.validation"), seed_of(settings));
+  check_match(settings, *splits.train);
+  require(splits.validation->size() > 0, "data.validation: needs a share above 0, as ", settings.text("data.path"),
+          " keeps no pictures apart to validate on");
+  Corpus corpus;
+  corpus.images = std::make_shared<data::ImageDataset>(
+      splits, data::ImageOptions{.image_size = side, .seed = seed_of(settings), .augmentation = augmentation},
+      data::measure_normalisation(*splits.train, side, cache_folder(settings)));
+  corpus.dataset = corpus.images;
+  return corpus;
+}
+
+}  // namespace
+
+Corpus load_corpus(const Settings& settings, const std::string& serialized_tokenizer) {
+  const std::string& kind = settings.text("data.kind");
+  const bool images = is_image_model(settings);
+  const std::vector<std::string> known =
+      images ? std::vector<std::string>{"idx", "cifar", "images", "synthetic"} : std::vector<std::string>{"text", "synthetic"};
+  require(std::find(known.begin(), known.end(), kind) != known.end(), "data.kind: ", settings.text("model.name"), " needs ",
+          list_text(known, " or "), ", got ", kind, "; set data.kind or model.name");
+  if (images) return image_corpus(settings);
+  return kind == "synthetic" ? synthetic_text(settings) : text_corpus(settings, serialized_tokenizer);
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,35 @@
+#pragma once
+#include <cstdint>
+
+#include "core/cuda/cuda.h"
+#include "core/dtype.h"
+
+namespace sluice::cublas {
+
+/// c [m, n] = op(a) op(b) + beta c + bias [n] for row-major matrices with leading dimensions (elements between rows); op transposes or not.
+/// `batch` such products, whose matrices lie a stride (in elements, 0 = the same matrix) apart.
+/// Dtypes  a, b: f32 (TF32 where the device allows it), bf16, f64; c: the same, or f32 for bf16. Sums in f32, f64 for f64.
+struct Product {
+  DType dtype = DType::f32, c_dtype = DType::f32;
+  int64_t m = 0, n = 0, k = 0;
+  int64_t a_ld = 0, b_ld = 0, c_ld = 0;
+  bool transpose_a = false, transpose_b = false;
+  double beta = 0;
+  bool has_bias = false;  ///< of c's dtype; with beta 0 only
+  int64_t batch = 1, a_stride = 0, b_stride = 0, c_stride = 0;
+
+  auto operator<=>(const Product&) const = default;
+};
+
+/// Enqueues the product on the device's stream, with the device's workspace. Every extent is at least 1.
+///
+/// The first call of a kind (shapes, dtypes, alignment of the addresses up to 16 bytes) on a model of GPU chooses an algorithm, which runs
+/// for the life of the process on every device of that model: bits do not depend on the partition. The choice is the one of an earlier
+/// tuned run on this machine (AlgorithmCache); else, with SLUICE_TUNE=1 in the environment, the fastest of cuBLASLt's first 16 proposals,
+/// timed and kept for later runs; else the first proposal. Sums of parts of k are added up in f32 (f64), never in bf16.
+/// Errors   DeviceError when cuBLAS has no such product or fails.
+/// Threads  those of the device. Choosing allocates and waits: a CUDA graph may capture later calls, not the first one of a kind.
+/// Source   docs.nvidia.com/cuda/cublas, "Using the cuBLASLt API".
+void multiply(Cuda& cuda, const Product& product, const void* a, const void* b, const void* bias, void* c);
+
+}  // namespace sluice::cublas

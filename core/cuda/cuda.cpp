@@ -1,0 +1,201 @@
+#include "core/cuda/cuda.h"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+
+#include "core/cuda/event.h"
+#include "core/cuda/launch.h"
+
+namespace sluice {
+
+namespace {
+
+/// The driver and its devices do not change while a process runs.
+struct Availability {
+  Availability() {
+    const cudaError_t status = cudaGetDeviceCount(&count);
+    if (status == cudaSuccess && count > 0) return;
+    count = 0;
+    cudaGetLastError();
+    if (status == cudaErrorInsufficientDriver)
+      reason = "this machine has no NVIDIA driver, or one too old for CUDA " + version_text(CUDART_VERSION) + "; install or update it";
+    else if (status == cudaErrorNoDevice || status == cudaSuccess)
+      reason = "the NVIDIA driver finds no GPU on this machine; check nvidia-smi and CUDA_VISIBLE_DEVICES";
+    else
+      reason = join("the NVIDIA driver answers ", cudaGetErrorName(status), ", ", cudaGetErrorString(status), "; check nvidia-smi");
+  }
+  static std::string version_text(int version) { return join(version / 1000, ".", version % 1000 / 10); }
+  int count = 0;
+  std::string reason;
+};
+
+const Availability& availability() {
+  static const Availability found;
+  return found;
+}
+
+bool synchronous() {
+  static const bool set = [] {
+    const char* value = std::getenv("SLUICE_SYNC");
+    return value && std::strcmp(value, "0") != 0 && *value;
+  }();
+  return set;
+}
+
+int attribute(int index, cudaDeviceAttr which) {
+  int value = 0;
+  CUDA_TRY(cudaDeviceGetAttribute(&value, which, index));
+  return value;
+}
+
+}  // namespace
+
+std::string cuda_unavailable_reason() { return availability().reason; }
+int cuda_device_count() { return availability().count; }
+
+GpuDescription describe_gpu(int index) {
+  require(availability().reason.empty(), "cuda:", index, ": ", availability().reason);
+  require(index >= 0 && index < availability().count, "cuda:", index, ": this machine has ", availability().count, " GPUs");
+  GpuDescription result;
+  cudaDeviceProp properties{};
+  CUDA_TRY(cudaGetDeviceProperties(&properties, index));
+  result.name = properties.name;
+  result.compute_capability = properties.major * 10 + properties.minor;
+  result.multiprocessors = properties.multiProcessorCount;
+  size_t free = 0, total = 0;
+  CUDA_TRY(cudaSetDevice(index));
+  CUDA_TRY(cudaMemGetInfo(&free, &total));
+  result.memory_bytes = static_cast<int64_t>(total);
+  result.free_bytes = static_cast<int64_t>(free);
+  CUDA_TRY(cudaDriverGetVersion(&result.driver_version));
+  result.clock_hz = 1e3 * attribute(index, cudaDevAttrClockRate);
+  const double memory_clock_hz = 1e3 * attribute(index, cudaDevAttrMemoryClockRate);
+  result.bytes_per_second = 2 * memory_clock_hz * attribute(index, cudaDevAttrGlobalMemoryBusWidth) / 8;  // two transfers a clock
+  return result;
+}
+
+/// Pinned memory through which uploads go, so that the caller need not wait for the copy: some pieces, used in turn.
+struct Cuda::Staging {
+  static constexpr size_t kPieces = 4, kPieceBytes = size_t{8} << 20;
+
+  Staging() { CUDA_TRY(cudaMallocHost(reinterpret_cast<void**>(&memory), kPieces * kPieceBytes)); }
+  ~Staging() { cudaFreeHost(memory); }
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+
+  void upload(const Cuda& cuda, const char* host, char* device, size_t bytes) {
+    for (size_t begin = 0; begin < bytes; begin += kPieceBytes) {
+      const size_t count = std::min(kPieceBytes, bytes - begin);
+      wait_until(used[next]);
+      char* piece = memory + next * kPieceBytes;
+      std::memcpy(piece, host + begin, count);
+      CUDA_TRY(cudaMemcpyAsync(device + begin, piece, count, cudaMemcpyHostToDevice, cuda.stream()));
+      used[next] = cuda.record();
+      next = (next + 1) % kPieces;
+    }
+  }
+
+  char* memory = nullptr;
+  size_t next = 0;
+  std::array<Moment, kPieces> used;
+};
+
+Cuda::Cuda(int index, bool allow_tf32) : index_(index), allow_tf32_(allow_tf32), description_(describe_gpu(index)) {
+  activate();
+  CUDA_TRY(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  CUDA_TRY(cudaMalloc(reinterpret_cast<void**>(&faults_), sizeof(Faults)));
+  CUDA_TRY(cudaMemsetAsync(faults_, 0xff, sizeof(Faults), stream_));
+}
+
+Cuda::~Cuda() {
+  cudaSetDevice(index_);
+  cudaStreamSynchronize(stream_);
+  states_.clear();
+  staging_.reset();
+  cudaFree(workspace_);
+  cudaFree(faults_);
+  cudaStreamDestroy(stream_);
+}
+
+void Cuda::activate() const { CUDA_TRY(cudaSetDevice(index_)); }
+
+void* Cuda::workspace() {
+  activate();
+  if (!workspace_) CUDA_TRY(cudaMalloc(&workspace_, kWorkspaceBytes));
+  return workspace_;
+}
+
+Moment Cuda::record(bool with_time) const { return std::make_shared<CudaEvent>(index_, stream_, with_time); }
+
+void Cuda::wait_for(const Moment& moment) const {
+  if (!moment) return;
+  activate();
+  CUDA_TRY(cudaStreamWaitEvent(stream_, moment->handle(), 0));
+}
+
+void Cuda::synchronize() {
+  activate();
+  CUDA_TRY(cudaStreamSynchronize(stream_));
+  check_faults();
+}
+
+void Cuda::check_faults() {
+  Faults found;
+  CUDA_TRY(cudaMemcpyAsync(&found, faults_, sizeof found, cudaMemcpyDeviceToHost, stream_));
+  CUDA_TRY(cudaStreamSynchronize(stream_));
+  for (int kind = 0; kind < static_cast<int>(FaultKind::kinds); ++kind) {
+    if (found.first[kind] == ~0ull) continue;
+    CUDA_TRY(cudaMemsetAsync(faults_, 0xff, sizeof found, stream_));
+    const bool is_id = kind == static_cast<int>(FaultKind::embedding_id);
+    throw UsageError(join(is_id ? "embedding: needs ids in [0, " : "cross_entropy: needs targets that are ignored or in [0, ",
+                          found.limit[kind], "), got ", static_cast<int32_t>(found.first[kind] & 0xffffffffu),
+                          is_id ? " at position " : " at row ", found.first[kind] >> 32, " of a tensor on cuda:", index_));
+  }
+}
+
+void* Cuda::allocate(size_t bytes) const {
+  activate();
+  void* memory = nullptr;
+  const cudaError_t status = cudaMalloc(&memory, bytes);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    return nullptr;
+  }
+  cuda_try(status, "cudaMalloc");
+  return memory;
+}
+
+void Cuda::release(void* memory) const noexcept {
+  cudaSetDevice(index_);
+  cudaFree(memory);
+}
+
+void Cuda::upload(const void* host, void* device, size_t bytes) {
+  activate();
+  if (!staging_) staging_ = std::make_unique<Staging>();
+  staging_->upload(*this, static_cast<const char*>(host), static_cast<char*>(device), bytes);
+}
+
+void Cuda::download(const void* device, void* host, size_t bytes) {
+  activate();
+  CUDA_TRY(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_));
+  synchronize();
+}
+
+void Cuda::copy_from(const Cuda& other, const void* from, void* to, size_t bytes) {
+  activate();
+  if (other.index_ == index_)
+    CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_));
+  else
+    CUDA_TRY(cudaMemcpyPeerAsync(to, index_, from, other.index_, bytes, stream_));
+}
+
+void after_launch(Cuda& cuda, const char* kernel) {
+  if (synchronous()) cuda_try(cudaStreamSynchronize(cuda.stream()), kernel);
+}
+
+}  // namespace sluice

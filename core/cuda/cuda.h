@@ -1,0 +1,106 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <typeindex>
+
+#include "core/moment.h"
+
+struct CUstream_st;
+
+namespace sluice {
+
+/// Why no GPU can be used: no such backend in this build, no driver, no device. Empty when there is one.
+std::string cuda_unavailable_reason();
+/// GPUs of this machine; 0 where none can be used.
+int cuda_device_count();
+
+/// What a GPU says of itself.
+struct GpuDescription {
+  std::string name;
+  int compute_capability = 0;  ///< 90 for 9.0
+  int multiprocessors = 0;
+  int64_t memory_bytes = 0, free_bytes = 0;
+  int driver_version = 0;                     ///< newest CUDA that the driver serves: 13000 for 13.0
+  double clock_hz = 0, bytes_per_second = 0;  ///< largest clock; memory clock x bus width
+};
+/// Errors  UsageError when there is no such GPU, saying why.
+GpuDescription describe_gpu(int index);
+
+/// What a CUDA kernel gets: one GPU, the stream of its device, and what library calls need. Sources that call CUDA are nvcc's, or lie in
+/// core/cuda; this header needs none of CUDA's.
+///
+/// Kernels and copies of one device run in the order of their calls, long after these have returned. A kernel that fails makes a later
+/// call throw DeviceError; with SLUICE_SYNC=1 in the environment every launch waits, so that the failing one is named.
+/// Threads  one at a time, like the device's kernels; `record` and the memory functions: any.
+class Cuda {
+ public:
+  /// Memory of the device's one workspace, which library calls use in stream order. Counted as live bytes of the device.
+  static constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
+
+  Cuda(int index, bool allow_tf32);
+  ~Cuda();
+  Cuda(const Cuda&) = delete;
+  Cuda& operator=(const Cuda&) = delete;
+
+  int index() const { return index_; }
+  CUstream_st* stream() const { return stream_; }
+  const GpuDescription& description() const { return description_; }
+  int multiprocessors() const { return description_.multiprocessors; }
+  int compute_capability() const { return description_.compute_capability; }
+  bool allows_tf32() const { return allow_tf32_; }
+  void* workspace();
+  /// Makes this GPU the calling thread's current one, as every call of CUDA needs.
+  void activate() const;
+
+  /// @name Order
+  /// @{
+  Moment record(bool with_time = false) const;
+  void wait_for(const Moment& moment) const;  ///< this device's later work waits; the caller does not
+  /// Until all work is done. Errors  DeviceError with the failed call; UsageError for a bad index that a kernel met (see Faults).
+  void synchronize();
+  /// @}
+
+  /// @name Memory
+  /// @{
+  void* allocate(size_t bytes) const;  ///< null when the GPU has none left
+  void release(void* memory) const noexcept;
+  void upload(const void* host, void* device, size_t bytes);    ///< through pinned memory; the host memory may change on return
+  void download(const void* device, void* host, size_t bytes);  ///< waits
+  void copy_from(const Cuda& other, const void* from, void* to, size_t bytes);  ///< device to device, also between GPUs
+  /// @}
+
+  /// Bad indices that kernels met. A kernel cannot throw: it keeps the first one here and goes on with NaN, and `synchronize` throws.
+  enum class FaultKind { embedding_id, target_class, kinds };
+  struct Faults {
+    /// position << 32 | low 32 bits of the value, the least of all; all ones for none.
+    unsigned long long first[static_cast<int>(FaultKind::kinds)];
+    long long limit[static_cast<int>(FaultKind::kinds)];
+  };
+  Faults* faults() const { return faults_; }
+
+  /// What a library keeps for this device (a handle, compiled plans): made at the first use, gone with the device.
+  template <class State>
+  State& state() {
+    auto& slot = states_[std::type_index(typeid(State))];
+    if (!slot) slot = std::make_shared<State>(*this);
+    return *static_cast<State*>(slot.get());
+  }
+
+ private:
+  void check_faults();
+  struct Staging;
+  int index_;
+  bool allow_tf32_;
+  GpuDescription description_;
+  CUstream_st* stream_ = nullptr;
+  void* workspace_ = nullptr;
+  Faults* faults_ = nullptr;
+  std::unique_ptr<Staging> staging_;
+  std::map<std::type_index, std::shared_ptr<void>> states_;
+};
+
+}  // namespace sluice

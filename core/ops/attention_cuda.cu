@@ -1,0 +1,138 @@
+#include <algorithm>
+
+#include "core/cuda/launch.h"
+#include "core/ops/attention.h"
+#include "core/ops/attention_generic_cuda.cuh"
+#include "core/ops/attention_mma_backward_cuda.cuh"
+#include "core/ops/attention_mma_cuda.cuh"
+
+namespace sluice::kernels {
+
+namespace {
+
+/// Blocks for tiles of `tile` rows of each head, and along y `columns` parts of the width.
+dim3 grid_of(int samples, int heads, int rows, int tile, int columns = 1) {
+  return dim3(static_cast<unsigned>(int64_t{samples} * heads * tiles_of(rows, tile)), static_cast<unsigned>(columns));
+}
+
+bool has_shared_memory(const Cuda& cuda, size_t bytes) {
+  int most = 0;
+  CUDA_TRY(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, cuda.index()));
+  return bytes <= static_cast<size_t>(most);
+}
+
+/// Calls f.template operator()<kWidth>() with the least width of the kernels for tensor cores that holds `width`, and answers whether
+/// there is one that this GPU has room for (sm_120 has it for 64 only). The columns beyond `width` count as zeros.
+template <class F>
+bool on_mma_width(const Cuda& cuda, int width, F&& f) {
+  const auto try_width = [&]<int kWidth>() {
+    constexpr size_t kBytes =
+        std::max({ForwardShape<kWidth>::kSharedBytes, QueryGradientShape<kWidth>::kSharedBytes, KeyGradientShape<kWidth>::kSharedBytes});
+    if (width > kWidth || !has_shared_memory(cuda, kBytes)) return false;
+    f.template operator()<kWidth>();
+    return true;
+  };
+  return try_width.template operator()<64>() || try_width.template operator()<128>();
+}
+
+template <class... Views>
+bool has_packs(const Extent& extent, const Views&... views) {
+  return packs_fit<bfloat16>(extent.width) && (views.has_packs() && ...);
+}
+
+template <class T>
+void attend_generic(Cuda& cuda, const Extent& extent, Heads<T> q, Heads<T> k, Heads<T> v, const AttentionResult& result) {
+  using C = compute_t<T>;
+  const dim3 grid = grid_of(extent.samples, extent.heads, extent.queries, kTile<C>, tiles_of(extent.width, kTile<C>));
+  launch(cuda, "attention", {grid, dim3(kSide, kSide)}, attend<T>, extent, static_cast<C>(extent.scale()), q, k, v, Heads<T>(result.y),
+         result.log_sum_exp.data<C>());
+}
+
+template <int kWidth>
+void attend_tiles(Cuda& cuda, const Extent& extent, Heads<bfloat16> q, Heads<bfloat16> k, Heads<bfloat16> v,
+                  const AttentionResult& result) {
+  using Shape = ForwardShape<kWidth>;
+  launch(cuda, "attention", {grid_of(extent.samples, extent.heads, extent.queries, Shape::kQueries), Shape::kThreads, Shape::kSharedBytes},
+         attend_mma<kWidth>, extent, static_cast<float>(extent.scale()), q, k, v, Heads<bfloat16>(result.y),
+         result.log_sum_exp.data<float>());
+}
+
+/// What all backward kernels get.
+template <class T>
+struct Backward {
+  Extent extent;
+  compute_t<T> scale;
+  Heads<T> q, k, v, dy;
+  compute_t<T>*log_sum_exp, *row_sums;
+  Heads<T> dq, dk, dv;
+};
+
+template <class T>
+void sum_rows(Cuda& cuda, const Backward<T>& x, const Heads<T>& y) {
+  constexpr int kThreads = 256, kPack = Pack<T>::kCount;
+  const int64_t threads = int64_t{x.extent.samples} * x.extent.heads * x.extent.queries * kRowLanes;
+  const bool packed = packs_fit<T>(x.extent.width) && y.has_packs() && x.dy.has_packs();
+  launch(cuda, "attention_row_sums", {dim3(static_cast<unsigned>((threads + kThreads - 1) / kThreads)), kThreads},
+         packed ? row_sums<T, kPack> : row_sums<T, 1>, x.extent, y, x.dy, x.row_sums);
+}
+
+template <class T>
+void differentiate_generic(Cuda& cuda, const Backward<T>& x) {
+  constexpr int kRows = kTile<compute_t<T>>;
+  const int columns = tiles_of(x.extent.width, kRows);
+  if (x.dq.data)
+    launch(cuda, "attention_query_gradient",
+           {grid_of(x.extent.samples, x.extent.heads, x.extent.queries, kRows, columns), dim3(kSide, kSide)}, query_gradient<T>, x.extent,
+           x.scale, x.q, x.k, x.v, x.dy, x.log_sum_exp, x.row_sums, x.dq);
+  if (x.dk.data || x.dv.data)
+    launch(cuda, "attention_key_gradients",
+           {grid_of(x.extent.samples, x.extent.key_heads, x.extent.keys, kRows, columns), dim3(kSide, kSide)}, key_gradients<T>, x.extent,
+           x.scale, x.q, x.k, x.v, x.dy, x.log_sum_exp, x.row_sums, x.dk, x.dv);
+}
+
+template <int kWidth>
+void differentiate_tiles(Cuda& cuda, const Backward<bfloat16>& x) {
+  using OfQueries = QueryGradientShape<kWidth>;
+  using OfKeys = KeyGradientShape<kWidth>;
+  if (x.dq.data)
+    launch(cuda, "attention_query_gradient",
+           {grid_of(x.extent.samples, x.extent.heads, x.extent.queries, OfQueries::kQueries), OfQueries::kThreads, OfQueries::kSharedBytes},
+           query_gradient_mma<kWidth>, x.extent, x.scale, x.q, x.k, x.v, x.dy, x.log_sum_exp, x.row_sums, x.dq);
+  if (x.dk.data || x.dv.data)
+    launch(cuda, "attention_key_gradients",
+           {grid_of(x.extent.samples, x.extent.key_heads, x.extent.keys, OfKeys::kKeys), OfKeys::kThreads, OfKeys::kSharedBytes},
+           key_gradients_mma<kWidth>, x.extent, x.scale, x.q, x.k, x.v, x.dy, x.log_sum_exp, x.row_sums, x.dk, x.dv);
+}
+
+}  // namespace
+
+void attention(Cuda& cuda, const Tensor& q, const Tensor& k, const Tensor& v, bool causal, const AttentionResult& result, const Tensor&) {
+  const Extent extent(q, k, causal);
+  on_float(q.dtype(), "attention", [&]<class T>() {
+    const Heads<T> queries(q), keys(k), values(v);
+    if constexpr (std::is_same_v<T, bfloat16>)
+      if (has_packs(extent, queries, keys, values) &&
+          on_mma_width(cuda, extent.width, [&]<int kWidth>() { attend_tiles<kWidth>(cuda, extent, queries, keys, values, result); }))
+        return;
+    attend_generic<T>(cuda, extent, queries, keys, values, result);
+  });
+}
+
+void attention_backward(Cuda& cuda, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionResult& result, const Tensor& dy,
+                        bool causal, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& scratch) {
+  on_float(q.dtype(), "attention", [&]<class T>() {
+    using C = compute_t<T>;
+    const Extent extent(q, k, causal);
+    const Backward<T> x{extent,       static_cast<C>(extent.scale()), Heads<T>(q),       Heads<T>(k),  Heads<T>(v),
+                        Heads<T>(dy), result.log_sum_exp.data<C>(),   scratch.data<C>(), Heads<T>(dq), Heads<T>(dk),
+                        Heads<T>(dv)};
+    sum_rows<T>(cuda, x, Heads<T>(result.y));
+    if constexpr (std::is_same_v<T, bfloat16>)
+      if (has_packs(extent, x.q, x.k, x.v, x.dy, x.dq, x.dk, x.dv) &&
+          on_mma_width(cuda, extent.width, [&]<int kWidth>() { differentiate_tiles<kWidth>(cuda, x); }))
+        return;
+    differentiate_generic<T>(cuda, x);
+  });
+}
+
+}  // namespace sluice::kernels

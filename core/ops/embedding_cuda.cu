@@ -1,0 +1,157 @@
+#include "core/ops/embedding.h"
+#include "core/ops/indices_cuda.cuh"
+#include "core/ops/rows_cuda.cuh"
+
+namespace sluice::kernels {
+
+namespace {
+
+constexpr int kPacksOfThread = 4;  // of a row, in flight
+
+template <class T>
+__global__ void __launch_bounds__(kMostRowThreads)
+    gather_rows(Indices ids, const T* table, T* y, int64_t positions, int64_t vocabulary, int columns, bool packed, Cuda::Faults* faults) {
+  const int64_t position = team_row();
+  if (position >= positions) return;
+  const int64_t id = ids[position];
+  const bool known = 0 <= id && id < vocabulary;
+  if (!known && threadIdx.x == 0) keep_fault(faults, Cuda::FaultKind::embedding_id, position, id, vocabulary);
+  Row<T, 0> row(table + (known ? id : 0) * columns, known ? columns : 0, packed);
+  each_pack([&](int, int at, const Pack<T>& pack) { write_pack(y + position * columns, at, columns, packed, pack); }, row);
+  if (known) return;
+  for (int c = threadIdx.x; c < columns; c += blockDim.x) y[position * columns + c] = static_cast<T>(compute_t<T>(NAN));
+}
+
+// The gradient of a table row is the sum of the rows of dy whose id it is, in order of position. Sorting ids and positions together makes
+// each sum a run of neighbours. Source of the sorting network  Batcher 1968, "Sorting networks and their applications".
+
+constexpr int kTile = 2048, kTileThreads = kTile / 2;  // keys that a block sorts in shared memory
+constexpr int64_t kNoKey = INT64_MAX;                  // behind all others
+
+__device__ void exchange(int64_t& low, int64_t& high, bool ascending) {
+  if ((low > high) != ascending) return;
+  const int64_t kept = low;
+  low = high;
+  high = kept;
+}
+
+/// The lower one of the two keys that comparison number i of a step with this distance is about.
+__device__ int64_t lower_of(int64_t i, int64_t distance) { return 2 * i - (i & (distance - 1)); }
+
+/// keys[p] = id << 32 | p; then every tile is sorted on its own, alternately ascending and descending.
+__global__ void __launch_bounds__(kTileThreads)
+    sort_tiles(Indices ids, int64_t positions, int64_t vocabulary, int64_t* keys, int64_t count) {
+  __shared__ int64_t tile[kTile];
+  const int64_t first = int64_t{blockIdx.x} * kTile;
+  for (int i = threadIdx.x; i < kTile; i += kTileThreads) {
+    const int64_t p = first + i, id = p < positions ? ids[p] : -1;
+    tile[i] = 0 <= id && id < vocabulary ? id << 32 | p : kNoKey;
+  }
+  for (int run = 2; run <= kTile; run *= 2)
+    for (int distance = run / 2; distance > 0; distance /= 2) {
+      __syncthreads();
+      const int low = static_cast<int>(lower_of(threadIdx.x, distance));
+      exchange(tile[low], tile[low + distance], ((first + low) & run) == 0);
+    }
+  __syncthreads();
+  for (int i = threadIdx.x; i < kTile; i += kTileThreads)
+    if (first + i < count) keys[first + i] = tile[i];
+}
+
+/// One step of the merge of runs of `run` keys, for a distance that leaves a tile.
+__global__ void merge_step(int64_t* keys, int64_t run, int64_t distance) {
+  const int64_t low = lower_of(grid_index(), distance);
+  exchange(keys[low], keys[low + distance], (low & run) == 0);
+}
+
+/// The steps of that merge that stay in a tile.
+__global__ void __launch_bounds__(kTileThreads) merge_tiles(int64_t* keys, int64_t run) {
+  __shared__ int64_t tile[kTile];
+  const int64_t first = int64_t{blockIdx.x} * kTile;
+  for (int i = threadIdx.x; i < kTile; i += kTileThreads) tile[i] = keys[first + i];
+  for (int distance = kTile / 2; distance > 0; distance /= 2) {
+    __syncthreads();
+    const int low = static_cast<int>(lower_of(threadIdx.x, distance));
+    exchange(tile[low], tile[low + distance], (first & run) == 0);
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < kTile; i += kTileThreads) keys[first + i] = tile[i];
+}
+
+void sort_keys(Cuda& cuda, const Tensor& ids, int64_t vocabulary, const Tensor& keys) {
+  const int64_t count = keys.elements();
+  int64_t* data = keys.data<int64_t>();
+  const dim3 tiles(static_cast<unsigned>((count + kTile - 1) / kTile));
+  launch(cuda, "embedding_backward", {tiles, kTileThreads}, sort_tiles, Indices(ids), ids.elements(), vocabulary, data, count);
+  for (int64_t run = 2 * kTile; run <= count; run *= 2) {
+    for (int64_t distance = run / 2; distance >= kTile; distance /= 2)
+      launch(cuda, "embedding_backward", {tiles, kTileThreads}, merge_step, data, run, distance);
+    launch(cuda, "embedding_backward", {tiles, kTileThreads}, merge_tiles, data, run);
+  }
+}
+
+/// A warp looks at one sorted key and a slice of columns; where an id begins there, it adds up all rows of that id.
+template <class T>
+__global__ void add_runs(const int64_t* keys, int64_t positions, const T* dy, compute_t<T>* sums, int columns, int slices, bool packed) {
+  using C = compute_t<T>;
+  constexpr int kCount = Pack<T>::kCount, kInFlight = 8;
+  const int64_t warp = grid_index() / kWarpSize, start = warp / slices;
+  const int lane = threadIdx.x % kWarpSize;
+  if (start >= positions || keys[start] == kNoKey) return;
+  const int64_t id = keys[start] >> 32;
+  if (start > 0 && keys[start - 1] >> 32 == id) return;
+  const int at = (static_cast<int>(warp % slices) * kWarpSize + lane) * kCount;
+  C* target = sums + id * columns;
+  C sum[kCount];
+#pragma unroll
+  for (int j = 0; j < kCount; ++j) sum[j] = at + j < columns ? target[at + j] : C(0);
+  for (int64_t i = start;; i += kWarpSize) {
+    const int64_t key = i + lane < positions ? keys[i + lane] : kNoKey;
+    const int count = __popc(__ballot_sync(kWholeWarp, key >> 32 == id));  // neighbours, as keys are sorted
+    for (int begin = 0; begin < count; begin += kInFlight) {
+      Pack<T> rows[kInFlight];
+#pragma unroll
+      for (int k = 0; k < kInFlight; ++k) {
+        const int64_t position = __shfl_sync(kWholeWarp, static_cast<unsigned>(key), (begin + k) % kWarpSize);
+        rows[k] = read_pack(dy + position * columns, at, begin + k < count ? columns : 0, packed);
+      }
+#pragma unroll
+      for (int k = 0; k < kInFlight; ++k)
+#pragma unroll
+        for (int j = 0; j < kCount; ++j)
+          if (begin + k < count) sum[j] += static_cast<C>(rows[k].at[j]);
+    }
+    if (count < kWarpSize) break;
+  }
+#pragma unroll
+  for (int j = 0; j < kCount; ++j)
+    if (at + j < columns) target[at + j] = sum[j];
+}
+
+}  // namespace
+
+void embedding(Cuda& cuda, const Tensor& ids, const Tensor& table, const Tensor& y) {
+  const int64_t columns = table.dim(1), positions = ids.elements();
+  if (columns == 0) return;
+  on_float(table.dtype(), "embedding", [&]<class T>() {
+    const RowTeams teams = RowTeams::of<T>(columns, kPacksOfThread);
+    launch(cuda, "embedding", {teams.grid(positions), teams.block()}, gather_rows<T>, Indices(ids), table.data<T>(), y.data<T>(), positions,
+           table.dim(0), static_cast<int>(columns), packs_fit<T>(columns, table.data<T>(), y.data<T>()), cuda.faults());
+  });
+}
+
+void embedding_backward(Cuda& cuda, const Tensor& ids, const Tensor& dy, const Tensor& keys, const Tensor& sums) {
+  constexpr int kThreads = 256;
+  const int64_t columns = sums.dim(1), positions = ids.elements();
+  if (columns == 0 || positions == 0) return;
+  sort_keys(cuda, ids, sums.dim(0), keys);
+  on_float(dy.dtype(), "embedding", [&]<class T>() {
+    const int64_t of_warp = kWarpSize * Pack<T>::kCount, slices = (columns + of_warp - 1) / of_warp;
+    const dim3 grid(static_cast<unsigned>((positions * slices * kWarpSize + kThreads - 1) / kThreads));
+    launch(cuda, "embedding_backward", {grid, kThreads}, add_runs<T>, static_cast<const int64_t*>(keys.data<int64_t>()), positions,
+           dy.data<T>(), sums.data<compute_t<T>>(), static_cast<int>(columns), static_cast<int>(slices),
+           packs_fit<T>(columns, dy.data<T>()));
+  });
+}
+
+}  // namespace sluice::kernels

@@ -1,0 +1,321 @@
+#include "core/ops/normalization.h"
+#include "core/ops/rows_cuda.cuh"
+
+namespace sluice::kernels {
+
+namespace {
+
+constexpr int kForwardPacks = 4;       // held by a thread
+constexpr int kBackwardElements = 16;  // of dy and of x held by a thread, beside as many sums of dgamma and dbeta
+
+template <class T>
+T* data_or_null(const Tensor& x) {
+  return x.defined() ? x.data<T>() : nullptr;
+}
+
+/// Null beta and mean: rms_norm. residual and sum may be null.
+template <class T, class C = compute_t<T>>
+struct Forward {
+  const T *x, *residual, *gamma, *beta;
+  C epsilon;
+  T *sum, *y;
+  C *mean, *rstd;
+  int64_t rows;
+  int columns;
+  bool packed;
+};
+
+template <class T>
+__device__ T rounded_sum(T a, T b) {
+  return static_cast<T>(static_cast<compute_t<T>>(a) + static_cast<compute_t<T>>(b));
+}
+
+/// row += residual, also in memory.
+template <class T, int kPacks>
+__device__ void add_residual(const Forward<T>& to, int64_t offset, Row<T, kPacks>& row) {
+  const int n = row.elements();
+  Row<T, kPacks> residual(to.residual + offset, n, to.packed);
+  each_pack(
+      [&](int k, int at, const Pack<T>& x, const Pack<T>& added) {
+        Pack<T> sum;
+#pragma unroll
+        for (int j = 0; j < Pack<T>::kCount; ++j) sum.at[j] = rounded_sum(x.at[j], added.at[j]);
+        write_pack(to.sum + offset, at, n, to.packed, sum);
+        row.replace(k, sum);
+      },
+      row, residual);
+  row.moved_to(to.sum + offset);
+}
+
+template <class T, int kPacks>
+__global__ void __launch_bounds__(kMostRowThreads) normalize_rows(Forward<T> to) {
+  using C = compute_t<T>;
+  constexpr int kCount = Pack<T>::kCount;
+  const int64_t at_row = team_row(), offset = at_row * to.columns;
+  const int n = at_row < to.rows ? to.columns : 0;
+  Row<T, kPacks> row(to.x + offset, n, to.packed);
+  if (to.residual) add_residual(to, offset, row);
+  const bool centered = to.beta != nullptr;
+  C first = 0;  // differences from the first element keep the digits of rows with a large mean
+  if (n > 0 && centered) first = to.residual ? rounded_sum(to.x[offset], to.residual[offset]) : to.x[offset];
+  C mean = 0;
+  if (centered) {
+    each_pack(
+        [&](int, int at, const Pack<T>& pack) {
+#pragma unroll
+          for (int j = 0; j < kCount; ++j) mean += at + j < n ? static_cast<C>(pack.at[j]) - first : C(0);
+        },
+        row);
+    mean = first + team_sum(mean) / static_cast<C>(to.columns);
+  }
+  C squares = 0;
+  each_pack(
+      [&](int, int at, const Pack<T>& pack) {
+#pragma unroll
+        for (int j = 0; j < kCount; ++j) {
+          const C difference = at + j < n ? static_cast<C>(pack.at[j]) - mean : C(0);
+          squares += difference * difference;
+        }
+      },
+      row);
+  const C rstd = 1 / ::sqrt(team_sum(squares) / static_cast<C>(to.columns) + to.epsilon);
+  if (n > 0 && threadIdx.x == 0) {
+    if (centered) to.mean[at_row] = mean;
+    to.rstd[at_row] = rstd;
+  }
+  each_pack(
+      [&](int, int at, const Pack<T>& pack) {
+        const Pack<T> gamma = read_pack(to.gamma, at, n, to.packed);
+        const Pack<T> beta = centered ? read_pack(to.beta, at, n, to.packed) : Pack<T>{};
+        Pack<T> result;
+#pragma unroll
+        for (int j = 0; j < kCount; ++j) {
+          const C scaled = (static_cast<C>(pack.at[j]) - mean) * rstd * static_cast<C>(gamma.at[j]);
+          result.at[j] = static_cast<T>(centered ? scaled + static_cast<C>(beta.at[j]) : scaled);
+        }
+        write_pack(to.y + offset, at, n, to.packed, result);
+      },
+      row);
+}
+
+/// Null mean: rms_norm. dx or sums are null where not asked for.
+template <class T, class C = compute_t<T>>
+struct Backward {
+  const T *dy, *x, *gamma;
+  const C *mean, *rstd;
+  T* dx;
+  C* sums;
+  int64_t rows, rows_per_chunk;
+  int columns;
+  bool packed;
+};
+
+/// One row of the backward pass, whose packs of dy and x are given to `each_pack` as `row.gradients` and `row.values`.
+template <class T, int kPacks>
+struct BackwardRow {
+  using C = compute_t<T>;
+  static constexpr int kCount = Pack<T>::kCount;
+
+  __device__ BackwardRow(const Backward<T>& arguments, int64_t at_row, bool exists)
+      : from(arguments),
+        n(exists ? arguments.columns : 0),
+        offset(at_row * arguments.columns),
+        gradients(arguments.dy + offset, n, arguments.packed),
+        values(arguments.x + offset, n, arguments.packed),
+        mean(exists && arguments.mean ? arguments.mean[at_row] : C(0)),
+        rstd(exists ? arguments.rstd[at_row] : C(0)) {}
+
+  __device__ void write_input_gradient() {
+    TwoSums<C> sums{0, 0};  // of g and of g * (x - mean)
+    each_pack(
+        [&](int, int at, const Pack<T>& dy, const Pack<T>& x) {
+          const Pack<T> gamma = read_pack(from.gamma, at, n, from.packed);
+#pragma unroll
+          for (int j = 0; j < kCount; ++j) {
+            const C g = static_cast<C>(dy.at[j]) * static_cast<C>(gamma.at[j]);
+            sums.first += g;
+            sums.second += g * (static_cast<C>(x.at[j]) - mean);
+          }
+        },
+        gradients, values);
+    sums = team_sums(sums);
+    const C count = static_cast<C>(from.columns), slope = sums.second / count * rstd * rstd * rstd;
+    const C shift = from.mean ? sums.first / count * rstd : C(0);
+    each_pack(
+        [&](int, int at, const Pack<T>& dy, const Pack<T>& x) {
+          const Pack<T> gamma = read_pack(from.gamma, at, n, from.packed);
+          Pack<T> dx;
+#pragma unroll
+          for (int j = 0; j < kCount; ++j) {
+            const C g = static_cast<C>(dy.at[j]) * static_cast<C>(gamma.at[j]);
+            dx.at[j] = static_cast<T>(g * rstd - (static_cast<C>(x.at[j]) - mean) * slope - shift);
+          }
+          write_pack(from.dx + offset, at, n, from.packed, dx);
+        },
+        gradients, values);
+  }
+
+  const Backward<T>& from;
+  const int n;
+  const int64_t offset;
+  Row<T, kPacks> gradients, values;
+  const C mean, rstd;
+};
+
+/// A thread's part of dgamma and dbeta of a chunk: in registers for its own columns, in the result itself where rows are too long for that.
+template <class T, int kPacks>
+struct WeightGradients {
+  using C = compute_t<T>;
+  static constexpr int kCount = Pack<T>::kCount, kHeld = kPacks > 0 ? kPacks *kCount : 1;
+
+  __device__ void add(BackwardRow<T, kPacks>& row) {
+    each_pack(
+        [&](int k, int at, const Pack<T>& dy, const Pack<T>& x) {
+#pragma unroll
+          for (int j = 0; j < kCount; ++j) {
+            const C g = dy.at[j], scaled = g * ((static_cast<C>(x.at[j]) - row.mean) * row.rstd);
+            if constexpr (kPacks > 0) {
+              gamma[k * kCount + j] += scaled;
+              beta[k * kCount + j] += g;
+            } else if (at + j < row.n) {
+              to[at + j] += scaled;
+              if (centered) to[columns + at + j] += g;
+            }
+          }
+        },
+        row.gradients, row.values);
+  }
+  /// Calls f(column, element of gamma, element of beta) for the thread's columns.
+  template <class F>
+  __device__ void each_column(F f) {
+#pragma unroll
+    for (int k = 0; k < kPacks; ++k) {
+      const int at = Row<T, kPacks>::position(0, k);
+#pragma unroll
+      for (int j = 0; j < kCount; ++j)
+        if (at + j < columns) f(at + j, gamma[k * kCount + j], beta[k * kCount + j]);
+    }
+  }
+  /// Adds up the teams of the block in order, through shared memory [2, columns].
+  __device__ void write() {
+    C* shared = dynamic_shared<C>();
+    const int last = blockDim.y - 1;
+    for (int team = 0; team <= last; ++team) {
+      if (static_cast<int>(threadIdx.y) == team)
+        each_column([&](int column, C g, C b) {
+          if (team > 0) g += shared[column], b += shared[columns + column];
+          C* target = team < last ? shared : to;
+          target[column] = g;
+          if (centered || team < last) target[columns + column] = b;
+        });
+      __syncthreads();
+    }
+  }
+
+  C* to;
+  int columns;
+  bool centered;
+  C gamma[kHeld] = {}, beta[kHeld] = {};
+};
+
+/// A block takes a chunk of rows, each of its teams every blockDim.y-th of them.
+template <class T, int kPacks>
+__global__ void __launch_bounds__(kMostRowThreads) normalization_gradients(Backward<T> from) {
+  const bool centered = from.mean != nullptr;
+  const int64_t begin = blockIdx.x * from.rows_per_chunk, end = min(begin + from.rows_per_chunk, from.rows);
+  const int sums_of_chunk = (centered ? 2 : 1) * from.columns;
+  WeightGradients<T, kPacks> sums{from.sums + int64_t{blockIdx.x} * sums_of_chunk, from.columns, centered};
+  if (kPacks == 0 && from.sums) {
+    for (int i = threadIdx.x; i < sums_of_chunk; i += blockDim.x) sums.to[i] = 0;
+    __syncthreads();
+  }
+  for (int64_t at_row = begin + threadIdx.y; at_row - threadIdx.y < end; at_row += blockDim.y) {
+    BackwardRow<T, kPacks> row(from, at_row, at_row < end);
+    if (from.dx) row.write_input_gradient();
+    if (from.sums) sums.add(row);
+  }
+  if (kPacks > 0 && from.sums) sums.write();
+}
+
+constexpr int kChunkColumns = 32, kChunkRows = 32;
+
+/// A warp reads neighbouring columns of one chunk; every kChunkRows-th chunk is the same thread's.
+template <class C>
+__global__ void sum_chunks(const C* sums, C* total, int64_t chunks, int64_t stride, int64_t n) {
+  __shared__ C of_row[kChunkRows][kChunkColumns];
+  const int64_t column = int64_t{blockIdx.x} * kChunkColumns + threadIdx.x;
+  C sum = 0;
+  if (column < n) {
+#pragma unroll 4
+    for (int64_t chunk = threadIdx.y; chunk < chunks; chunk += kChunkRows) sum += sums[chunk * stride + column];
+  }
+  of_row[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y > 0 || column >= n) return;
+  for (int row = 1; row < kChunkRows; ++row) sum += of_row[row][threadIdx.x];
+  total[column] = sum;
+}
+
+}  // namespace
+
+void normalize(Cuda& cuda, const Tensor& x, const Tensor& residual, const Tensor& gamma, const Tensor& beta, double epsilon,
+               const NormalizedRows& result) {
+  const int64_t n = x.dim(-1), rows = result.rstd.elements();
+  on_float(x.dtype(), "normalization", [&]<class T>() {
+    using C = compute_t<T>;
+    const Forward<T> to{.x = x.data<T>(),
+                        .residual = data_or_null<T>(residual),
+                        .gamma = gamma.data<T>(),
+                        .beta = data_or_null<T>(beta),
+                        .epsilon = static_cast<C>(epsilon),
+                        .sum = data_or_null<T>(result.sum),
+                        .y = result.y.data<T>(),
+                        .mean = data_or_null<C>(result.mean),
+                        .rstd = result.rstd.data<C>(),
+                        .rows = rows,
+                        .columns = static_cast<int>(n),
+                        .packed = packs_fit<T>(n, x.data<T>(), data_or_null<T>(residual), gamma.data<T>(), data_or_null<T>(beta),
+                                               data_or_null<T>(result.sum), result.y.data<T>())};
+    on_rows<T, kForwardPacks>(n, [&]<int kPacks>(const RowTeams& teams) {
+      launch(cuda, "normalization", {teams.grid(rows), teams.block()}, normalize_rows<T, kPacks>, to);
+    });
+  });
+}
+
+void normalization_backward(Cuda& cuda, const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd,
+                            int64_t rows_per_chunk, const Tensor& dx, const Tensor& chunk_sums) {
+  const int64_t n = x.dim(-1), rows = rstd.elements();
+  on_float(x.dtype(), "normalization_backward", [&]<class T>() {
+    using C = compute_t<T>;
+    const Backward<T> from{.dy = dy.data<T>(),
+                           .x = x.data<T>(),
+                           .gamma = gamma.data<T>(),
+                           .mean = data_or_null<C>(mean),
+                           .rstd = rstd.data<C>(),
+                           .dx = data_or_null<T>(dx),
+                           .sums = data_or_null<C>(chunk_sums),
+                           .rows = rows,
+                           .rows_per_chunk = rows_per_chunk,
+                           .columns = static_cast<int>(n),
+                           .packed = packs_fit<T>(n, dy.data<T>(), x.data<T>(), gamma.data<T>(), data_or_null<T>(dx))};
+    const dim3 chunks(static_cast<unsigned>((rows + rows_per_chunk - 1) / rows_per_chunk));
+    on_rows<T, kBackwardElements / Pack<T>::kCount>(n, [&]<int kPacks>(const RowTeams& teams) {
+      // Without registers for them a chunk's sums are not shared by several teams.
+      const dim3 block = kPacks > 0 ? teams.block() : dim3(static_cast<unsigned>(teams.team));
+      const size_t shared = block.y > 1 ? 2 * n * sizeof(C) : 0;
+      launch(cuda, "normalization_backward", {chunks, block, shared}, normalization_gradients<T, kPacks>, from);
+    });
+  });
+}
+
+void add_chunks(Cuda& cuda, const Tensor& chunk_sums, int64_t which, const Tensor& total) {
+  const int64_t n = total.elements();
+  const dim3 grid(static_cast<unsigned>((n + kChunkColumns - 1) / kChunkColumns));
+  on_float(total.dtype(), "normalization_backward", [&]<class T>() {
+    using C = compute_t<T>;
+    launch(cuda, "add_chunks", {grid, dim3(kChunkColumns, kChunkRows)}, sum_chunks<C>, chunk_sums.data<C>() + which * n, total.data<C>(),
+           chunk_sums.dim(0), chunk_sums.dim(1) * n, n);
+  });
+}
+
+}  // namespace sluice::kernels

@@ -1,0 +1,175 @@
+#include "core/ops/array_list_cuda.cuh"
+#include "core/ops/optimizer_rules.h"
+#include "core/ops/packs_cuda.cuh"
+
+namespace sluice::kernels {
+
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int64_t kChunk = 8192;  // elements of a block: so many that finding its slot costs nothing, and few beside a model
+constexpr int kMostSlots = 48;    // of a launch
+
+template <class T>
+struct Slot {
+  T* parameter;
+  const T* gradient;
+  T* states[2];
+  bfloat16* working;  ///< null: none
+  int64_t count;
+  unsigned first_block;
+  bool decays, aligned, stochastic;
+  RandomStream stream;  ///< where stochastic
+};
+
+template <class T>
+using Slots = ArrayList<Slot<T>, kMostSlots>;
+
+/// What scales the gradients of a step.
+struct Clip {
+  const double* sum_of_squares;  ///< null: gradients are taken as they are
+  double largest_norm;
+
+  explicit Clip(const GradientClip& clip)
+      : sum_of_squares(clip.sum_of_squares.defined() ? clip.sum_of_squares.data<double>() : nullptr), largest_norm(clip.largest_norm) {}
+};
+static_assert(sizeof(Slots<float>) + sizeof(Clip) + sizeof(rules::AdamFactors) <= kArgumentBytes);
+
+struct alignas(8) RoundedPack {
+  bfloat16 at[Pack<float>::kCount];
+};
+
+__device__ void write_working(const Slot<float>& slot, int64_t first, const Pack<float>& values) {
+  constexpr int kWidth = Pack<float>::kCount;
+  RoundedPack rounded;
+  if (slot.stochastic) {
+    static_assert(rules::kRoundedTogether == 2 * kWidth);
+    const auto words = slot.stream.words(static_cast<uint64_t>(first / rules::kRoundedTogether), 0);
+    const bool is_upper = first % rules::kRoundedTogether != 0;  // this pack takes the upper two words of the block
+    const std::array<uint32_t, 4> own{is_upper ? words[2] : words[0], is_upper ? words[3] : words[1]};
+    for (int i = 0; i < kWidth; ++i) rounded.at[i] = rules::round_stochastically(values.at[i], own, i);
+  } else {
+    for (int i = 0; i < kWidth; ++i) rounded.at[i] = bfloat16(values.at[i]);
+  }
+  if (slot.aligned && first + kWidth <= slot.count) {
+    *reinterpret_cast<RoundedPack*>(slot.working + first) = rounded;
+  } else {
+    for (int i = 0; i < kWidth; ++i)
+      if (first + i < slot.count) slot.working[first + i] = rounded.at[i];
+  }
+}
+
+template <int kStates, class T, class Rule>
+__device__ void step_pack(const Slot<T>& slot, const Rule& rule, int64_t first) {
+  using V = Scalar<T>;
+  Pack<T> parameter = read_pack(slot.parameter, first, slot.count, slot.aligned), states[2];
+  const Pack<T> gradient = read_pack(slot.gradient, first, slot.count, slot.aligned);
+  for (int k = 0; k < kStates; ++k) states[k] = read_pack(slot.states[k], first, slot.count, slot.aligned);
+  for (int i = 0; i < Pack<T>::kCount; ++i) {
+    V value = parameter.at[i];
+    if constexpr (kStates == 0) {
+      rule.apply(value, V(gradient.at[i]));
+    } else if constexpr (kStates == 1) {
+      V velocity = states[0].at[i];
+      rule.apply(value, velocity, V(gradient.at[i]));
+      states[0].at[i] = velocity.value;
+    } else {
+      V first_state = states[0].at[i], second_state = states[1].at[i];
+      rule.apply(value, first_state, second_state, V(gradient.at[i]));
+      states[0].at[i] = first_state.value;
+      states[1].at[i] = second_state.value;
+    }
+    parameter.at[i] = value.value;
+  }
+  write_pack(slot.parameter, first, slot.count, slot.aligned, parameter);
+  for (int k = 0; k < kStates; ++k) write_pack(slot.states[k], first, slot.count, slot.aligned, states[k]);
+  if constexpr (std::is_same_v<T, float>)
+    if (slot.working) write_working(slot, first, parameter);
+}
+
+/// Rule is made from the settings of the step, the gradients' factor and whether the slot decays.
+template <class Rule, int kStates, class T, class Settings>
+__global__ void step_slots(const __grid_constant__ Slots<T> slots, Settings settings, Clip clip) {
+  __shared__ double factor;
+  if (threadIdx.x == 0) factor = rules::gradient_factor(clip.sum_of_squares, clip.largest_norm);
+  __syncthreads();
+  if (factor != factor) return;  // the norm is not finite
+  const Slot<T>& slot = slots.of_block();
+  const Rule rule(settings, factor, slot.decays);
+  const int64_t begin = (blockIdx.x - slot.first_block) * kChunk, end = min(slot.count, begin + kChunk);
+  constexpr int kWidth = Pack<T>::kCount;
+  for (int64_t first = begin + threadIdx.x * kWidth; first < end; first += kThreads * kWidth) step_pack<kStates>(slot, rule, first);
+}
+
+__global__ void round_slot(Slot<float> slot) {
+  const int64_t first = grid_index() * Pack<float>::kCount;
+  if (first < slot.count) write_working(slot, first, read_pack(slot.parameter, first, slot.count, slot.aligned));
+}
+
+template <class T>
+Slot<T> slot_of(const OptimizerSlot& from) {
+  Slot<T> slot{from.parameter.data<T>(),
+               from.gradient.data<T>(),
+               {},
+               from.working.defined() ? from.working.data<bfloat16>() : nullptr,
+               from.parameter.elements(),
+               0,
+               from.decay,
+               true,
+               from.stochastic.has_value(),
+               from.stochastic.value_or(RandomStream{})};
+  for (size_t k = 0; k < from.states.size(); ++k) slot.states[k] = from.states[k].data<T>();
+  slot.aligned = packs_fit<T>(0, slot.parameter, slot.gradient, slot.states[0], slot.states[1], slot.working);
+  return slot;
+}
+
+/// Steps the slots of dtype T.
+template <class T, class Rule, int kStates, class Settings>
+void step_slots_of(Cuda& cuda, const char* name, const std::vector<OptimizerSlot>& slots, const Settings& settings,
+                   const GradientClip& clip) {
+  std::vector<Slot<T>> own;
+  for (const OptimizerSlot& slot : slots)
+    if (slot.parameter.dtype() == dtype_of<T>()) own.push_back(slot_of<T>(slot));
+  in_lists<kMostSlots>(own, kChunk, [&](const Slots<T>& list) {
+    launch(cuda, name, {list.blocks, kThreads}, step_slots<Rule, kStates, T, Settings>, list, settings, Clip(clip));
+  });
+}
+
+template <class T>
+void sgd_slots(Cuda& cuda, const std::vector<OptimizerSlot>& slots, const SgdStep& step, const GradientClip& clip) {
+  using Rule = rules::Sgd<Scalar<T>>;
+  if (step.momentum == 0) return step_slots_of<T, Rule, 0>(cuda, "sgd_step", slots, step, clip);
+  step_slots_of<T, Rule, 1>(cuda, "sgd_step", slots, step, clip);
+}
+
+template <template <class> class Rule, class Settings>
+void step_two_states(Cuda& cuda, const char* name, const std::vector<OptimizerSlot>& slots, const Settings& settings,
+                     const GradientClip& clip) {
+  step_slots_of<float, Rule<Scalar<float>>, 2>(cuda, name, slots, settings, clip);
+  step_slots_of<double, Rule<Scalar<double>>, 2>(cuda, name, slots, settings, clip);
+}
+
+}  // namespace
+
+void sgd_step(Cuda& cuda, const std::vector<OptimizerSlot>& slots, const SgdStep& step, const GradientClip& clip) {
+  sgd_slots<float>(cuda, slots, step, clip);
+  sgd_slots<double>(cuda, slots, step, clip);
+}
+
+void adam_step(Cuda& cuda, const std::vector<OptimizerSlot>& slots, const AdamStep& step, const GradientClip& clip) {
+  step_two_states<rules::Adam>(cuda, "adam_step", slots, rules::AdamFactors(step), clip);
+}
+
+void rmsprop_step(Cuda& cuda, const std::vector<OptimizerSlot>& slots, const RmsPropStep& step, const GradientClip& clip) {
+  step_two_states<rules::RmsProp>(cuda, "rmsprop_step", slots, step, clip);
+}
+
+void round_stochastically(Cuda& cuda, const Tensor& weights, const Tensor& working, const RandomStream& stream) {
+  const float* from = weights.data<float>();
+  auto* to = working.data<bfloat16>();
+  const Slot<float> slot{weights.data<float>(), nullptr, {}, to, weights.elements(), 0, false, packs_fit<float>(0, from, to), true, stream};
+  constexpr int64_t kOfBlock = kThreads * Pack<float>::kCount;
+  launch(cuda, "round_stochastically", {static_cast<unsigned>((slot.count + kOfBlock - 1) / kOfBlock), kThreads}, round_slot, slot);
+}
+
+}  // namespace sluice::kernels

@@ -1,0 +1,188 @@
+#include "core/ops/reduction.h"
+#include "core/ops/rows_cuda.cuh"
+
+namespace sluice::kernels {
+
+namespace {
+
+constexpr int kPacksOfThread = 4;  // in flight
+constexpr int kThreads = 256;
+constexpr int kMostColumnThreads = 16;  // along a row; so a block reads 256 neighbouring bytes
+
+struct Sum {
+  template <class A>
+  __device__ static A identity() {
+    return 0;
+  }
+  template <class A>
+  __device__ static A combine(A a, A b) {
+    return a + b;
+  }
+  template <class A>
+  __device__ static A of_team(A value) {
+    return team_sum(value);
+  }
+};
+struct Max : Sum {
+  template <class A>
+  __device__ static A identity() {
+    return -static_cast<A>(INFINITY);
+  }
+  template <class A>
+  __device__ static A combine(A a, A b) {
+    return larger(a, b);
+  }
+  template <class A>
+  __device__ static A of_team(A value) {
+    return team_combine(value, identity<A>(), [](A x) { return warp_max(x); });
+  }
+};
+
+/// One pass: x [outer, n, inner] in chunks of `items` of n -> y [outer, chunks, inner].
+struct Pass {
+  int64_t outer, n, inner, items, chunks;
+  double factor;
+};
+
+/// inner == 1: a team reduces a chunk, which lies in one piece.
+template <class Rule, class A, class From, class To>
+__global__ void __launch_bounds__(kMostRowThreads) reduce_runs(const From* x, To* y, Pass pass, bool packed) {
+  constexpr int kCount = Pack<From>::kCount;
+  const int64_t at = team_row(), first = at % pass.chunks * pass.items;
+  const bool exists = at < pass.outer * pass.chunks;
+  const int n = exists ? static_cast<int>(min(pass.items, pass.n - first)) : 0;
+  A sums[kCount];
+#pragma unroll
+  for (int j = 0; j < kCount; ++j) sums[j] = Rule::template identity<A>();
+  Row<From, 0> row(x + at / pass.chunks * pass.n + first, n, packed);
+  each_pack(
+      [&](int, int begin, const Pack<From>& pack) {
+#pragma unroll
+        for (int j = 0; j < kCount; ++j)
+          if (begin + j < n) sums[j] = Rule::combine(sums[j], static_cast<A>(pack.at[j]));
+      },
+      row);
+#pragma unroll
+  for (int j = 1; j < kCount; ++j) sums[0] = Rule::combine(sums[0], sums[j]);
+  const A total = Rule::of_team(sums[0]);
+  if (exists && threadIdx.x == 0) y[at] = static_cast<To>(total * static_cast<A>(pass.factor));
+}
+
+/// A block [threads along a row, rows at a time] reduces a chunk of the columns that its threads see, one pack each.
+template <class Rule, class A, class From, class To>
+__global__ void __launch_bounds__(kThreads) reduce_columns(const From* x, To* y, Pass pass, int64_t column_blocks, bool packed) {
+  constexpr int kCount = Pack<From>::kCount;
+  __shared__ A of_thread[kCount][kThreads];
+  const int64_t part = blockIdx.x / column_blocks, first = part % pass.chunks * pass.items;
+  const int columns = static_cast<int>(pass.inner);
+  const int at = static_cast<int>(blockIdx.x % column_blocks * blockDim.x + threadIdx.x) * kCount;
+  const From* from = x + (part / pass.chunks * pass.n + first) * pass.inner;
+  const int64_t items = min(pass.items, pass.n - first);
+  A sums[kCount];
+#pragma unroll
+  for (int j = 0; j < kCount; ++j) sums[j] = Rule::template identity<A>();
+#pragma unroll 4
+  for (int64_t i = threadIdx.y; i < items; i += blockDim.y) {
+    const Pack<From> pack = read_pack(from + i * pass.inner, at, columns, packed);
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) sums[j] = Rule::combine(sums[j], static_cast<A>(pack.at[j]));
+  }
+  const int mine = threadIdx.y * blockDim.x + threadIdx.x;
+  for (int height = blockDim.y / 2;; height /= 2) {
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) of_thread[j][mine] = sums[j];
+    __syncthreads();
+    if (height == 0) break;
+    if (static_cast<int>(threadIdx.y) < height)
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) sums[j] = Rule::combine(sums[j], of_thread[j][mine + height * blockDim.x]);
+    __syncthreads();
+  }
+  if (threadIdx.y > 0) return;
+#pragma unroll
+  for (int j = 0; j < kCount; ++j)
+    if (at + j < columns) y[part * pass.inner + at + j] = static_cast<To>(sums[j] * static_cast<A>(pass.factor));
+}
+
+/// Threads along a row of `columns` accesses, and above them as many rows as fill a block. Powers of two.
+dim3 column_block(int64_t columns) {
+  unsigned x = 1;
+  while (x < kMostColumnThreads && x < columns) x *= 2;
+  return dim3(x, kThreads / x);
+}
+
+template <class Rule, class A, class From, class To>
+void run_pass(Cuda& cuda, const From* x, To* y, const Pass& pass) {
+  constexpr int kCount = Pack<From>::kCount;
+  if (pass.inner == 1) {
+    const RowTeams teams = RowTeams::of<From>(std::min(pass.n, pass.items), kPacksOfThread);
+    const bool packed = packs_fit<From>(pass.n, x) && (pass.chunks == 1 || pass.items % kCount == 0);
+    launch(cuda, "reduce", {teams.grid(pass.outer * pass.chunks), teams.block()}, reduce_runs<Rule, A, From, To>, x, y, pass, packed);
+    return;
+  }
+  require<UsageError>(pass.inner <= int64_t{1} << 30, "reduce on cuda: needs at most 2^30 columns, got ", pass.inner);
+  const int64_t packs = (pass.inner + kCount - 1) / kCount;
+  const dim3 block = column_block(packs);
+  const int64_t column_blocks = (packs + block.x - 1) / block.x;
+  launch(cuda, "reduce", {dim3(static_cast<unsigned>(pass.outer * pass.chunks * column_blocks)), block}, reduce_columns<Rule, A, From, To>,
+         x, y, pass, column_blocks, packs_fit<From>(pass.inner, x));
+}
+
+/// The chunks, then what they gave.
+template <class Rule, class T, class A>
+void reduce_as(Cuda& cuda, const ReductionView& view, const T* x, A* partial, double factor, T* y) {
+  const int64_t chunks = view.chunks();
+  const Pass all{view.outer, view.n, view.inner, view.chunk_items(), chunks, factor};
+  if (chunks == 1) return run_pass<Rule, A>(cuda, x, y, all);
+  Pass first = all;
+  first.factor = 1;
+  run_pass<Rule, A>(cuda, x, partial, first);
+  run_pass<Rule, A>(cuda, static_cast<const A*>(partial), y, {view.outer, chunks, view.inner, chunks, 1, factor});
+}
+
+/// dx = dy / (number of maxima) at the maxima. A block takes neighbouring columns, its rows of threads every blockDim.y-th item of them.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    max_gradients(const T* x, const T* y, const T* dy, T* dx, int64_t n, int64_t inner, int64_t column_blocks) {
+  using A = compute_t<T>;
+  __shared__ int of_thread[kThreads];
+  const int64_t outer = blockIdx.x / column_blocks, column = blockIdx.x % column_blocks * blockDim.x + threadIdx.x;
+  const bool exists = column < inner;
+  const int64_t at = outer * inner + column, first = outer * n * inner + column;
+  const A top = exists ? static_cast<A>(y[at]) : A(0), gradient = exists ? static_cast<A>(dy[at]) : A(0);
+  int ties = 0;
+  if (exists)
+    for (int64_t i = threadIdx.y; i < n; i += blockDim.y) ties += static_cast<A>(x[first + i * inner]) == top;
+  of_thread[threadIdx.y * blockDim.x + threadIdx.x] = ties;
+  __syncthreads();
+  if (!exists) return;
+  ties = 0;
+  for (int row = 0; row < static_cast<int>(blockDim.y); ++row) ties += of_thread[row * blockDim.x + threadIdx.x];
+  for (int64_t i = threadIdx.y; i < n; i += blockDim.y)
+    dx[first + i * inner] = static_cast<T>(static_cast<A>(x[first + i * inner]) == top ? gradient / static_cast<A>(ties) : A(0));
+}
+
+}  // namespace
+
+void reduce(Cuda& cuda, Reduction rule, const ReductionView& view, const Tensor& x, const Tensor& partial, double factor, const Tensor& y) {
+  if (y.elements() == 0) return;
+  on_float(x.dtype(), "reduce", [&]<class T>() {
+    const T* from = x.data<T>();
+    auto* parts = partial.data<compute_t<T>>();
+    if (rule == Reduction::Sum)
+      reduce_as<Sum>(cuda, view, from, parts, factor, y.data<T>());
+    else
+      reduce_as<Max>(cuda, view, from, parts, factor, y.data<T>());
+  });
+}
+
+void max_backward(Cuda& cuda, const ReductionView& view, const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor& dx) {
+  const dim3 block = column_block(view.inner);
+  const int64_t column_blocks = (view.inner + block.x - 1) / block.x;
+  on_float(x.dtype(), "max_backward", [&]<class T>() {
+    launch(cuda, "max_backward", {dim3(static_cast<unsigned>(view.outer * column_blocks)), block}, max_gradients<T>, x.data<T>(),
+           y.data<T>(), dy.data<T>(), dx.data<T>(), view.n, view.inner, column_blocks);
+  });
+}
+
+}  // namespace sluice::kernels

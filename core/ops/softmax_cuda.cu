@@ -1,0 +1,95 @@
+#include "core/ops/rows_cuda.cuh"
+#include "core/ops/softmax.h"
+
+namespace sluice::kernels {
+
+namespace {
+
+constexpr int kPacksOfThread = 4;
+
+template <class T, int kPacks, bool kLogarithm>
+__global__ void __launch_bounds__(kMostRowThreads) softmax_rows(const T* x, T* y, int64_t rows, int columns, bool packed) {
+  using C = compute_t<T>;
+  const int64_t at_row = team_row(), offset = at_row * columns;
+  const int n = at_row < rows ? columns : 0;
+  Row<T, kPacks> row(x + offset, n, packed, -static_cast<C>(INFINITY));
+  OnlineSum<C> total;
+  each_pack([&](int, int, const Pack<T>& pack) { total.add(pack); }, row);
+  total = total.of_team();
+  const C scale = kLogarithm ? ::log(total.sum) : 1 / total.sum;
+  each_pack(
+      [&](int, int at, const Pack<T>& pack) {
+        Pack<T> result;
+#pragma unroll
+        for (int j = 0; j < Pack<T>::kCount; ++j) {
+          const C shifted = static_cast<C>(pack.at[j]) - total.maximum;
+          result.at[j] = static_cast<T>(kLogarithm ? shifted - scale : exponential(shifted) * scale);
+        }
+        write_pack(y + offset, at, n, packed, result);
+      },
+      row);
+}
+
+template <class T, int kPacks, bool kLogarithm>
+__global__ void __launch_bounds__(kMostRowThreads)
+    softmax_gradients(const T* y, const T* dy, T* dx, int64_t rows, int columns, bool packed) {
+  using C = compute_t<T>;
+  const int64_t at_row = team_row(), offset = at_row * columns;
+  const int n = at_row < rows ? columns : 0;
+  Row<T, kPacks> values(y + offset, n, packed), gradients(dy + offset, n, packed);
+  C sum = 0;
+  each_pack(
+      [&](int, int, const Pack<T>& value, const Pack<T>& gradient) {
+#pragma unroll
+        for (int j = 0; j < Pack<T>::kCount; ++j)
+          sum += kLogarithm ? static_cast<C>(gradient.at[j]) : static_cast<C>(value.at[j]) * static_cast<C>(gradient.at[j]);
+      },
+      values, gradients);
+  sum = team_sum(sum);
+  each_pack(
+      [&](int, int at, const Pack<T>& value, const Pack<T>& gradient) {
+        Pack<T> result;
+#pragma unroll
+        for (int j = 0; j < Pack<T>::kCount; ++j) {
+          const C p = value.at[j], g = gradient.at[j];
+          result.at[j] = static_cast<T>(kLogarithm ? g - exponential(p) * sum : p * (g - sum));
+        }
+        write_pack(dx + offset, at, n, packed, result);
+      },
+      values, gradients);
+}
+
+template <bool kLogarithm>
+void forward(Cuda& cuda, const char* name, const Tensor& x, const Tensor& y) {
+  const int64_t n = x.dim(-1), rows = x.elements() / n;
+  on_float(x.dtype(), name, [&]<class T>() {
+    on_rows<T, kPacksOfThread>(n, [&]<int kPacks>(const RowTeams& teams) {
+      launch(cuda, name, {teams.grid(rows), teams.block()}, softmax_rows<T, kPacks, kLogarithm>, x.data<T>(), y.data<T>(), rows,
+             static_cast<int>(n), packs_fit<T>(n, x.data<T>(), y.data<T>()));
+    });
+  });
+}
+
+template <bool kLogarithm>
+void backward(Cuda& cuda, const char* name, const Tensor& y, const Tensor& dy, const Tensor& dx) {
+  const int64_t n = y.dim(-1), rows = y.elements() / n;
+  on_float(y.dtype(), name, [&]<class T>() {
+    on_rows<T, kPacksOfThread>(n, [&]<int kPacks>(const RowTeams& teams) {
+      launch(cuda, name, {teams.grid(rows), teams.block()}, softmax_gradients<T, kPacks, kLogarithm>, y.data<T>(), dy.data<T>(),
+             dx.data<T>(), rows, static_cast<int>(n), packs_fit<T>(n, y.data<T>(), dy.data<T>(), dx.data<T>()));
+    });
+  });
+}
+
+}  // namespace
+
+void softmax(Cuda& cuda, const Tensor& x, const Tensor& y) { forward<false>(cuda, "softmax", x, y); }
+void softmax_backward(Cuda& cuda, const Tensor& y, const Tensor& dy, const Tensor& dx) {
+  backward<false>(cuda, "softmax_backward", y, dy, dx);
+}
+void log_softmax(Cuda& cuda, const Tensor& x, const Tensor& y) { forward<true>(cuda, "log_softmax", x, y); }
+void log_softmax_backward(Cuda& cuda, const Tensor& y, const Tensor& dy, const Tensor& dx) {
+  backward<true>(cuda, "log_softmax_backward", y, dy, dx);
+}
+
+}  // namespace sluice::kernels

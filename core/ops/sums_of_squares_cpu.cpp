@@ -1,0 +1,41 @@
+#include "core/ops/sums_of_squares.h"
+
+namespace sluice::kernels {
+
+namespace {
+
+/// Several accumulators, which the compiler keeps in registers and which keep the rounding error small.
+template <class T>
+double squares(const T* x, int64_t count) {
+  constexpr int kAccumulators = 32;
+  double sums[kAccumulators] = {};
+  const auto square = [x](int64_t i) { return static_cast<double>(x[i]) * static_cast<double>(x[i]); };
+  int64_t i = 0;
+  for (; i + kAccumulators <= count; i += kAccumulators)
+    for (int j = 0; j < kAccumulators; ++j) sums[j] += square(i + j);
+  for (int j = 0; i < count; ++i, ++j) sums[j] += square(i);
+  for (int j = 1; j < kAccumulators; ++j) sums[0] += sums[j];
+  return sums[0];
+}
+
+}  // namespace
+
+void sums_of_squares(Cpu& cpu, const std::vector<Tensor>& xs, const Tensor& partial, const Tensor& sums,
+                     const std::vector<int64_t>& places) {
+  constexpr int64_t kChunk = squares_chunk(DeviceKind::cpu);
+  auto* parts = partial.data<double>();
+  for (size_t i = 0; i < xs.size(); ++i) {
+    const int64_t count = xs[i].elements(), chunks = (count + kChunk - 1) / kChunk;
+    on_float(xs[i].dtype(), "sums_of_squares", [&]<class T>() {
+      cpu.parallel_for(count, kChunk, [=, from = xs[i].data<T>()](int64_t begin, int64_t end) {
+        parts[begin / kChunk] = squares(from + begin, end - begin);
+      });
+    });
+    double total = 0;
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) total += parts[chunk];
+    sums.data<double>()[places[i]] = total;
+    parts += chunks;
+  }
+}
+
+}  // namespace sluice::kernels

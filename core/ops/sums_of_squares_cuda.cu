@@ -1,0 +1,82 @@
+#include "core/ops/array_list_cuda.cuh"
+#include "core/ops/packs_cuda.cuh"
+#include "core/ops/sums_of_squares.h"
+
+namespace sluice::kernels {
+
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int64_t kChunk = squares_chunk(DeviceKind::cuda);
+constexpr int kMostArrays = 160;  // of a launch, more than GPT-2's parameters
+
+template <class T>
+struct Array {
+  const T* x;
+  int64_t count;
+  unsigned place;  ///< of its sum
+  unsigned first_block;
+};
+template <class T>
+using Arrays = ArrayList<Array<T>, kMostArrays>;
+static_assert(sizeof(Arrays<float>) + sizeof(double*) <= kArgumentBytes);
+
+/// partial[b] = the sum of squares of the chunk of block b. Every thread takes the same elements, aligned or not.
+template <class T>
+__global__ void __launch_bounds__(kThreads) sum_chunks(const __grid_constant__ Arrays<T> arrays, double* partial) {
+  constexpr int kWidth = Pack<T>::kCount;
+  const Array<T>& array = arrays.of_block();
+  const int64_t begin = (blockIdx.x - array.first_block) * kChunk, end = min(array.count, begin + kChunk);
+  const bool aligned = reinterpret_cast<uintptr_t>(array.x) % sizeof(Pack<T>) == 0;
+  double sums[kWidth] = {};
+#pragma unroll 4
+  for (int64_t first = begin + threadIdx.x * kWidth; first < end; first += kThreads * kWidth) {
+    const Pack<T> pack = read_pack(array.x, first, end, aligned);
+#pragma unroll
+    for (int j = 0; j < kWidth; ++j) {
+      const auto value = static_cast<double>(static_cast<compute_t<T>>(pack.at[j]));
+      sums[j] += value * value;
+    }
+  }
+#pragma unroll
+  for (int j = 1; j < kWidth; ++j) sums[0] += sums[j];
+  const double total = team_sum(sums[0]);
+  if (threadIdx.x == 0) partial[blockIdx.x] = total;
+}
+
+/// A block an array.
+template <class T>
+__global__ void __launch_bounds__(kThreads) combine_chunks(const __grid_constant__ Arrays<T> arrays, const double* partial, double* sums) {
+  const Array<T>& array = arrays.at[blockIdx.x];
+  const int64_t chunks = (array.count + kChunk - 1) / kChunk;
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < chunks; i += kThreads) sum += partial[array.first_block + i];
+  sum = team_sum(sum);
+  if (threadIdx.x == 0) sums[array.place] = sum;
+}
+
+/// Those of dtype T; returns where the partial sums of others begin.
+template <class T>
+double* sum_arrays(Cuda& cuda, const std::vector<Tensor>& xs, double* partial, double* sums, const std::vector<int64_t>& places) {
+  std::vector<Array<T>> arrays;
+  for (size_t i = 0; i < xs.size(); ++i)
+    if (xs[i].dtype() == dtype_of<T>()) arrays.push_back({xs[i].data<T>(), xs[i].elements(), static_cast<unsigned>(places[i]), 0});
+  in_lists<kMostArrays>(arrays, kChunk, [&](const Arrays<T>& list) {
+    launch(cuda, "sums_of_squares", {list.blocks, kThreads}, sum_chunks<T>, list, partial);
+    launch(cuda, "sums_of_squares", {static_cast<unsigned>(list.count), kThreads}, combine_chunks<T>, list, partial, sums);
+    partial += list.blocks;
+  });
+  return partial;
+}
+
+}  // namespace
+
+void sums_of_squares(Cuda& cuda, const std::vector<Tensor>& xs, const Tensor& partial, const Tensor& sums,
+                     const std::vector<int64_t>& places) {
+  auto *parts = partial.data<double>(), *to = sums.data<double>();
+  parts = sum_arrays<float>(cuda, xs, parts, to, places);
+  parts = sum_arrays<double>(cuda, xs, parts, to, places);
+  sum_arrays<bfloat16>(cuda, xs, parts, to, places);
+}
+
+}  // namespace sluice::kernels

@@ -1,0 +1,60 @@
+#pragma once
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/host_device.h"
+#include "core/shape.h"
+
+namespace sluice {
+
+/// What lies around an image. With `same` there are ceil(in / stride) places of the window and zeros (or nothing, for a pool) beyond the
+/// edges; an odd number of those puts the smaller half before, as TensorFlow does. With `valid` the window stays inside.
+enum class Padding { same, valid };
+
+/// A window that moves over the two spatial axes of an image.
+struct Window {
+  int64_t size_h = 1, size_w = 1, stride_h = 1, stride_w = 1;
+  Padding padding = Padding::same;
+
+  bool operator==(const Window&) const = default;
+};
+
+/// Where a window lies on images [B, H, W, C]: its place (i, j) covers rows i * stride_h - before_h + [0, size_h) and columns likewise, of
+/// which those outside [0, in_h) and [0, in_w) are padding. A kernel argument, too.
+struct WindowPlan {
+  int64_t batch, in_h, in_w, out_h, out_w;
+  int64_t before_h, before_w;  ///< rows and columns of padding before the first
+  Window window;
+
+  /// Of one sample's images, in and out.
+  SLUICE_HD int64_t in_pixels() const { return in_h * in_w; }
+  SLUICE_HD int64_t out_pixels() const { return out_h * out_w; }
+  Shape output(int64_t channels) const { return {batch, out_h, out_w, channels}; }
+};
+
+/// Along one axis: the number of places of the window and the padding before the first.
+struct WindowAxis {
+  int64_t out, before;
+};
+inline WindowAxis window_axis(int64_t in, int64_t size, int64_t stride, Padding padding) {
+  if (padding == Padding::valid) return {in < size ? 0 : (in - size) / stride + 1, 0};
+  const int64_t out = (in + stride - 1) / stride;
+  return {out, std::max<int64_t>(0, (out - 1) * stride + size - in) / 2};
+}
+
+/// Errors  UsageError naming the op, the shapes and a cure: x is not [B, H, W, C], a size or stride is below 1, or a valid window is larger
+/// than the image.
+inline WindowPlan plan_of(const char* op, const Shape& x, const Window& window) {
+  require(x.rank() == 4, op, ": needs images [batch, height, width, channels], got ", x);
+  require(window.size_h >= 1 && window.size_w >= 1 && window.stride_h >= 1 && window.stride_w >= 1, op,
+          ": needs a window and strides of at least 1, got a window of ", window.size_h, " x ", window.size_w, " with strides ",
+          window.stride_h, " and ", window.stride_w);
+  require(window.padding == Padding::same || (x[1] >= window.size_h && x[2] >= window.size_w), op, ": needs images of at least ",
+          window.size_h, " x ", window.size_w, " for this window without padding, got ", x,
+          "; use larger images, a smaller window or padding `same`");
+  const WindowAxis h = window_axis(x[1], window.size_h, window.stride_h, window.padding);
+  const WindowAxis w = window_axis(x[2], window.size_w, window.stride_w, window.padding);
+  return {x[0], x[1], x[2], h.out, w.out, h.before, w.before, window};
+}
+
+}  // namespace sluice

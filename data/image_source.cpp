@@ -1,0 +1,64 @@
+#include "data/image_source.h"
+
+#include <sstream>
+
+#include "core/error.h"
+#include "core/file.h"
+#include "data/content_hash.h"
+#include "data/utf8.h"
+
+namespace sluice::data {
+
+namespace {
+
+std::string_view bytes_of(const std::vector<uint8_t>& bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+
+}  // namespace
+
+ImageArray::ImageArray(int64_t height, int64_t width, int64_t channels, std::vector<uint8_t> pixels, std::vector<uint8_t> labels,
+                       std::vector<std::string> class_names)
+    : height_(height),
+      width_(width),
+      channels_(channels),
+      pixels_(std::move(pixels)),
+      labels_(std::move(labels)),
+      class_names_(std::move(class_names)) {
+  const auto needed = static_cast<uint64_t>(size() * height * width * channels);
+  require(pixels_.size() == needed, "images: needs ", needed, " bytes for ", size(), " pictures of ", height, " x ", width, " x ", channels,
+          ", got ", pixels_.size());
+  for (const uint8_t label : labels_)
+    require(label < class_names_.size(), "images: needs labels below ", class_names_.size(), ", got ", int{label});
+}
+
+Image ImageArray::image(int64_t index) const {
+  const int64_t bytes = height_ * width_ * channels_;
+  const auto first = pixels_.begin() + index * bytes;
+  return {height_, width_, channels_, {first, first + bytes}};
+}
+
+std::string ImageArray::identity() const {
+  return ContentHash().add(join(height_, " ", width_, " ", channels_)).add(bytes_of(pixels_)).add(bytes_of(labels_)).text();
+}
+
+std::vector<std::string> read_class_names(const std::filesystem::path& path) {
+  const std::string text = read_file(path);
+  const size_t invalid = first_invalid_utf8(text);
+  require<DataError>(invalid == std::string::npos, path.string(), ": needs a class name a line, in UTF-8; byte ", invalid, " is not");
+  std::vector<std::string> names;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    names.push_back(line);
+  }
+  while (!names.empty() && names.back().empty()) names.pop_back();
+  require<DataError>(!names.empty(), path.string(), ": needs a class name a line, but is empty");
+  return names;
+}
+
+std::vector<std::string> numbered_classes(int64_t count) {
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < count; ++i) names.push_back(std::to_string(i));
+  return names;
+}
+
+}  // namespace sluice::data

@@ -1,0 +1,35 @@
+#pragma once
+#include "core/ops/window.h"
+#include "layers/module.h"
+
+namespace sluice::layers {
+
+/// A convolution without bias, as networks with BatchNorm use it.
+/// Shape   x [B, H, W, in] -> y [B, OH, OW, out] as the window says; weight [out, KH, KW, in / groups]. groups == in == out is depthwise.
+/// Starts  weight normal with variance 2 / (KH KW out / groups): He's rule over the outputs, as TensorFlow's variance scaling with FAN_OUT.
+/// Source  He, Zhang, Ren, Sun 2015, arXiv:1502.01852.
+class Conv2d : public Module {
+ public:
+  Conv2d(int64_t in, int64_t out, const Window& window, int64_t groups = 1);
+  std::vector<ParameterSpec> parameters() const override;
+  Var forward(const Call& call) const override;
+
+ private:
+  int64_t in_, out_, groups_;
+  Window window_;
+};
+
+/// Halves an image without losing every second pixel: one half of the channels from the pixels at even places, the other from those at odd
+/// places (with zeros past the edge), and one BatchNorm over both.
+/// Shape   x [B, H, W, in] -> y [B, ceil(H / 2), ceil(W / 2), out], out even.
+/// Source  Zoph, Vasudevan, Shlens, Le 2017, arXiv:1707.07012, appendix.
+class FactorizedReduction : public Composite {
+ public:
+  FactorizedReduction(int64_t in, int64_t out);
+  Var forward(const Call& call) const override;
+
+ private:
+  int even_, odd_, norm_;
+};
+
+}  // namespace sluice::layers

@@ -1,0 +1,181 @@
+#include "models/amoebanet_cell.h"
+
+#include <algorithm>
+
+#include "autograd/ops/concat.h"
+#include "autograd/ops/drop_path.h"
+#include "autograd/ops/elementwise.h"
+#include "layers/batch_norm.h"
+#include "layers/convolution.h"
+#include "layers/feed_forward.h"
+#include "layers/pooling.h"
+
+namespace sluice::models {
+
+using namespace layers;
+
+namespace {
+
+using enum CellOp;
+
+const Genotype kNormalD{{{{conv_1x1, 1},
+                          {max_pool_3x3, 1},
+                          {none, 1},
+                          {conv_1x7_7x1, 0},
+                          {conv_1x1, 0},
+                          {conv_1x7_7x1, 0},
+                          {max_pool_3x3, 2},
+                          {none, 2},
+                          {average_pool_3x3, 1},
+                          {conv_1x1, 5}}},
+                        {0, 3, 4, 6}};
+const Genotype kReductionD{{{{max_pool_2x2, 0},
+                             {max_pool_3x3, 0},
+                             {none, 2},
+                             {conv_3x3, 1},
+                             {conv_1x7_7x1, 2},
+                             {max_pool_3x3, 2},
+                             {none, 3},
+                             {max_pool_2x2, 1},
+                             {average_pool_3x3, 2},
+                             {conv_1x1, 3}}},
+                           {4, 5, 6}};
+const Genotype kNormalB{{{{conv_1x1, 1},
+                          {max_pool_3x3, 1},
+                          {none, 1},
+                          {separable_3x3, 0},
+                          {conv_1x1, 1},
+                          {separable_3x3, 0},
+                          {conv_1x1, 2},
+                          {none, 2},
+                          {average_pool_3x3, 1},
+                          {conv_1x1, 5}}},
+                        {0, 3, 4, 6}};
+/// Its separable_5x5 is called dilated in the paper's figure; the published code does not dilate it.
+const Genotype kReductionB{{{{max_pool_2x2, 0},
+                             {max_pool_3x3, 0},
+                             {none, 2},
+                             {conv_3x3, 1},
+                             {separable_5x5, 2},
+                             {max_pool_3x3, 2},
+                             {none, 3},
+                             {separable_3x3, 1},
+                             {average_pool_3x3, 4},
+                             {conv_1x1, 3}}},
+                           {5, 6}};
+
+Window window_of(int64_t height, int64_t width, int64_t stride_h, int64_t stride_w) { return {height, width, stride_h, stride_w}; }
+Window square(int64_t size, int64_t stride) { return window_of(size, size, stride, stride); }
+
+/// ReLU, convolution, BatchNorm.
+Sequence relu_conv_norm(int64_t in, int64_t out, const Window& window = {}) {
+  return Sequence().then("relu", ReLU()).then("conv", Conv2d(in, out, window)).then("norm", BatchNorm(out));
+}
+
+/// The convolutions of `windows` on a quarter of the output's channels, between two 1x1 convolutions.
+Sequence bottleneck(int64_t in, int64_t out, const std::vector<Window>& windows) {
+  const int64_t inner = out / 4;
+  Sequence sequence = Sequence().then("reduce", relu_conv_norm(in, inner));
+  for (size_t i = 0; i < windows.size(); ++i)
+    sequence = std::move(sequence).then("conv" + std::to_string(i), relu_conv_norm(inner, inner, windows[i]));
+  return std::move(sequence).then("expand", relu_conv_norm(inner, out));
+}
+
+/// Twice ReLU, depthwise and 1x1 convolution, BatchNorm; the first has the stride.
+Sequence separable(int64_t in, int64_t out, int64_t size, int64_t stride) {
+  const auto once = [size](int64_t from, int64_t to, int64_t step) {
+    return Sequence()
+        .then("relu", ReLU())
+        .then("depthwise", Conv2d(from, from, square(size, step), from))
+        .then("pointwise", Conv2d(from, to, {}))
+        .then("norm", BatchNorm(to));
+  };
+  return Sequence().then("first", once(in, out, stride)).then("second", once(out, out, 1));
+}
+
+/// A pool keeps the channels; where the state has others than the cell, a 1x1 convolution follows.
+template <class Pool>
+Sequence pooled(int64_t in, int64_t out, const Window& window) {
+  Sequence sequence = Sequence().then("pool", Pool(window));
+  if (in == out) return sequence;
+  return std::move(sequence).then("conv", Conv2d(in, out, {})).then("norm", BatchNorm(out));
+}
+
+Sequence edge_module(CellOp op, int64_t in, int64_t out, int64_t stride) {
+  switch (op) {
+    case conv_1x1:
+      return relu_conv_norm(in, out, square(1, stride));
+    case conv_3x3:
+      return bottleneck(in, out, {square(3, stride)});
+    case conv_1x7_7x1:
+      return bottleneck(in, out, {window_of(1, 7, 1, stride), window_of(7, 1, stride, 1)});
+    case separable_3x3:
+      return separable(in, out, 3, stride);
+    case separable_5x5:
+      return separable(in, out, 5, stride);
+    case max_pool_2x2:
+      return pooled<MaxPool2d>(in, out, square(2, stride));
+    case max_pool_3x3:
+      return pooled<MaxPool2d>(in, out, square(3, stride));
+    case average_pool_3x3:
+      return pooled<AveragePool2d>(in, out, square(3, stride));
+    case none:
+      break;
+  }
+  throw UsageError("amoebanet: an edge that computes nothing has no module");
+}
+
+}  // namespace
+
+const Genotype& normal_genotype(const std::string& name) { return name == "d" ? kNormalD : kNormalB; }
+const Genotype& reduction_genotype(const std::string& name) { return name == "d" ? kReductionD : kReductionB; }
+
+Cell::Cell(const Options& options)
+    : genotype_(options.genotype),
+      filters_(options.filters),
+      drop_path_keep_(options.drop_path_keep),
+      drop_path_steps_(options.drop_path_steps) {
+  last_ = add("last", relu_conv_norm(options.last, filters_));
+  int64_t before = filters_;
+  if (options.takes_before_as_it_is)
+    before = options.before;
+  else if (options.before_is_larger)
+    before_ = add("before", Sequence().then("relu", ReLU()).then("reduction", FactorizedReduction(options.before, filters_)));
+  else if (options.before != filters_)
+    before_ = add("before", relu_conv_norm(options.before, filters_));
+  for (size_t i = 0; i < edges_.size(); ++i) {
+    const CellEdge& edge = genotype_->edges[i];
+    const int64_t stride = options.is_reduction && edge.state < 2 ? 2 : 1;
+    edges_[i] = add_edge(static_cast<int>(i), edge, edge.state == 1 ? before : filters_, stride);
+  }
+}
+
+int Cell::add_edge(int number, const CellEdge& edge, int64_t in, int64_t stride) {
+  if (edge.op == none) return -1;
+  return add("edge" + std::to_string(number), edge_module(edge.op, in, filters_, stride));
+}
+
+Var Cell::forward(const Call& call) const {
+  std::vector<Var> states{run(call, last_, {call.inputs[0]}), before_ < 0 ? call.inputs[1] : run(call, before_, {call.inputs[1]})};
+  // The probability falls with training: early on a path that is missing teaches nothing.
+  const double share = std::min(1.0, static_cast<double>(call.random.step) / static_cast<double>(drop_path_steps_));
+  const double keep = call.training ? 1 - share * (1 - drop_path_keep_) : 1;
+  for (size_t i = 0; i < edges_.size(); i += 2) {
+    Var sum;
+    for (size_t side = i; side < i + 2; ++side) {
+      Var y = states[genotype_->edges[side].state];
+      if (edges_[side] >= 0) {
+        RandomStream stream = call.random;
+        stream.use = static_cast<uint32_t>(side);
+        y = drop_path(run(call, edges_[side], {y}), keep, stream);
+      }
+      sum = side == i ? y : sluice::add(sum, y);
+    }
+    states.push_back(sum);
+  }
+  std::vector<Var> outputs;
+  for (int state : genotype_->outputs) outputs.push_back(states[state]);
+  return concat(outputs, 3);
+}
+
+}  // namespace sluice::models

@@ -1,0 +1,48 @@
+#include "parallel/statistics.h"
+
+#include "core/where.h"
+
+namespace sluice::parallel {
+
+Statistics::Statistics(const layers::Graph& graph, int first_node, int end_node, const DevicePtr& device) : graph_(graph) {
+  for (int node = first_node; node < end_node; ++node) {
+    WhereScope scope({graph.nodes()[node].name.c_str(), -1, -1});
+    first_of_node_[node] = entries_.size();
+    for (int index : graph.nodes()[node].statistics) {
+      const Shape shape{graph.statistics()[index].spec.channels};
+      entries_.push_back({index, {zeros(shape, DType::f32, device), full(shape, 1, DType::f32, device)}, {}});
+    }
+  }
+}
+
+std::vector<layers::RunningStatistics> Statistics::running_of(int node) const {
+  std::vector<layers::RunningStatistics> running;
+  const size_t first = first_of_node_.at(node);
+  for (size_t i = 0; i < graph_.nodes()[node].statistics.size(); ++i) running.push_back(entries_[first + i].running);
+  return running;
+}
+
+void Statistics::observe(int node, int micro_batch, std::vector<BatchMoments> observed) {
+  const size_t first = first_of_node_.at(node);
+  for (size_t i = 0; i < observed.size(); ++i) {
+    require(observed[i].count > 0, "statistics: the module of '", graph_.statistics()[entries_[first + i].index].name,
+            "' needs to leave what it saw in Call::observed when it trains");
+    entries_[first + i].observed[micro_batch] = std::move(observed[i]);
+  }
+}
+
+void Statistics::commit(const Tensor& sum_of_squares) {
+  for (auto& entry : entries_) {
+    std::vector<BatchMoments> parts;
+    for (auto& [micro_batch, moments] : entry.observed) parts.push_back(std::move(moments));
+    entry.observed.clear();
+    update_running_statistics(entry.running.mean, entry.running.variance, parts, graph_.statistics()[entry.index].spec.momentum,
+                              sum_of_squares);
+  }
+}
+
+void Statistics::forget() {
+  for (auto& entry : entries_) entry.observed.clear();
+}
+
+}  // namespace sluice::parallel

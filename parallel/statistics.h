@@ -1,0 +1,39 @@
+#pragma once
+#include <map>
+#include <vector>
+
+#include "core/ops/running_statistics.h"
+#include "layers/graph.h"
+
+namespace sluice::parallel {
+
+/// The running statistics of a stage's nodes, and what the micro-batches of a step have seen of them.
+/// Threads  one: the device's worker.
+class Statistics {
+ public:
+  struct Entry {
+    int index;  ///< into Graph::statistics()
+    layers::RunningStatistics running;
+    std::map<int, BatchMoments> observed;  ///< by micro-batch, until they are committed
+  };
+  /// Of the nodes [first_node, end_node), as they start.
+  Statistics(const layers::Graph& graph, int first_node, int end_node, const DevicePtr& device);
+
+  const std::vector<Entry>& entries() const { return entries_; }
+  std::vector<layers::RunningStatistics> running_of(int node) const;
+  /// Keeps what the node's module saw of a micro-batch.
+  /// Errors  UsageError when the module left a place empty.
+  void observe(int node, int micro_batch, std::vector<BatchMoments> observed);
+  /// Follows the mini-batch with the running statistics: all that was observed, in the order of micro-batches. A sum of squares of the
+  /// gradients that is not finite leaves them as they are.
+  void commit(const Tensor& sum_of_squares);
+  /// Lets go of what was observed and not committed.
+  void forget();
+
+ private:
+  const layers::Graph& graph_;
+  std::map<int, size_t> first_of_node_;  ///< position in entries_ of the node's first
+  std::vector<Entry> entries_;           ///< in the order of nodes
+};
+
+}  // namespace sluice::parallel

@@ -1,0 +1,145 @@
+// Devices of a GPU: order of work between them, memory that another one still reads, faults of kernels, budgets. The emulation runs work
+// as late as a program may rely on, so that there a missing wait shows every time; on a GPU, if the other device is slow enough.
+#include <cmath>
+
+#include "core/ops/copy.h"
+#include "core/ops/cross_entropy.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/embedding.h"
+#include "tests/core/cuda_fixture.h"
+#include "tests/expect_error.h"
+
+namespace sluice {
+namespace {
+
+constexpr int64_t kElements = 1 << 12;
+std::vector<double> all(double value) { return std::vector<double>(kElements, value); }
+Tensor filled(double value, const DevicePtr& device) { return full({kElements}, value, DType::f32, device); }
+
+using CudaHandOver = CudaTest;
+
+TEST_F(CudaHandOver, TheOtherDeviceReadsWhatWasEnqueuedBefore) {
+  const auto first = make_device("cuda:0"), second = make_device("cuda:0");
+  const Tensor x = filled(1, first), there = x.to(second);
+  EXPECT_EQ(there.data<float>(), x.data<float>()) << "devices of one GPU share memory";
+  EXPECT_EQ(there.clone().to_vector(), all(1)) << "without the wait: what the memory held before the fill";
+}
+
+TEST_F(CudaHandOver, MemoryServesAgainOnlyAfterTheOtherDeviceHasReadIt) {
+  const auto first = make_device("cuda:0"), second = make_device("cuda:0");
+  Tensor read;
+  {
+    const Tensor x = filled(1, first);
+    read = x.to(second).clone();
+  }
+  // Were the block given back without the second device's moment, it would be this one, and the clone, not run yet, would read twos.
+  const Tensor again = filled(2, first);
+  first->synchronize();
+  EXPECT_EQ(read.to_vector(), all(1));
+}
+
+TEST_F(CudaHandOver, ACopyReadsWhatWasEnqueuedBefore) {
+  const auto first = make_device("cuda:0"), second = make_device("cuda:0");
+  const Tensor x = filled(1, first), y = filled(0, second);
+  copy(x, y);
+  EXPECT_EQ(y.to_vector(), all(1)) << "without the wait: what the memory held before the fill";
+}
+
+TEST_F(CudaHandOver, ACopyIsTakenBeforeItsSourceChanges) {
+  const auto first = make_device("cuda:0"), second = make_device("cuda:0");
+  const Tensor x = filled(1, first), y = filled(0, second);
+  copy(x, y);
+  fill(x, 2);  // has to wait for the second device, which runs the copy
+  first->synchronize();
+  EXPECT_EQ(y.to_vector(), all(1));
+}
+
+TEST_F(CudaHandOver, MemorySentToAnotherGpuServesAgainOnlyAfterTheCopy) {
+  if (cuda_device_count() < 2) GTEST_SKIP() << "this machine has one GPU";
+  const auto first = make_device("cuda:0"), second = make_device("cuda:1");
+  const Tensor there = filled(1, first).to(second);
+  const Tensor again = filled(2, first);
+  first->synchronize();
+  EXPECT_EQ(there.to_vector(), all(1));
+}
+
+TEST_F(CudaHandOver, ATensorIsCountedOnBothDevices) {
+  const auto first = make_device("cuda:0"), second = make_device("cuda:0");
+  EXPECT_EQ(first->live_bytes(), Cuda::kWorkspaceBytes);
+  const Tensor x = filled(1, first), there = x.slice(0, 0, 16).charged_to(second);
+  EXPECT_EQ(first->live_bytes(), Cuda::kWorkspaceBytes + 4 * kElements);
+  EXPECT_EQ(second->live_bytes(), Cuda::kWorkspaceBytes + 64);
+}
+
+using CudaArena = CudaTest;
+
+TEST_F(CudaArena, KeepsABlockBackUntilTheMomentsHavePassed) {
+  const auto owner = make_device("cuda:0"), reader = make_device("cuda:0");
+  const Tensor x = filled(1, reader);
+  for (int i = 0; i < 100; ++i) fill(x, i);
+  const Moment reading = reader->record();
+  const auto block = owner->arena().take(1024);
+  owner->arena().give_back(block, {reading, nullptr});
+  const auto other = owner->arena().take(1024);
+  if (!has_passed(reading)) {
+    EXPECT_NE(other.data, block.data);
+  }
+  wait_until(reading);
+  const auto again = owner->arena().take(1024);
+  EXPECT_TRUE(again.data == block.data || other.data == block.data) << "a block that is free serves again";
+  owner->arena().give_back(other);
+  owner->arena().give_back(again);
+}
+
+TEST_F(CudaArena, TrimWaitsForTheMomentsAndFreesAllBlocks) {
+  const auto owner = make_device("cuda:0"), reader = make_device("cuda:0");
+  const Tensor x = filled(1, reader);
+  fill(x, 2);
+  const Moment reading = reader->record();
+  owner->arena().give_back(owner->arena().take(1024), {reading});
+  owner->arena().give_back(owner->arena().take(4096));
+  owner->arena().trim();
+  EXPECT_TRUE(has_passed(reading));
+  EXPECT_EQ(owner->arena().kept_bytes(), 0u);
+}
+
+using CudaFaults = CudaTest;
+
+TEST_F(CudaFaults, ABadIdIsReportedOnceAndTheDeviceWorksOn) {
+  const auto gpu = make_device("cuda:0");
+  const Tensor table = tensor_of({1, 2, 3, 4, 5, 6}, {3, 2}, DType::f32, gpu);
+  const Tensor y = embedding(tensor_of({2, 7, -1}, {3}, DType::i32, gpu), table);
+  expect_error<UsageError>([&] { gpu->synchronize(); }, {"embedding", "[0, 3)", "got 7 at position 1", "cuda:0"});
+  EXPECT_NO_THROW(gpu->synchronize());
+  const auto rows = y.to_vector();
+  EXPECT_EQ(rows[0], 5);
+  for (int i = 2; i < 6; ++i) EXPECT_TRUE(std::isnan(rows[i])) << "of a bad id";
+  EXPECT_EQ(embedding(tensor_of({0}, {1}, DType::i32, gpu), table).to_vector(), (std::vector<double>{1, 2}));
+}
+
+TEST_F(CudaFaults, ABadTargetIsReportedOnceAndTheDeviceWorksOn) {
+  const auto gpu = make_device("cuda:0");
+  const Tensor logits = zeros({3, 4}, DType::f32, gpu);
+  const Tensor loss = cross_entropy(logits, tensor_of({0, -100, 9}, {3}, DType::i32, gpu)).loss;
+  expect_error<UsageError>([&] { gpu->synchronize(); }, {"cross_entropy", "[0, 4)", "got 9 at row 2", "cuda:0"});
+  EXPECT_TRUE(std::isnan(loss.item()));
+  EXPECT_NEAR(cross_entropy(logits, tensor_of({0, -100, 1}, {3}, DType::i32, gpu)).loss.item(), 2 * std::log(4), 1e-5);
+}
+
+TEST_F(CudaFaults, BelongToTheDeviceThatRanTheKernel) {
+  const auto first = make_device("cuda:0"), second = make_device("cuda:0");
+  embedding(tensor_of({5}, {1}, DType::i32, first), zeros({3, 2}, DType::f32, first));
+  EXPECT_NO_THROW(second->synchronize());
+  EXPECT_THROW(first->synchronize(), UsageError);
+}
+
+TEST_F(CudaTest, NamesDeviceBytesAndBudgetWhenMemoryRunsOut) {
+  const auto gpu = make_device("cuda:0", {.budget_bytes = Cuda::kWorkspaceBytes + 1000});
+  const Tensor kept = empty({100}, DType::f32, gpu);
+  expect_error<OutOfMemory>([&] { empty({200}, DType::f32, gpu); }, {"cuda:0", "832 bytes", "budget of 33555432"});
+  EXPECT_EQ(gpu->live_bytes(), Cuda::kWorkspaceBytes + 448) << "a refused tensor is not counted";
+  EXPECT_EQ(full({100}, 3, DType::f32, gpu).to_vector(), std::vector<double>(100, 3));
+}
+
+}  // namespace
+}  // namespace sluice

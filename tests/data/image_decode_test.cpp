@@ -1,0 +1,132 @@
+#include "data/image_decode.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <zlib.h>
+
+#include <cstdlib>
+
+#include "core/error.h"
+#include "expect_error.h"
+#include "picture_files.h"
+
+namespace sluice::data {
+namespace {
+
+int64_t peak_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss * int64_t{1024};
+}
+
+int largest_difference(const Image& a, const Image& b) {
+  int largest = 0;
+  for (size_t i = 0; i < a.pixels.size(); ++i) largest = std::max(largest, std::abs(int{a.pixels[i]} - int{b.pixels[i]}));
+  return largest;
+}
+
+/// A PNG whose header says another size, with the checksum that belongs to it.
+std::string with_png_size(std::string png, uint32_t width, uint32_t height) {
+  for (size_t i = 0; i < 4; ++i) {
+    png[16 + i] = static_cast<char>(width >> (24 - 8 * i));
+    png[20 + i] = static_cast<char>(height >> (24 - 8 * i));
+  }
+  const auto sum = static_cast<uint32_t>(::crc32(0, reinterpret_cast<const Bytef*>(png.data() + 12), 17));
+  for (size_t i = 0; i < 4; ++i) png[29 + i] = static_cast<char>(sum >> (24 - 8 * i));
+  return png;
+}
+
+/// A JPEG whose frame header says another size.
+std::string with_jpeg_size(std::string jpeg, uint16_t width, uint16_t height) {
+  const size_t frame = jpeg.find("\xff\xc0");
+  jpeg[frame + 5] = static_cast<char>(height >> 8);
+  jpeg[frame + 6] = static_cast<char>(height);
+  jpeg[frame + 7] = static_cast<char>(width >> 8);
+  jpeg[frame + 8] = static_cast<char>(width);
+  return jpeg;
+}
+
+TEST(PngPicture, ComesBackAsItWas) {
+  const Image image = smooth_picture(13, 7, 3);
+  for (const PngKind kind : {PngKind::plain, PngKind::interlaced, PngKind::sixteen_bits})
+    EXPECT_EQ(decode_image("a.png", encode_png(image, kind)), image);
+}
+
+TEST(PngPicture, OfGreyPaletteOrTransparentPixelsBecomesRgb) {
+  const Image grey{1, 2, 1, {10, 200}};
+  EXPECT_EQ(decode_png("a.png", encode_png(grey)).pixels, (std::vector<uint8_t>{10, 10, 10, 200, 200, 200}));
+  EXPECT_EQ(decode_png("a.png", encode_png(grey, PngKind::palette)).pixels, (std::vector<uint8_t>{10, 245, 7, 200, 55, 7}));
+  const Image transparent{1, 2, 4, {1, 2, 3, 0, 4, 5, 6, 128}};
+  EXPECT_EQ(decode_png("a.png", encode_png(transparent)).pixels, (std::vector<uint8_t>{1, 2, 3, 4, 5, 6}));
+}
+
+TEST(JpegPicture, ComesBackNearlyAsItWas) {
+  const Image image = smooth_picture(33, 50, 3);
+  for (const JpegKind kind : {JpegKind::plain, JpegKind::progressive, JpegKind::cmyk}) {
+    const Image decoded = decode_image("a.jpg", encode_jpeg(image, kind));
+    ASSERT_EQ(decoded.pixels.size(), image.pixels.size());
+    EXPECT_LE(largest_difference(decoded, image), 6) << static_cast<int>(kind);
+  }
+}
+
+TEST(JpegPicture, OfGreyBecomesRgb) {
+  const Image decoded = decode_jpeg("a.jpg", encode_jpeg({8, 8, 1, std::vector<uint8_t>(64, 90)}));
+  EXPECT_EQ(decoded, (Image{8, 8, 3, std::vector<uint8_t>(192, 90)}));
+}
+
+TEST(Picture, CutOffAnywhereIsAnErrorThatNamesTheFile) {
+  const Image image = smooth_picture(40, 40, 3);
+  const std::string png = encode_png(image);
+  for (size_t length = 0; length < png.size(); ++length)
+    expect_error<DataError>([&] { decode_image("dir/a.png", png.substr(0, length)); }, {"dir/a.png: "});
+  for (const JpegKind kind : {JpegKind::plain, JpegKind::progressive}) {
+    const std::string jpeg = encode_jpeg(image, kind);
+    for (size_t length = 0; length + 2 < jpeg.size(); ++length)  // the last two bytes only say that this is the end
+      expect_error<DataError>([&] { decode_image("dir/a.jpg", jpeg.substr(0, length)); }, {"dir/a.jpg: "});
+  }
+}
+
+TEST(Picture, CutInHalfSaysThatItIsNotWhole) {
+  const std::string jpeg = encode_jpeg(smooth_picture(64, 64, 3)), png = encode_png(smooth_picture(64, 64, 3));
+  expect_error<DataError>([&] { decode_image("a.jpg", jpeg.substr(0, jpeg.size() / 2)); },
+                          {"no whole, sound JPEG", "Premature end", "replace"});
+  expect_error<DataError>([&] { decode_image("a.png", png.substr(0, png.size() / 2)); }, {"no whole, sound PNG", "cut off", "replace"});
+}
+
+TEST(Picture, WithADamagedByteIsAnErrorOrAnotherPictureOfTheSameSize) {
+  const Image image = smooth_picture(24, 24, 3);
+  for (const std::string& whole : {encode_png(image), encode_jpeg(image), encode_jpeg(image, JpegKind::progressive)})
+    for (size_t at = 8; at < whole.size(); ++at)
+      for (const int flip : {1, 128}) {
+        std::string damaged = whole;
+        damaged[at] = static_cast<char>(damaged[at] ^ flip);
+        try {
+          const Image decoded = decode_image("a", damaged, {.pixels = 1 << 16});
+          EXPECT_EQ(decoded.pixels.size(), static_cast<size_t>(decoded.height * decoded.width * 3));
+        } catch (const DataError&) {
+        }
+      }
+}
+
+TEST(Picture, ThatClaimsTooMuchIsRefusedBeforeMemoryIsTaken) {
+  const std::string png = encode_png(smooth_picture(8, 8, 3)), jpeg = encode_jpeg(smooth_picture(8, 8, 3));
+  const int64_t before = peak_bytes();
+  expect_error<DataError>([&] { decode_image("bomb.png", with_png_size(png, 65535, 65535)); }, {"bomb.png: claims 65535 x 65535", "16384"});
+  expect_error<DataError>([&] { decode_image("bomb.jpg", with_jpeg_size(jpeg, 65500, 65500)); }, {"bomb.jpg: claims 65500 x 65500"});
+  expect_error<DataError>([&] { decode_image("bomb.png", with_png_size(png, 8000, 8000)); }, {"8000 x 8000", "bytes cannot hold"});
+  expect_error<DataError>([&] { decode_image("bomb.jpg", with_jpeg_size(jpeg, 8000, 8000)); }, {"8000 x 8000", "bytes cannot hold"});
+  EXPECT_LT(peak_bytes() - before, 8 << 20);
+}
+
+TEST(Picture, WithMoreScansThanAllowedIsRefused) {
+  const std::string jpeg = encode_jpeg(smooth_picture(16, 16, 3), JpegKind::progressive);
+  expect_error<DataError>([&] { decode_jpeg("a.jpg", jpeg, {.scans = 2}); }, {"a.jpg", "more than 2 scans"});
+}
+
+TEST(Picture, ThatIsNoneIsNamed) {
+  expect_error<DataError>([] { decode_image("notes.jpg", "These are notes."); }, {"notes.jpg: is neither a JPEG nor a PNG", "remove it"});
+  expect_error<DataError>([] { decode_image("empty.png", ""); }, {"empty.png", "the file is empty"});
+}
+
+}  // namespace
+}  // namespace sluice::data

@@ -1,0 +1,91 @@
+#include "data/image_folder.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "expect_error.h"
+#include "picture_files.h"
+#include "temporary_folder.h"
+
+namespace sluice::data {
+namespace {
+
+const Image kPicture = smooth_picture(6, 5, 3);
+
+TEST(ImageFolder, NumbersClassesByNameAndReadsBothKinds) {
+  const TemporaryFolder folder;
+  folder.write("dog/b.PNG", encode_png(kPicture));
+  folder.write("cat/a.jpeg", encode_jpeg(kPicture));
+  folder.write("dog/more/c.png", encode_png(kPicture));
+  folder.write(".cache/x.txt", "hidden");
+  folder.write("cat/.hidden.txt", "hidden");
+  const ImageFolder images(folder.path());
+  EXPECT_EQ(images.class_names(), (std::vector<std::string>{"cat", "dog"}));
+  ASSERT_EQ(images.size(), 3);
+  EXPECT_EQ(images.label(0), 0);
+  EXPECT_EQ(images.label(2), 1);
+  EXPECT_EQ(images.image(0).width, 5);
+  EXPECT_EQ(images.image(1), kPicture);
+}
+
+TEST(ImageFolder, TakesTheSplitsThatAreThere) {
+  const TemporaryFolder folder;
+  for (const char* name : {"train/a/1.png", "train/b/1.png", "val/a/1.png", "val/b/2.png"}) folder.write(name, encode_png(kPicture));
+  const ImageSplits splits = open_image_folder(folder.path());
+  EXPECT_EQ(splits.train->size(), 2);
+  EXPECT_EQ(splits.validation->size(), 2);
+  EXPECT_EQ(open_image_folder(folder.path() / "train").validation, nullptr);
+  folder.write("val/c/1.png", encode_png(kPicture));
+  expect_error<DataError>([&] { open_image_folder(folder.path()); }, {"val: needs the classes of the training pictures", "'c'"});
+}
+
+TEST(ImageFolder, NamesAnEmptyClass) {
+  const TemporaryFolder folder;
+  folder.write("a/1.png", encode_png(kPicture));
+  std::filesystem::create_directory(folder.path() / "b");
+  expect_error<DataError>([&] { ImageFolder images(folder.path()); }, {(folder.path() / "b").string() + ": this class has no pictures"});
+}
+
+TEST(ImageFolder, NamesAFileThatIsNoPicture) {
+  const TemporaryFolder folder;
+  folder.write("a/1.png", encode_png(kPicture));
+  const auto notes = folder.write("a/notes.txt", "notes");
+  expect_error<DataError>([&] { ImageFolder images(folder.path()); }, {notes.string() + ": needs a picture", "remove it"});
+  std::filesystem::remove(notes);
+  const auto stray = folder.write("README", "notes");
+  expect_error<DataError>([&] { ImageFolder images(folder.path()); }, {stray.string() + ": needs a folder a class"});
+}
+
+TEST(ImageFolder, NamesAFileThatOnlyLooksLikeAPictureOrIsCutWhenItIsRead) {
+  const TemporaryFolder folder;
+  const auto notes = folder.write("a/notes.png", "notes");
+  const std::string jpeg = encode_jpeg(smooth_picture(64, 64, 3));
+  const auto half = folder.write("b/half.jpg", jpeg.substr(0, jpeg.size() / 2));
+  const ImageFolder images(folder.path());
+  expect_error<DataError>([&] { images.image(0); }, {notes.string() + ": is neither"});
+  expect_error<DataError>([&] { images.image(1); }, {half.string() + ": is no whole, sound JPEG"});
+}
+
+TEST(ImageFolder, ThatIsMissingOrEmptyIsNamed) {
+  const TemporaryFolder folder;
+  expect_error<DataError>([&] { ImageFolder images(folder.path()); }, {folder.path().string() + ": is empty"});
+  expect_error<DataError>([&] { open_image_folder(folder.path() / "nowhere"); }, {"nowhere: cannot read the folder"});
+}
+
+TEST(ImageFolder, ThatIsHugeInOneFileIsRefusedUnread) {
+  const TemporaryFolder folder;
+  std::filesystem::resize_file(folder.write("a/huge.png", ""), uintmax_t{1} << 40);
+  expect_error<DataError>([&] { ImageFolder(folder.path()).image(0); }, {"huge.png: has 1099511627776 bytes"});
+}
+
+TEST(ImageFolder, HasAnotherIdentityWhenAFileIsAnother) {
+  const TemporaryFolder folder;
+  folder.write("a/1.png", encode_png(kPicture));
+  const std::string before = ImageFolder(folder.path()).identity();
+  EXPECT_EQ(ImageFolder(folder.path()).identity(), before);
+  folder.write("a/2.png", encode_png(kPicture));
+  EXPECT_NE(ImageFolder(folder.path()).identity(), before);
+}
+
+}  // namespace
+}  // namespace sluice::data

@@ -1,0 +1,56 @@
+#include "tests/emulation/runtime.h"
+
+#include <cstdlib>
+
+#include "core/error.h"
+
+namespace sluice::emulation {
+
+Runtime::Runtime() {
+  if (const char* text = std::getenv("SLUICE_EMULATION_SEED")) seed = std::strtoull(text, nullptr, 10);
+  for (int device = 0; device < kDevices; ++device) queues.push_back(std::make_shared<Queue>(device, true));
+}
+
+void Runtime::run_everything() {
+  for (const auto& queue : queues) queue->run_all();
+}
+
+void Runtime::run_device(int device) {
+  for (const auto& queue : queues)
+    if (queue->device() == device) queue->run_all();
+}
+
+const std::shared_ptr<Queue>& Runtime::queue_of(cudaStream_t stream) { return stream ? stream->queue : queues[current_device()]; }
+
+void Runtime::submit(cudaStream_t stream, std::function<void()> work) {
+  const auto& queue = queue_of(stream);
+  queue->put(std::move(work));
+  if (stream) return;
+  for (const auto& other : queues)
+    if (other->device() == queue->device() && other->waits_for_default() && other != queue) other->run_all();
+  queue->run_all();
+}
+
+void Runtime::set_fault(const std::string& what) {
+  fault = what;
+  for (const auto& queue : queues) queue->drop_all();
+}
+
+/// Never destroyed: static objects of a program may free memory after main.
+Runtime& runtime() {
+  static Runtime& state = *new Runtime;
+  return state;
+}
+
+void set_seed(uint64_t seed) {
+  std::lock_guard lock(runtime().mutex);
+  runtime().seed = seed;
+}
+
+void reset() {
+  std::lock_guard lock(runtime().mutex);
+  runtime().set_fault("");
+  cudaGetLastError();
+}
+
+}  // namespace sluice::emulation

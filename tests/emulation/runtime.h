@@ -1,0 +1,92 @@
+#pragma once
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "cuda_runtime_api.h"
+#include "tests/emulation/block.h"
+#include "tests/emulation/memory.h"
+#include "tests/emulation/queue.h"
+#include "tests/emulation/shared_memory.h"
+
+struct CUstream_st {
+  std::shared_ptr<sluice::emulation::Queue> queue;
+  unsigned queries = 0;
+};
+struct CUevent_st {
+  std::shared_ptr<sluice::emulation::Mark> mark;  ///< null until it is recorded
+  unsigned queries = 0;
+};
+
+namespace sluice::emulation {
+
+constexpr int kDevices = 2;
+constexpr unsigned kQueriesThatRun = 8;  ///< every so many queries run the work, so that pollers end
+
+/// A call that is refused; later calls work.
+struct Refusal {
+  cudaError_t code;
+  std::string text;
+};
+template <class... Parts>
+void check(bool ok, cudaError_t code, const Parts&... parts);
+
+/// All state of the emulated devices.
+/// Threads  any, one at a time: `mutex` is held during every call, and so while kernels run.
+struct Runtime {
+  std::recursive_mutex mutex;
+  Memory memory;
+  SharedMemory shared_memory;
+  Block block;
+  std::vector<std::shared_ptr<Queue>> queues;          ///< of live streams; the first kDevices are the devices' default streams
+  std::map<const void*, size_t> shared_bytes_allowed;  ///< by kernel, where it asked
+  std::string fault;                                   ///< of a kernel; until `reset`
+  uint64_t seed = 1, launches = 0;
+
+  Runtime();
+  /// All work of all streams, or of one device.
+  void run_everything();
+  void run_device(int device);
+  /// Queues work on a stream; on the default stream it runs at once, after that of the streams that wait for it.
+  void submit(cudaStream_t stream, std::function<void()> work);
+  const std::shared_ptr<Queue>& queue_of(cudaStream_t stream);
+  void set_fault(const std::string& what);
+};
+Runtime& runtime();
+
+int current_device();
+/// Keeps the error for cudaGetLastError of this thread, and its text for cudaGetErrorString.
+cudaError_t remember(cudaError_t code, const std::string& text);
+
+/// Runs the body of a call: refused when a kernel has failed, and a kernel that fails in it makes it fail. A body may return an error that
+/// is not kept, such as cudaErrorNotReady.
+template <class Body>
+cudaError_t call(Body&& body) {
+  Runtime& state = runtime();
+  std::lock_guard lock(state.mutex);
+  try {
+    if (state.fault.empty()) {
+      if constexpr (std::is_void_v<decltype(body(state))>) {
+        body(state);
+        return cudaSuccess;
+      } else {
+        return body(state);
+      }
+    }
+  } catch (const KernelFault& fault) {
+    state.set_fault(fault.what());
+  } catch (const Refusal& refusal) {
+    return remember(refusal.code, refusal.text);
+  }
+  return remember(cudaErrorLaunchFailure, state.fault);
+}
+
+template <class... Parts>
+void check(bool ok, cudaError_t code, const Parts&... parts) {
+  if (!ok) throw Refusal{code, join(parts...)};
+}
+
+}  // namespace sluice::emulation

@@ -1,0 +1,130 @@
+#include <cmath>
+#include <limits>
+
+#include "autograd/ops/pooling.h"
+#include "tests/ops/op_case.h"
+
+using namespace sluice;
+using namespace sluice::testing;
+
+namespace {
+
+/// Calls visit(y's element, the elements of x under its window) in row-major order.
+template <class Visit>
+Values pooled(const Tensor& x, const Window& window, const Visit& visit) {
+  const WindowPlan plan = plan_of("naive", x.shape(), window);
+  const Values from = x.to_vector();
+  const int64_t channels = x.dim(3);
+  Values y;
+  for (int64_t b = 0; b < plan.batch; ++b)
+    for (int64_t i = 0; i < plan.out_h; ++i)
+      for (int64_t j = 0; j < plan.out_w; ++j)
+        for (int64_t c = 0; c < channels; ++c) {
+          Values under;
+          for (int64_t h = i * window.stride_h - plan.before_h; h < i * window.stride_h - plan.before_h + window.size_h; ++h)
+            for (int64_t w = j * window.stride_w - plan.before_w; w < j * window.stride_w - plan.before_w + window.size_w; ++w)
+              if (h >= 0 && h < plan.in_h && w >= 0 && w < plan.in_w)
+                under.push_back(from[((b * plan.in_h + h) * plan.in_w + w) * channels + c]);
+          y.push_back(visit(under));
+        }
+  return y;
+}
+
+auto naive_max(const Window& window) {
+  return [window](const std::vector<Tensor>& x) {
+    return pooled(x[0], window, [](const Values& under) {
+      double largest = -std::numeric_limits<double>::infinity();
+      for (double value : under) largest = value > largest || std::isnan(value) ? value : largest;
+      return largest;
+    });
+  };
+}
+
+auto naive_average(const Window& window) {
+  return [window](const std::vector<Tensor>& x) {
+    return pooled(x[0], window, [](const Values& under) {
+      double sum = 0;
+      for (double value : under) sum += value;
+      return sum / static_cast<double>(under.size());
+    });
+  };
+}
+
+constexpr Window kThreeSame{3, 3, 1, 1, Padding::same}, kThreeHalved{3, 3, 2, 2, Padding::same}, kTwoHalved{2, 2, 2, 2, Padding::same};
+constexpr Window kFiveThirds{5, 5, 3, 3, Padding::valid}, kWide{1, 4, 1, 3, Padding::same};
+
+/// Distinct numbers, so that no two are equal in bf16 either and central differences meet no tie.
+InputSpec distinct(const Shape& shape) {
+  Values elements;
+  for (int64_t i = 0; i < shape.elements(); ++i) elements.push_back(static_cast<double>(i * 37 % 251) / 16 - 5);
+  return values(shape, elements);
+}
+
+}  // namespace
+
+OP_CASES(max_pool2d) {
+  const auto run = [](const Window& window) { return [window](const auto& x) { return max_pool2d(x[0], window); }; };
+  const auto pool = [&](std::string name, InputSpec x, const Window& window) {
+    add({.name = std::move(name), .inputs = {std::move(x)}, .run = run(window), .expect = naive_max(window)});
+  };
+  pool("same", distinct({1, 4, 5, 8}), kThreeSame);
+  pool("even", distinct({2, 4, 6, 3}), kThreeHalved);
+  pool("odd", distinct({2, 5, 3, 8}), kThreeHalved);
+  pool("two", distinct({1, 5, 4, 16}), kTwoHalved);
+  pool("valid", distinct({1, 8, 9, 2}), kFiveThirds);
+  pool("wide", distinct({1, 3, 7, 9}), kWide);
+  pool("one_pixel", distinct({3, 1, 1, 5}), kThreeSame);
+  pool("no_samples", randn({0, 4, 4, 8}), kThreeSame);
+  pool("view", transposed(distinct({1, 5, 4, 3}), 1, 2), kThreeSame);
+  add({.name = "many_channels",
+       .inputs = {randn({1, 3, 3, 300})},
+       .run = run(kThreeSame),
+       .expect = naive_max(kThreeSame),
+       .gradient = false});
+  const double nan = std::nan("");
+  add({.name = "nan_and_infinity",
+       .inputs = {values({1, 2, 3, 1}, {1, nan, -INFINITY, -INFINITY, INFINITY, -INFINITY})},
+       .run = run(kTwoHalved),
+       .expect = naive_max(kTwoHalved),
+       .gradient = false});
+  add({.name = "small_image", .inputs = {randn({1, 4, 4, 1})}, .run = run(kFiveThirds), .throws = "needs images of at least 5 x 5"});
+  add({.name = "matrix", .inputs = {randn({4, 4})}, .run = run(kThreeSame), .throws = "needs images"});
+  add({.name = "many_places", .inputs = {randn({1, 20, 20, 1})}, .run = run({17, 17}), .throws = "at most 256 places"});
+  add({.name = "resnet", .inputs = {randn({32, 112, 112, 64})}, .run = run(kThreeHalved), .bench = true});
+  add({.name = "amoebanet", .inputs = {randn({32, 28, 28, 128})}, .run = run(kThreeSame), .bench = true});
+}
+
+OP_CASES(average_pool2d) {
+  const auto run = [](const Window& window) { return [window](const auto& x) { return average_pool2d(x[0], window); }; };
+  const auto pool = [&](std::string name, InputSpec x, const Window& window) {
+    add({.name = std::move(name), .inputs = {std::move(x)}, .run = run(window), .expect = naive_average(window)});
+  };
+  pool("same", randn({1, 4, 5, 8}), kThreeSame);
+  pool("even", randn({2, 4, 6, 3}), kThreeHalved);
+  pool("odd", randn({2, 5, 3, 8}), kThreeHalved);
+  pool("valid", randn({1, 8, 9, 2}), kFiveThirds);
+  pool("wide", randn({1, 3, 7, 9}), kWide);
+  pool("one_pixel", randn({3, 1, 1, 5}), kThreeSame);
+  pool("no_samples", randn({0, 4, 4, 8}), kThreeSame);
+  pool("view", transposed(randn({1, 5, 4, 3}), 1, 2), kThreeSame);
+  add({.name = "many_channels",
+       .inputs = {randn({1, 3, 3, 300})},
+       .run = run(kThreeSame),
+       .expect = naive_average(kThreeSame),
+       .gradient = false});
+  add({.name = "no_stride", .inputs = {randn({1, 4, 4, 1})}, .run = run({2, 2, 0, 1}), .throws = "strides of at least 1"});
+  add({.name = "amoebanet", .inputs = {randn({32, 28, 28, 128})}, .run = run(kThreeSame), .bench = true});
+}
+
+OP_CASES(global_average_pool) {
+  const auto run = [](const auto& x) { return global_average_pool(x[0]); };
+  const auto expect = [](const std::vector<Tensor>& x) {
+    return pooled(x[0], {x[0].dim(1), x[0].dim(2), 1, 1, Padding::valid}, [](const Values& under) {
+      double sum = 0;
+      for (double value : under) sum += value;
+      return sum / static_cast<double>(under.size());
+    });
+  };
+  add({.name = "images", .inputs = {randn({2, 3, 5, 7})}, .run = run, .expect = expect});
+  add({.name = "matrix", .inputs = {randn({2, 3})}, .run = run, .throws = "needs images"});
+}

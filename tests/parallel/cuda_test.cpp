@@ -1,0 +1,134 @@
+// Training on a GPU, or on the emulated one: the CPU's losses, one answer whatever the partition, bytes as predicted.
+#include "core/cuda/cuda.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "parallel/checkpoint.h"
+#include "parallel/trainer.h"
+#include "tests/expect_error.h"
+#include "tests/parallel/tiny_models.h"
+#include "tests/temporary_folder.h"
+
+namespace sluice::parallel {
+namespace {
+
+using sluice::testing::tiny_transformer_options;
+using sluice::testing::token_batch;
+
+struct Choice {
+  std::string devices = "cuda:0";
+  std::string schedule = "1f1b", remat = "none";
+  Precision precision = Precision::f32;
+};
+
+/// The emulation runs a step in seconds, a GPU in milliseconds.
+bool is_emulated() { return describe_gpu(0).name.find("emulated") != std::string::npos; }
+
+class CudaTraining : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string reason = cuda_unavailable_reason(); !reason.empty()) GTEST_SKIP() << reason;
+  }
+
+  Plan plan_of(const Choice& choice) const {
+    return plan(graph_, devices(choice.devices),
+                {.batch = kSamples,
+                 .micro_batches = 4,
+                 .schedule = choice.schedule,
+                 .partition = "uniform",
+                 .remat = choice.remat,
+                 .precision = choice.precision});
+  }
+
+  Batch batch(uint64_t seed) const { return token_batch(options_, kSamples, seed); }
+
+  struct Outcome {
+    std::vector<double> losses;
+    std::string hash;
+  };
+  Outcome train(const Choice& choice, int steps) const {
+    const AdamW optimizer({.lr = 1e-2});
+    const Plan chosen = plan_of(choice);
+    Trainer trainer(graph_, chosen, optimizer, {.seed = 3, .clip = 0.5});
+    const Prediction prediction = predict(graph_, chosen, optimizer, kSamples, {});
+    Outcome outcome;
+    for (int step = 0; step < steps; ++step) outcome.losses.push_back(trainer.step(batch(step)).loss);
+    const auto evaluation = trainer.evaluate(batch(77));
+    outcome.losses.push_back(evaluation.loss_sum / evaluation.weight);
+    outcome.hash = trainer.weights_hash();
+    for (size_t i = 0; i < chosen.devices.size(); ++i)
+      EXPECT_EQ(chosen.devices[i]->peak_bytes(), prediction.devices[i].peak_bytes) << choice.devices << ", device " << i;
+    return outcome;
+  }
+
+  static void expect_close(const Outcome& ours, const Outcome& reference, double relative) {
+    ASSERT_EQ(ours.losses.size(), reference.losses.size());
+    for (size_t i = 0; i < ours.losses.size(); ++i)
+      EXPECT_NEAR(ours.losses[i], reference.losses[i], relative * std::abs(reference.losses[i])) << "step " << i;
+  }
+
+  static constexpr int64_t kSamples = 8;
+  models::TransformerOptions options_ = tiny_transformer_options();
+  layers::Graph graph_ = models::transformer_lm(options_);
+};
+
+TEST_F(CudaTraining, FollowsTheLossesOfTheCpu) {
+  const int steps = is_emulated() ? 3 : 50;
+  const Outcome cpu = train({.devices = "cpu:0"}, steps);
+  expect_close(train({}, steps), cpu, is_emulated() ? 1e-4 : 1e-3);
+}
+
+TEST_F(CudaTraining, FollowsTheLossesOfTheCpuInBf16) {
+  const int steps = is_emulated() ? 3 : 50;
+  expect_close(train({.precision = Precision::bf16}, steps), train({.devices = "cpu:0", .precision = Precision::bf16}, steps), 2e-2);
+}
+
+TEST_F(CudaTraining, HasOneAnswerWhateverThePartitionScheduleAndRematerialization) {
+  for (const Precision precision : {Precision::f32, Precision::bf16}) {
+    const Outcome reference = train({.precision = precision}, 2);
+    for (const char* names : {"cuda:0,cuda:0", "cuda:0,cuda:0,cuda:0,cuda:0"})
+      for (const char* schedule : {"gpipe", "1f1b"})
+        for (const char* remat : {"none", "full"}) {
+          const Outcome outcome = train({names, schedule, remat, precision}, 2);
+          EXPECT_EQ(outcome.hash, reference.hash) << names << ' ' << schedule << ' ' << remat;
+          EXPECT_EQ(outcome.losses, reference.losses) << names << ' ' << schedule << ' ' << remat;
+        }
+  }
+}
+
+TEST_F(CudaTraining, HasOneAnswerOverTwoGpus) {
+  if (cuda_device_count() < 2) GTEST_SKIP() << "this machine has one GPU";
+  const Outcome reference = train({}, 2), outcome = train({.devices = "cuda:0,cuda:1"}, 2);
+  EXPECT_EQ(outcome.hash, reference.hash);
+  EXPECT_EQ(outcome.losses, reference.losses);
+}
+
+TEST_F(CudaTraining, ResumesFromACheckpointOnAnotherPartition) {
+  const TemporaryFolder folder;
+  const AdamW optimizer({.lr = 1e-2});
+  Trainer first(graph_, plan_of({}), optimizer, {.seed = 3}), second(graph_, plan_of({.devices = "cuda:0,cuda:0"}), optimizer, {.seed = 3});
+  first.step(batch(0));
+  restore(open_checkpoint(OutputFolder(folder.path() / "run").save(first, "", {}, 1)), second);
+  EXPECT_EQ(second.weights_hash(), first.weights_hash());
+  EXPECT_EQ(first.step(batch(1)).loss, second.step(batch(1)).loss);
+  EXPECT_EQ(second.weights_hash(), first.weights_hash());
+}
+
+TEST_F(CudaTraining, RefusesABadTokenAndChangesNoWeight) {
+  Trainer trainer(graph_, plan_of({.devices = "cuda:0,cuda:0"}), AdamW({.lr = 1e-2}), {.seed = 3, .clip = 0.5});
+  const std::string before = trainer.weights_hash();
+  Batch bad = batch(0);
+  bad.load = [load = bad.load](const std::string& name, int64_t first, int64_t count) {
+    const Tensor tokens = load(name, first, count).clone();
+    if (name == "tokens") tokens.data<int32_t>()[1] = 4711;
+    return tokens;
+  };
+  expect_error<UsageError>([&] { trainer.step(bad); }, {"got 4711 at position 1", "cuda:0"});
+  EXPECT_EQ(trainer.weights_hash(), before);
+  EXPECT_TRUE(std::isfinite(trainer.step(batch(0)).loss));
+}
+
+}  // namespace
+}  // namespace sluice::parallel
