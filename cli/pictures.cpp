@@ -42,7 +42,7 @@ std::string bitmap(const data::Image& image) {
   const auto size = static_cast<int64_t>(pixels.size());
   return "BM" + little_endian(kHeaders + size, 4) + little_endian(0, 4) + little_endian(kHeaders, 4) + little_endian(kInfoHeader, 4) +
          little_endian(image.width, 4) + little_endian(image.height, 4) + little_endian(1, 2) + little_endian(24, 2) + little_endian(0, 4) +
-         little_endian(size, 4) + little_endian(0, 16) + pixels;
+         little_endian(size, 4) + std::string(16, '\0') + pixels;  // neither resolution nor palette
 }
 
 std::string figure(const JudgedPicture& picture) {
