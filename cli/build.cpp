@@ -66,7 +66,8 @@ layers::Graph build_amoebanet(const Settings& settings) {
   options.channels = settings.integer("model.channels");
   options.aux_head = settings.flag("model.aux_head");
   options.drop_path_keep = settings.number("model.drop_path_keep");
-  options.drop_path_steps = settings.integer("train.steps");
+  const int64_t steps = settings.integer("model.drop_path_steps");
+  options.drop_path_steps = steps > 0 ? steps : settings.integer("train.steps");
   options.dropout = settings.number("model.dropout");
   options.label_smoothing = settings.number("model.label_smoothing");
   return models::amoebanet(options);

@@ -47,6 +47,7 @@ std::vector<Option> make_options() {
       {"model.channels", integer, int64_t{3}, "of images: 3 for colours, 1 for grey", {}, 1, 4096},
       {"model.aux_head", boolean, false, "a second classifier at two thirds of AmoebaNet, for training"},
       {"model.drop_path_keep", number, 1.0, "probability of keeping a path of a cell at the end of training", {}, 1e-6, 1},
+      {"model.drop_path_steps", integer, int64_t{0}, "training steps until then; 0 = train.steps", {}, 0, 1e12},
       {"model.label_smoothing", number, 0.0, "share of the target spread over all classes", {}, 0, 0.999},
 
       {"data.kind", text, word("text"), "where samples come from", {"text", "synthetic", "idx", "cifar", "images", "parallel"}},

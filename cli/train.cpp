@@ -78,12 +78,19 @@ class Training {
     fmt::print(out_, "continuing from {}\n", checkpoint.folder.string());
   }
 
+  /// A schedule runs until the end of the training, which then is not free to change.
+  static bool follows_the_end(const Settings& settings) {
+    const bool by_rate = settings.text("optimizer.schedule") == "cosine" && settings.integer("optimizer.total_steps") == 0;
+    return by_rate || (settings.number("model.drop_path_keep") < 1 && settings.integer("model.drop_path_steps") == 0);
+  }
+
   /// A continued training gives the bits of an uninterrupted one only when nothing but the pipeline, the output and the end changed.
   void warn_of_changes(const Settings& before) const {
     const auto lines = [](const Settings& settings) {
       std::vector<std::string> list;
       for (const Option& option : options()) {
-        const bool free = option.name.starts_with("pipeline.") || option.name.starts_with("output.") || option.name == "train.steps";
+        const bool free = option.name.starts_with("pipeline.") || option.name.starts_with("output.") ||
+                          (option.name == "train.steps" && !follows_the_end(settings));
         if (!free) list.push_back(fmt::format("{} = {}", option.name, toml_text(settings.value(option.name))));
       }
       return list;

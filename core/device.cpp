@@ -128,6 +128,7 @@ int parse_count(std::string_view text, std::string_view whole) {
   return value;
 }
 
+/// What the caller left open is an H200's.
 Device::Options described_as_h200(Device::Options options) {
   options.stands_for = DeviceKind::cuda;
   if (options.speed == DeviceSpeed{}) options.speed = gpu_speed(h200(), Precision::bf16);

@@ -9,8 +9,8 @@
 
 namespace sluice::parallel {
 
-/// A checkpoint: a folder "step-00001234" with the parameters and running statistics by full name (model.safetensors), the optimizer's states as "name/state"
-/// (optimizer.safetensors), and state.json, which holds everything else and the length and XXH3-128 of every file, itself included.
+/// A checkpoint: a folder "step-00001234" with the parameters and running statistics by full name (model.safetensors), the optimizer's
+/// states as "name/state" (optimizer.safetensors), and state.json, which holds everything else and the length and XXH3-128 of every file, itself included.
 struct Checkpoint {
   std::filesystem::path folder;
   int64_t step = 0;

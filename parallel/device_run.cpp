@@ -97,7 +97,7 @@ bool Executor::DeviceRun::execute(const Action& action, double seconds) {
       stage(action).statistics().commit(norm_);
       return true;
   }
-  throw UsageError(join("executor: ", describe(action, shared_.topology), " is not part of this version"));
+  throw UsageError(join("executor: needs an action of ActionKind, got number ", static_cast<int>(action.kind), "; lower the plan again"));
 }
 
 void Executor::DeviceRun::send(const Action& action) {

@@ -272,6 +272,14 @@ TEST(LearningRate, ExponentialDecaysEveryDecaySteps) {
   EXPECT_DOUBLE_EQ(rate.at(1005), 0.1);
 }
 
+TEST(LearningRate, AStaircaseFallsOnceEveryDecaySteps) {
+  const LearningRate rate{.base = 2, .kind = "exponential", .warmup_steps = 5, .decay = 0.5, .decay_steps = 10, .staircase = true};
+  EXPECT_DOUBLE_EQ(rate.at(14), 2);
+  EXPECT_DOUBLE_EQ(rate.at(15), 1);
+  EXPECT_DOUBLE_EQ(rate.at(24), 1);
+  EXPECT_DOUBLE_EQ(rate.at(25), 0.5);
+}
+
 TEST(LearningRate, RefusesWhatItCannotFollow) {
   EXPECT_NO_THROW(LearningRate{}.validate());
   EXPECT_THROW((LearningRate{.base = -1}.validate()), UsageError);

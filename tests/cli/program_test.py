@@ -380,11 +380,18 @@ class Images(ProgramTest):
         self.assertRegex(done.stderr, r"top-1 [\d.]+ %, top-5 [\d.]+ % of 256 pictures\n +label +\| +0 +1")
 
     def test_resume_gives_the_same_bits(self):
-        keys = self.keys(model__drop_path_keep=1)  # which falls over train.steps
+        keys = self.keys(model__drop_path_steps=12)
         whole = self.train(out="whole", **keys)
         self.train(**{**keys, "train__steps": 5})
         rest = self.train("--resume", "auto", pipeline__devices="cpu:0,cpu:1", **keys)
         self.assertEqual(rest["weights_hash"], whole["weights_hash"])
+
+    def test_resume_warns_when_drop_path_ran_to_another_end(self):
+        keys = self.keys()
+        self.train(**{**keys, "train__steps": 2})
+        done = sluice(*self.tiny("--resume", "auto", **{**keys, "train__steps": 3}))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("the checkpoint was trained with train.steps = 2, now it is train.steps = 3", done.stderr)
 
     def test_idx_files(self):
         keys = self.keys(**self.idx_folder())

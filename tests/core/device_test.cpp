@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/gpu_speed.h"
 #include "core/tensor.h"
 
 namespace sluice {
@@ -17,6 +18,18 @@ TEST(Device, CountsLiveAndPeakBytesInMultiplesOf64) {
   EXPECT_EQ(device->peak_bytes(), 64 + 128);
   device->reset_peak();
   EXPECT_EQ(device->peak_bytes(), 0);
+}
+
+TEST(Device, AnH200CountsAsItsDataSheetAndTheCudaBackendSay) {
+  const auto device = make_device("h200:1");
+  EXPECT_EQ(device->name(), "h200:1");
+  EXPECT_EQ(device->kind(), DeviceKind::meta);
+  EXPECT_EQ(device->backend(), DeviceKind::cuda);
+  EXPECT_EQ(device->budget_bytes(), 141'000'000'000);
+  EXPECT_EQ(device->live_bytes(), Cuda::kWorkspaceBytes) << "the libraries' workspace counts from the start";
+  EXPECT_NEAR(device->options().speed.flops_per_second, 989e12, 1e12);
+  EXPECT_NEAR(gpu_speed(h200(), Precision::tf32).flops_per_second, 494e12, 1e12);
+  EXPECT_EQ(make_device("h200:0", {.budget_bytes = int64_t{1} << 30})->budget_bytes(), int64_t{1} << 30);
 }
 
 TEST(Device, NamesDeviceBytesAndBudgetWhenMemoryRunsOut) {

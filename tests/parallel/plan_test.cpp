@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "models/amoebanet.h"
 #include "parallel/trainer.h"
 #include "tests/expect_error.h"
 #include "tests/parallel/tiny_models.h"
@@ -48,6 +49,13 @@ TEST(Plan, AutoBalancesMeasuredOperations) {
   const auto costs = node_costs(graph, 2, {});
   const auto chosen = plan(graph, three(), {.batch = 8, .micro_batches = 4, .partition = "auto"});
   EXPECT_LE(bottleneck(chosen.partition, costs), bottleneck(partition_uniform(static_cast<int>(costs.size()), 3), costs));
+}
+
+/// Inputs of floats once kept their costs to the device that they were loaded on, so that all of an image model's nodes were free.
+TEST(Plan, CountsTheCostOfNodesThatReadPictures) {
+  const auto graph = models::amoebanet({.layers = 3, .filters = 16, .classes = 4, .image_size = 32});
+  const auto costs = node_costs(graph, 2, {});
+  for (size_t node = 0; node < costs.size(); ++node) EXPECT_GT(costs[node], 0) << graph.nodes()[node].name;
 }
 
 TEST(Prediction, CountsParametersGradientsAndStates) {
