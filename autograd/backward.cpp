@@ -1,5 +1,7 @@
 #include "autograd/backward.h"
 
+#include <algorithm>
+
 #include "core/ops/copy.h"
 #include "core/ops/elementwise.h"
 
@@ -11,7 +13,7 @@ Backward::Backward(const Var& y, Tensor dy) : Backward(y.node(), dy) {
 
 Backward::Backward(const NodePtr& root, Tensor dy) {
   require(root != nullptr, "backward: needs a value that depends on an input or parameter leaf, got a constant");
-  add(root, std::move(dy));
+  pending_[root->order] = {root, cast(dy, root->gradient_dtype()), {}};
 }
 
 void Backward::run() { propagate(Pass::all); }
@@ -29,33 +31,58 @@ void Backward::run_weights() {
 }
 
 void Backward::propagate(Pass pass) {
-  while (!pending_.empty()) {
-    auto entry = pending_.extract(pending_.begin());
-    visit(entry.mapped().first, entry.mapped().second, pass);
-  }
+  while (!pending_.empty()) visit(std::move(pending_.extract(pending_.begin()).mapped()), pass);
 }
 
-void Backward::visit(const NodePtr& node, const Tensor& dy, Pass pass) {
-  if (!node->backward) {
-    leaves_[node.get()] = dy;
+namespace {
+
+/// The inputs whose gradients a call of the backward function has to make. What is made of parameters alone waits when the op defers.
+Needs needed(const Node& node, bool weights_wait) {
+  Needs needs;
+  for (size_t i = 0; i < node.inputs.size(); ++i)
+    if (node.inputs[i] && !(weights_wait && node.defers() && !node.inputs[i]->reaches_data)) needs.bits |= Needs::of(i).bits;
+  return needs;
+}
+
+}  // namespace
+
+void Backward::visit(Visit visit, Pass pass) {
+  auto& [node, dy, made] = visit;
+  if (pass == Pass::inputs && !node->reaches_data) {
+    defer(std::move(visit));
     return;
   }
-  Needs now, later;
+  if (!node->backward) return add(node, std::move(dy));
+  const Needs needs = needed(*node, pass == Pass::inputs);
+  if (made.empty() && needs.bits) made = node->backward(*node, dy, needs);
   for (size_t i = 0; i < node->inputs.size(); ++i) {
-    const auto& input = node->inputs[i];
-    if (!input || !(input->reaches_input || input->reaches_parameter)) continue;
-    const bool in_this_pass = pass == Pass::all || input->reaches_input == (pass == Pass::inputs);
-    (in_this_pass ? now : later).bits |= 1u << i;
+    NodePtr& input = node->inputs[i];
+    if (!needs[i] || (pass == Pass::inputs && !input->reaches_data)) continue;
+    add(input, std::move(made[i]));
+    input.reset();
   }
-  if (now.bits) {
-    Gradients gradients = node->backward(*node, dy, now);
-    for (size_t i = 0; i < node->inputs.size(); ++i)
-      if (now[i]) add(node->inputs[i], std::move(gradients[i]));
-  }
-  if (pass == Pass::inputs && later.bits)
-    deferred_[node->order] = {node, dy};
+  if (std::ranges::any_of(node->inputs, [](const NodePtr& input) { return input != nullptr; }))
+    defer(std::move(visit));
   else
     node->saved.clear();
+}
+
+/// Keeps of a node what the gradients of its remaining inputs need: those that are made, or dy and what they read.
+void Backward::defer(Visit visit) {
+  Node& node = *visit.node;
+  if (!node.reaches_data) {  // nothing of it was made
+  } else if (!node.defers()) {
+    visit.dy = Tensor();
+    node.saved.clear();
+    for (size_t i = 0; i < visit.made.size(); ++i)
+      if (!node.inputs[i]) visit.made[i] = Tensor();
+  } else {
+    visit.made.clear();
+    const Needs later = needed(node, false);
+    for (size_t i = 0; i < node.saved.size(); ++i)
+      if (!(node.readers[i].bits & later.bits)) node.saved[i] = Tensor();
+  }
+  deferred_[node.order] = std::move(visit);
 }
 
 void Backward::add(const NodePtr& node, Tensor gradient) {
@@ -63,11 +90,13 @@ void Backward::add(const NodePtr& node, Tensor gradient) {
   if (const Tensor& total = node->accumulator; total.defined()) {
     if (!gradient.shares_storage(total)) add_into(total, gradient.contiguous());
     leaves_[node.get()] = total;
-    return;
+  } else if (!node->backward) {
+    add_part(leaves_[node.get()], std::move(gradient));
+  } else {
+    Visit& visit = pending_[node->order];
+    add_part(visit.dy, std::move(gradient));
+    visit.node = node;
   }
-  auto& [owner, sum] = pending_[node->order];
-  add_part(sum, std::move(gradient));
-  owner = node;
 }
 
 Tensor Backward::take(const NodePtr& leaf) {

@@ -8,8 +8,9 @@ namespace sluice {
 
 /// The gradients of one recorded graph, in one pass or in two.
 ///
-/// `run()` computes everything (B). `run_inputs()` computes only what leads to input leaves (I) and keeps what the weights need;
-/// `run_weights()` finishes them (W). Saved tensors are let go as soon as no later pass reads them, so a graph runs backward once.
+/// `run()` computes everything (B). `run_inputs()` computes the gradients of all that depends on data, input leaves among them (I), and
+/// keeps only what the gradients of parameters read, or the finished ones where an op makes them at once (see record()); `run_weights()`
+/// makes and sums these (W). The gradients are the same bits either way. Everything else is let go on the way, so a graph runs once.
 /// Every gradient has its node's gradient_dtype(): f32 for a parameter in bf16.
 /// Contributions to one value are added in the order of creation of their consumers, last consumer first.
 /// Threads  one.
@@ -24,6 +25,8 @@ class Backward {
   void run_inputs();
   /// Errors  UsageError before run_inputs().
   void run_weights();
+  /// Whether run_weights() has anything to do.
+  bool has_deferred() const { return !deferred_.empty(); }
 
   /// The gradient of a leaf (its accumulator, where it has one), and lets go of it; undefined when the leaf does not lie upstream or
   /// its pass did not run.
@@ -32,14 +35,21 @@ class Backward {
 
  private:
   enum class Pass { all, inputs, weights };
-  using Pending = std::map<uint64_t, std::pair<NodePtr, Tensor>, std::greater<>>;
+  /// A node that the backward has come to, with the gradient of its value, or with those of its inputs that the first pass made.
+  struct Visit {
+    NodePtr node;
+    Tensor dy;
+    Gradients made;
+  };
+  using Visits = std::map<uint64_t, Visit, std::greater<>>;  // by creation order, last first
 
   void propagate(Pass pass);
-  void visit(const NodePtr& node, const Tensor& dy, Pass pass);
+  void visit(Visit visit, Pass pass);
+  void defer(Visit visit);
   void add(const NodePtr& node, Tensor gradient);
 
-  Pending pending_;   ///< gradients that still have to pass through their node, by creation order
-  Pending deferred_;  ///< nodes whose weight side waits for run_weights
+  Visits pending_;   ///< still to come in this pass
+  Visits deferred_;  ///< wait for run_weights
   std::map<const Node*, Tensor> leaves_;
   bool inputs_done_ = false;
 };

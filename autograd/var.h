@@ -14,6 +14,7 @@ using NodePtr = std::shared_ptr<Node>;
 /// Which inputs of a node want a gradient: one bit an input.
 struct Needs {
   uint32_t bits = 0;
+  static Needs of(size_t input) { return {uint32_t{1} << input}; }
   bool operator[](size_t input) const { return bits >> input & 1; }
 };
 
@@ -31,16 +32,18 @@ struct Node {
   DType dtype = DType::f32;     ///< of the value
   std::vector<NodePtr> inputs;  ///< where the inputs came from; null for constants. Keeps no values alive: only `saved` does
   std::vector<Tensor> saved;    ///< what backward reads
+  std::vector<Needs> readers;   ///< of an op that defers, by saved tensor: the inputs whose gradients read it; see record()
   std::any attributes;          ///< small constants of the op (axis, epsilon, ...)
   BackwardFunction backward = nullptr;
-  bool reaches_input = false;      ///< an input leaf lies upstream (or this is one)
-  bool reaches_parameter = false;  ///< a parameter leaf lies upstream (or this is one)
-  uint64_t order = 0;              ///< creation order; backward runs from high to low
-  Tensor accumulator;              ///< of a leaf: its gradient is added here in place; undefined for one of its own
+  bool reaches_data = false;  ///< an input leaf or a constant lies upstream (or this is one): not made of parameters alone
+  uint64_t order = 0;         ///< creation order; backward runs from high to low
+  Tensor accumulator;         ///< of a leaf: its gradient is added here in place; undefined for one of its own
 
-  /// The tensor that the gradient of an input has to be added to, which a backward function may do itself and return; or undefined.
+  /// The tensor that the gradient of an input has to be added to, which the backward function of an op that defers may do itself and
+  /// return; or undefined.
   Tensor accumulator_of(size_t input) const { return inputs[input] ? inputs[input]->accumulator : Tensor(); }
-  bool is_parameter() const { return !backward && reaches_parameter; }
+  bool is_parameter() const { return !backward && !reaches_data; }
+  bool defers() const { return !readers.empty(); }
   /// Of this value's gradient: the value's own, but of a parameter that of the arithmetic (f32 for bf16). So gradients of weights are
   /// sums that were never rounded, whatever the weights are stored in.
   DType gradient_dtype() const { return is_parameter() ? compute_dtype(dtype) : dtype; }
@@ -74,7 +77,12 @@ class Var {
 };
 
 /// Wraps an op's result: records a node unless no input wants a gradient; then nothing is saved.
+///
+/// `readers` decides what a split backward does with the gradients of weights. With them (products, lookups in tables) the op defers: I makes
+/// the gradients of data alone and keeps dy and those saved tensors that the gradients of weights read; W makes them. Each gradient
+/// is then made by a call of its own, so it must not read what it does not name. Without them (sums over what I reads anyway: gains,
+/// biases, elementwise factors) I makes all gradients in one pass over memory, keeps the finished ones, and W only adds them to their sums.
 Var record(const char* op, Tensor y, const std::vector<Var>& inputs, std::vector<Tensor> saved, std::any attributes,
-           BackwardFunction backward);
+           BackwardFunction backward, std::vector<Needs> readers = {});
 
 }  // namespace sluice

@@ -5,6 +5,7 @@
 #include "autograd/ops/activation.h"
 #include "autograd/ops/attention.h"
 #include "autograd/ops/concat.h"
+#include "autograd/ops/convolution.h"
 #include "autograd/ops/cross_entropy.h"
 #include "autograd/ops/dropout.h"
 #include "autograd/ops/elementwise.h"
@@ -88,11 +89,33 @@ void add_products(Rows& rows) {
   gpt2("gpt2_qkv", 768, 3 * 768);
   gpt2("gpt2_ffn_in", 768, 4 * 768);
   gpt2("gpt2_ffn_out", 4 * 768, 768);
+  // The GELU in the product's epilogue, where the library's gains on this GPU, and by a kernel of ours after it.
+  const std::vector<InputSpec> hidden = {large({kTokens / 2, 768}), large({4 * 768, 768}), large({4 * 768})};
+  rows.add("linear_gelu", "gpt2_ffn_in", hidden, [](const Vars& x) { return linear_gelu(x[0], x[1], x[2]); });
+  rows.add("linear_gelu", "gpt2_ffn_in_by_parts", hidden, [](const Vars& x) { return gelu_tanh(linear(x[0], x[1], x[2])); });
   for (const int64_t width : {64, 128}) {
     const Shape heads{2, 4096, 2048 / width, width};
     rows.add("attention", width == 64 ? "width_64" : "width_128", {large(heads), large(heads), large(heads)},
              [](const Vars& x) { return attention(x[0], x[1], x[2], true); });
   }
+  // A micro-batch of one sample of GPT-2: so few scores that cuDNN's deterministic backward fits the workspace.
+  const Shape sample{1, 1024, 12, 64};
+  rows.add("attention", "gpt2_one_sample", {large(sample), large(sample), large(sample)},
+           [](const Vars& x) { return attention(x[0], x[1], x[2], true); });
+}
+
+/// AmoebaNet-D (18, 256) at 224 pixels, and a layer of ResNet-50.
+void add_convolutions(Rows& rows) {
+  const auto row = [&](const char* name, const Shape& x, const Window& window, int64_t outputs) {
+    rows.add("convolution", name, {large(x), large({outputs, window.size_h, window.size_w, x[3]})},
+             [=](const Vars& v) { return conv2d(v[0], v[1], window); });
+  };
+  row("amoebanet_stem", {32, 224, 224, 3}, {3, 3, 2, 2, Padding::valid}, 64);
+  row("amoebanet_1x7", {32, 28, 28, 128}, {1, 7}, 128);
+  row("amoebanet_7x1", {32, 28, 28, 128}, {7, 1}, 128);
+  row("amoebanet_1x7_stride_2", {32, 56, 56, 64}, {1, 7, 1, 2}, 64);
+  row("amoebanet_3x3_stride_2", {32, 56, 56, 64}, {3, 3, 2, 2}, 64);
+  row("resnet_3x3_28", {32, 28, 28, 128}, {3, 3}, 128);
 }
 
 }  // namespace
@@ -102,6 +125,7 @@ std::vector<testing::NamedCase> gpu_cases() {
   add_rows(rows);
   add_elements(rows);
   add_products(rows);
+  add_convolutions(rows);
   return std::move(rows.cases);
 }
 

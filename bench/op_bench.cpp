@@ -17,6 +17,7 @@
 #include "autograd/backward.h"
 #include "bench/gpu_cases.h"
 #include "bench/gpu_timing.h"
+#include "core/cuda/cudnn.h"
 #include "core/machine_limits.h"
 
 namespace sluice::bench {
@@ -157,6 +158,8 @@ int run(int argc, char** argv) {
   const Setting setting = setting_of(device, dtype);
   benchmark::AddCustomContext("copy_GB/s", std::to_string(setting.limits.bytes_per_second / 1e9));
   benchmark::AddCustomContext("product_TFLOP/s", std::to_string(setting.limits.flops_per_second / 1e12));
+  const std::string no_cudnn = cudnn::unavailable_reason();
+  benchmark::AddCustomContext("cuDNN", no_cudnn.empty() ? cudnn::version_text() : no_cudnn);
   const std::vector<NamedCase> cases = setting.is_gpu() ? gpu_cases() : testing::all_cases();
   register_all(cases, setting);
   Reporter reporter(setting);

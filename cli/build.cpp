@@ -3,40 +3,40 @@
 #include <algorithm>
 #include <thread>
 
+#include "cli/corpus.h"
 #include "cli/list_text.h"
+#include "core/device_description.h"
+#include "core/file.h"
 #include "core/gpu_speed.h"
 #include "core/machine_limits.h"
+#include "data/loader.h"
 #include "models/amoebanet.h"
+#include "models/resnet.h"
 #include "models/transformer.h"
+#include "models/unet.h"
+#include "parallel/schedule_csv.h"
 
 namespace sluice::cli {
 
 namespace {
 
-void refuse_what_is_not_here(const Settings& settings) {
-  require(settings.integer("pipeline.virtual_stages") == 1,
-          "pipeline.virtual_stages: more than 1 is not part of this version of Sluice; use 1");
+/// Samples that any model of [model] takes, to measure its nodes on.
+Batch synthetic_batch(Settings settings, int64_t samples) {
+  settings.set("data.kind=synthetic");
+  settings.set(join("data.train_samples=", std::max(samples, settings.integer("data.train_samples"))));
+  return data::Loader(load_corpus(settings).dataset, {.batch = samples, .threads = 0}).at(0);
 }
 
-parallel::PlanOptions plan_options(const Settings& settings) {
-  parallel::PlanOptions options;
-  options.batch = settings.integer("train.batch");
-  options.micro_batches = static_cast<int>(settings.integer("pipeline.micro_batches"));
-  options.schedule = settings.text("pipeline.schedule");
-  options.precision = precision_of(settings);
-  if (settings.is_text("pipeline.partition")) {
-    options.partition = settings.text("pipeline.partition");
-  } else {
-    options.partition = "list";
-    for (const int64_t nodes : settings.integers("pipeline.partition")) {
-      require(1 <= nodes && nodes <= INT32_MAX, "pipeline.partition: needs at least one node a stage, got ", nodes);
-      options.sizes.push_back(static_cast<int>(nodes));
-    }
-  }
-  options.remat_nodes = settings.texts("pipeline.remat");
-  const bool named = options.remat_nodes == std::vector<std::string>{"none"} || options.remat_nodes == std::vector<std::string>{"full"};
-  options.remat = named ? options.remat_nodes[0] : "list";
-  return options;
+/// Measures the nodes on the plan's own devices.
+parallel::NodeTimer measured_times(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const Settings& settings,
+                                   const Optimizer& optimizer) {
+  require(devices[0]->kind() != DeviceKind::meta, "pipeline.costs: measured needs cpu or cuda devices, got ", devices[0]->name(),
+          "; use counted for devices that are not here");
+  return [&graph, &optimizer, devices, settings](int64_t samples) {
+    const parallel::ProfileOptions options{.devices = static_cast<int>(devices.size()), .cache = parallel::profile_cache_file()};
+    return parallel::profile_nodes(graph, synthetic_batch(settings, samples), samples, devices[0], precision_of(settings), optimizer,
+                                   options);
+  };
 }
 
 layers::Graph build_transformer(const Settings& settings) {
@@ -73,13 +73,46 @@ layers::Graph build_amoebanet(const Settings& settings) {
   return models::amoebanet(options);
 }
 
+layers::Graph build_resnet(const Settings& settings) {
+  models::ResNetOptions options;
+  if (settings.text("model.name") == "resnet101") options.blocks = {3, 4, 23, 3};
+  options.filters = settings.integer("model.filters");
+  options.classes = settings.integer("model.classes");
+  options.image_size = settings.integer("model.image_size");
+  options.channels = settings.integer("model.channels");
+  options.squeeze_excitation = settings.flag("model.squeeze_excitation");
+  options.dropout = settings.number("model.dropout");
+  options.label_smoothing = settings.number("model.label_smoothing");
+  return models::resnet(options);
+}
+
+layers::Graph build_unet(const Settings& settings) {
+  models::UNetOptions options;
+  options.depth = settings.integer("model.depth");
+  options.convolutions = settings.integer("model.convolutions");
+  options.filters = settings.integer("model.filters");
+  options.classes = settings.integer("model.classes");
+  options.image_size = settings.integer("model.image_size");
+  options.channels = settings.integer("model.channels");
+  options.dropout = settings.number("model.dropout");
+  options.label_smoothing = settings.number("model.label_smoothing");
+  return models::unet(options);
+}
+
 }  // namespace
 
-bool is_image_model(const Settings& settings) { return settings.text("model.name").starts_with("amoebanet-"); }
+bool is_image_model(const Settings& settings) {
+  const std::string& name = settings.text("model.name");
+  return name.starts_with("amoebanet-") || name.starts_with("resnet") || is_pixel_model(settings);
+}
+
+bool is_pixel_model(const Settings& settings) { return settings.text("model.name") == "unet"; }
 
 layers::Graph build_graph(const Settings& settings) {
-  refuse_what_is_not_here(settings);
-  return is_image_model(settings) ? build_amoebanet(settings) : build_transformer(settings);
+  const std::string& name = settings.text("model.name");
+  if (name.starts_with("amoebanet-")) return build_amoebanet(settings);
+  if (name.starts_with("resnet")) return build_resnet(settings);
+  return is_pixel_model(settings) ? build_unet(settings) : build_transformer(settings);
 }
 
 std::unique_ptr<Optimizer> build_optimizer(const Settings& settings) {
@@ -102,6 +135,8 @@ std::unique_ptr<Optimizer> build_optimizer(const Settings& settings) {
   optimizer->rate.decay_steps = settings.integer("optimizer.decay_steps");
   optimizer->rate.staircase = settings.flag("optimizer.staircase");
   optimizer->rate.validate();
+  optimizer->ema = settings.number("optimizer.ema");
+  require(optimizer->ema < 1, "optimizer.ema: needs a decay below 1, got ", optimizer->ema, "; 0 keeps no averages");
   return optimizer;
 }
 
@@ -112,12 +147,54 @@ std::vector<DevicePtr> build_devices(const Settings& settings) {
   options.threads = static_cast<int>(settings.integer("pipeline.threads"));
   options.allow_tf32 = precision_of(settings) == Precision::tf32;
   const std::string names = list_text(settings.texts("pipeline.devices"), ",");
-  if (names.find("h200") != names.npos) options.speed = gpu_speed(h200(), precision_of(settings));
-  return devices(names, options);
+  DescribedOptions described{precision_of(settings)};
+  if (const std::string& link = settings.text("pipeline.link"); !link.empty()) described.link = describe_link(link);
+  return devices(names, options, described);
 }
 
-parallel::Plan build_plan(const layers::Graph& graph, const Settings& settings) {
-  return parallel::plan(graph, build_devices(settings), plan_options(settings));
+parallel::PlanOptions plan_options(const Settings& settings, const Optimizer& optimizer) {
+  parallel::PlanOptions options;
+  options.batch = settings.integer("train.batch");
+  options.micro_batches = static_cast<int>(settings.integer("pipeline.micro_batches"));
+  options.virtual_stages = static_cast<int>(settings.integer("pipeline.virtual_stages"));
+  options.schedule = settings.text("pipeline.schedule");
+  options.precision = precision_of(settings);
+  options.optimizer = &optimizer;
+  if (options.schedule.ends_with(".csv")) options.orders = parallel::parse_schedule_csv(read_file(options.schedule), options.schedule);
+  if (settings.is_text("pipeline.partition")) {
+    options.partition = settings.text("pipeline.partition");
+  } else {
+    options.partition = "list";
+    for (const int64_t nodes : settings.integers("pipeline.partition")) {
+      require(1 <= nodes && nodes <= INT32_MAX, "pipeline.partition: needs at least one node a stage, got ", nodes);
+      options.sizes.push_back(static_cast<int>(nodes));
+    }
+  }
+  options.remat_nodes = settings.texts("pipeline.remat");
+  const std::vector<std::string> words{"none", "full", "auto"};
+  const bool is_word = options.remat_nodes.size() == 1 && std::ranges::find(words, options.remat_nodes[0]) != words.end();
+  options.remat = is_word ? options.remat_nodes[0] : "list";
+  return options;
+}
+
+parallel::Plan build_plan(const layers::Graph& graph, const Settings& settings, const Optimizer& optimizer) {
+  parallel::PlanOptions options = plan_options(settings, optimizer);
+  const auto devices = build_devices(settings);
+  if (settings.text("pipeline.costs") == "measured") options.times = measured_times(graph, devices, settings, optimizer);
+  return parallel::plan(graph, devices, options);
+}
+
+parallel::Plan build_evaluation_plan(const layers::Graph& graph, const Settings& settings, const Optimizer& optimizer) {
+  Settings plain = settings;
+  const int64_t micro_batches = settings.integer("pipeline.micro_batches");
+  plain.set("pipeline.schedule=gpipe");
+  plain.set("pipeline.virtual_stages=1");
+  plain.set(join("pipeline.micro_batches=", micro_batches > 0 ? micro_batches : 1));
+  plain.set("pipeline.costs=counted");
+  plain.set("pipeline.remat=none");
+  if (!plain.is_text("pipeline.partition") && plain.integers("pipeline.partition").size() != plain.texts("pipeline.devices").size())
+    plain.set("pipeline.partition=auto");
+  return build_plan(graph, plain, optimizer);
 }
 
 parallel::TrainerOptions build_trainer_options(const Settings& settings) {
@@ -125,6 +202,8 @@ parallel::TrainerOptions build_trainer_options(const Settings& settings) {
   options.seed = static_cast<uint64_t>(settings.integer("train.seed"));
   options.clip = settings.number("optimizer.clip");
   options.timeout_seconds = settings.number("pipeline.timeout");
+  const std::string& graphs = settings.text("pipeline.cuda_graphs");
+  if (graphs != "off") options.cuda_graphs = graphs == "on" ? parallel::CudaGraphs::on : parallel::CudaGraphs::automatic;
   options.stochastic_rounding = settings.flag("train.stochastic_rounding");
   return options;
 }
@@ -132,11 +211,20 @@ parallel::TrainerOptions build_trainer_options(const Settings& settings) {
 Precision precision_of(const Settings& settings) { return precision_named(settings.text("train.precision")); }
 
 DeviceSpeed speed_of(const std::vector<DevicePtr>& devices, Precision precision) {
-  if (devices[0]->kind() == DeviceKind::meta) return devices[0]->options().speed;
-  if (devices[0]->kind() == DeviceKind::cuda) return gpu_speed(describe_gpu(devices[0]->index()), precision);
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  const int threads = std::min(cores, devices[0]->options().threads);
-  return {measured_peak_flops(threads), measured_bandwidth()};
+  const DeviceSpeed& declared = devices[0]->options().speed;
+  if (devices[0]->kind() == DeviceKind::meta) return declared;
+  DeviceSpeed speed = declared;  // its link, when the config names one
+  if (devices[0]->kind() == DeviceKind::cuda) {
+    speed = gpu_speed(describe_gpu(devices[0]->index()), precision);
+  } else {
+    const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    speed.flops_per_second = measured_peak_flops(std::min(cores, devices[0]->options().threads));
+    speed.bytes_per_second = measured_bandwidth();
+  }
+  if (declared == DeviceSpeed{}) return speed;
+  speed.link_bytes_per_second = declared.link_bytes_per_second;
+  speed.link_latency_seconds = declared.link_latency_seconds;
+  return speed;
 }
 
 }  // namespace sluice::cli

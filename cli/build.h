@@ -10,12 +10,19 @@
 /// Errors  UsageError naming the key and the cure.
 namespace sluice::cli {
 
-/// Whether the model of [model] takes pictures, with labels.
+/// Whether the model of [model] takes pictures.
 bool is_image_model(const Settings& settings);
+/// Whether it gives each pixel a class: its targets are masks, those of the other image models are labels.
+bool is_pixel_model(const Settings& settings);
 layers::Graph build_graph(const Settings& settings);
 std::unique_ptr<Optimizer> build_optimizer(const Settings& settings);
 std::vector<DevicePtr> build_devices(const Settings& settings);
-parallel::Plan build_plan(const layers::Graph& graph, const Settings& settings);
+/// What [pipeline] leaves open and fixes. `optimizer` must outlive the options.
+/// Errors  also DataError for a schedule file that cannot be read.
+parallel::PlanOptions plan_options(const Settings& settings, const Optimizer& optimizer);
+parallel::Plan build_plan(const layers::Graph& graph, const Settings& settings, const Optimizer& optimizer);
+/// The same for evaluation alone: nothing is searched or measured.
+parallel::Plan build_evaluation_plan(const layers::Graph& graph, const Settings& settings, const Optimizer& optimizer);
 parallel::TrainerOptions build_trainer_options(const Settings& settings);
 Precision precision_of(const Settings& settings);
 

@@ -21,31 +21,6 @@ struct Scale {
   double operator()(double value) const { return high > low ? first + (value - low) / (high - low) * (last - first) : (first + last) / 2; }
 };
 
-struct Kind {
-  const char* name;
-  const char* color;
-};
-
-Kind kind_of(const parallel::Action& action) {
-  switch (action.kind) {
-    case parallel::ActionKind::forward:
-      return {"F", "#7fb3e6"};
-    case parallel::ActionKind::backward:
-      return {"B", "#f2a65a"};
-    case parallel::ActionKind::input_gradient:
-      return {"I", "#f2c65a"};
-    case parallel::ActionKind::weight_gradient:
-      return {"W", "#8cc152"};
-    case parallel::ActionKind::recompute:
-      return {"R", "#b497d6"};
-    case parallel::ActionKind::send:
-    case parallel::ActionKind::recv:
-      return {"", ""};
-    default:
-      return {"Step", "#9aa0a6"};
-  }
-}
-
 constexpr double kChartHeight = 300, kBottom = 40;
 
 struct ChartScales {
@@ -88,21 +63,6 @@ std::vector<std::pair<double, double>> loss_points(const RunRecord& record, cons
   return points;
 }
 
-/// Names the colours of the timeline.
-void draw_legend(Svg& svg, double y) {
-  double at = kLeft;
-  for (const auto& [action, words] : {std::pair{parallel::ActionKind::forward, "forward"},
-                                      {parallel::ActionKind::backward, "backward"},
-                                      {parallel::ActionKind::recompute, "recompute"},
-                                      {parallel::ActionKind::step, "step"}}) {
-    svg.box(at, y, 12, 12, kind_of({.kind = action, .transfer = {}, .frees = {}}).color);
-    svg.text(at + 17, y + 10, words);
-    at += 110;
-  }
-}
-
-std::string time_text(double seconds) { return seconds < 10 ? fmt::format("{:.2f} ms", seconds * 1e3) : fmt::format("{:.1f} s", seconds); }
-
 }  // namespace
 
 std::string loss_chart(const RunRecord& record) {
@@ -140,33 +100,6 @@ std::string accuracy_chart(const RunRecord& record) {
   }
   svg.path(points, kValidation);
   svg.text(kWidth - kRight, kTop + 12, "validation accuracy (%)", "end");
-  return svg.finish();
-}
-
-std::string timeline_chart(const parallel::Trace& trace) {
-  constexpr double kRow = 34, kBox = 26, kLetter = 7, kLegend = 26;
-  const auto rows = static_cast<double>(trace.device_names.size());
-  Svg svg(kWidth, kTop + rows * kRow + 30 + kLegend);
-  const Scale x{0, trace.seconds, kLeft, kWidth - kRight};
-  for (size_t device = 0; device < trace.device_names.size(); ++device) {
-    const double y = kTop + static_cast<double>(device) * kRow;
-    svg.box(kLeft, y, kWidth - kLeft - kRight, kBox, "#f4f4f4");
-    svg.text(kLeft - 6, y + kBox * 0.65, trace.device_names[device], "end");
-  }
-  for (const auto& event : trace.events) {
-    const Kind kind = kind_of(event.action);
-    if (*kind.name == '\0') continue;
-    const double y = kTop + event.device * kRow, width = std::max(0.3, x(event.end) - x(event.start));
-    const std::string number = event.action.micro_batch < 0 ? "" : std::to_string(event.action.micro_batch);
-    svg.box(x(event.start), y, width, kBox, kind.color,
-            fmt::format("{} {} stage {}: {} to {}", kind.name, number, event.action.stage, time_text(event.start), time_text(event.end)));
-    if (width > kLetter * static_cast<double>(number.size()) + 2)
-      svg.text(x(event.start) + width / 2, y + kBox * 0.65, number, "middle", 10);
-  }
-  const double below = kTop + rows * kRow + 16;
-  svg.text(kLeft, below, "0");
-  svg.text(kWidth - kRight, below, fmt::format("{}; bubble {:.1f} %", time_text(trace.seconds), trace.bubble() * 100), "end");
-  draw_legend(svg, below + 10);
   return svg.finish();
 }
 

@@ -12,9 +12,6 @@ std::string loss_chart(const RunRecord& record);
 /// Validation accuracy by step, in percent.
 std::string accuracy_chart(const RunRecord& record);
 
-/// One row a device: F, B (also I, W), R and the step in fixed colours, with micro-batch numbers where there is room.
-std::string timeline_chart(const parallel::Trace& trace);
-
 /// For each device: predicted and measured peak bytes as bars, the budget as a line.
 std::string memory_chart(const std::vector<RunRecord::DeviceRecord>& devices);
 

@@ -9,6 +9,12 @@
 
 namespace sluice::cli {
 
+namespace {
+
+constexpr double kIgnored = -100;  // as in CrossEntropyOptions
+
+}  // namespace
+
 Classification::Classification(std::vector<std::string> class_names)
     : class_names_(std::move(class_names)),
       ranks_(class_names_.size()),
@@ -16,10 +22,11 @@ Classification::Classification(std::vector<std::string> class_names)
 
 void Classification::add(const Tensor& logits, const Tensor& labels) {
   const size_t classes = class_names_.size();
-  require(logits.rank() == 2 && static_cast<size_t>(logits.dim(1)) == classes && labels.elements() == logits.dim(0),
+  require(logits.rank() >= 2 && static_cast<size_t>(logits.dim(-1)) == classes && labels.shape() == logits.shape().without(-1),
           "classification: needs logits of ", classes, " classes and a label for each row, got ", logits, " and ", labels);
   const std::vector<double> all = logits.to_vector(), wanted = labels.to_vector();
   for (size_t sample = 0; sample < wanted.size(); ++sample) {
+    if (wanted[sample] == kIgnored) continue;
     const double* row = all.data() + sample * classes;
     const auto label = static_cast<size_t>(wanted[sample]);
     require(wanted[sample] >= 0 && label < classes, "classification: needs labels below ", classes, ", got ", wanted[sample]);
@@ -35,6 +42,19 @@ int64_t Classification::samples() const { return std::accumulate(ranks_.begin(),
 double Classification::top(size_t k) const {
   const auto end = ranks_.begin() + static_cast<std::ptrdiff_t>(std::min(k, ranks_.size()));
   return static_cast<double>(std::accumulate(ranks_.begin(), end, int64_t{0})) / static_cast<double>(samples());
+}
+
+double Classification::mean_iou() const {
+  double sum = 0;
+  int present = 0;
+  for (size_t i = 0; i < confusion_.size(); ++i) {
+    int64_t either = -confusion_[i][i];
+    for (size_t j = 0; j < confusion_.size(); ++j) either += confusion_[i][j] + confusion_[j][i];
+    if (either == 0) continue;
+    sum += static_cast<double>(confusion_[i][i]) / static_cast<double>(either);
+    ++present;
+  }
+  return sum / present;
 }
 
 std::string Classification::table() const {

@@ -7,18 +7,21 @@
 
 namespace sluice::cli {
 
-/// How a classifier's predictions meet the labels, over any number of batches.
+/// How predictions of classes, of pictures or of their pixels, meet the labels, over any number of batches.
 /// Errors  UsageError for logits of other classes, and a label that is none of them.
 class Classification {
  public:
   explicit Classification(std::vector<std::string> class_names);
 
-  /// Logits [samples, classes] and labels i32 [samples].
+  /// Logits [..., classes] and labels i32 [...]: a sample each. Those labelled -100 are left out, as they are of the loss.
   void add(const Tensor& logits, const Tensor& labels);
 
   int64_t samples() const;
   /// The share of samples whose label is among the k classes of the largest logits; of equal logits the lower class counts as larger.
   double top(size_t k) const;
+  /// The mean over classes of |labelled and predicted| / |labelled or predicted|, without classes that occur nowhere.
+  /// Source  Everingham et al. 2010, "The Pascal visual object classes (VOC) challenge".
+  double mean_iou() const;
   /// Samples by [label][prediction].
   const std::vector<std::vector<int64_t>>& confusion() const { return confusion_; }
   /// The confusion matrix as text: a row a label, a column a prediction.

@@ -62,6 +62,8 @@ bool value_of(const Option& option, const toml::node& node, OptionValue& value) 
   switch (option.type) {
     case OptionType::integer:
       return integer_of(node, value);
+    case OptionType::integer_or_auto:
+      return text_of(node, value) || integer_of(node, value);
     case OptionType::number:
       if (!node.is_number()) return false;
       value = node.value<double>().value();
@@ -71,6 +73,7 @@ bool value_of(const Option& option, const toml::node& node, OptionValue& value) 
       value = node.value_exact<bool>().value();
       return true;
     case OptionType::text:
+    case OptionType::word_or_csv:
       return text_of(node, value);
     case OptionType::bytes:
       return bytes_of(node, value);
@@ -96,7 +99,7 @@ const Option& option_at(std::string_view name, const std::string& where) {
 
 bool takes_text(OptionType type) {
   using enum OptionType;
-  return type == text || type == bytes || type == text_or_integers || type == text_or_texts;
+  return type == text || type == word_or_csv || type == bytes || type == text_or_integers || type == text_or_texts;
 }
 
 }  // namespace
@@ -114,7 +117,8 @@ void Settings::store(const Option& option, OptionValue value, const std::string&
   if (is_measured && !in_range) refuse(option, where, fmt::format("{:g}", measured));
 
   const auto* text = std::get_if<std::string>(&value);
-  if (text != nullptr && !option.choices.empty() &&
+  const bool is_file = text != nullptr && option.type == OptionType::word_or_csv && text->ends_with(".csv");
+  if (text != nullptr && !option.choices.empty() && !is_file &&
       std::find(option.choices.begin(), option.choices.end(), *text) == option.choices.end()) {
     const std::string nearest = nearest_word(*text, option.choices);
     refuse(option, where, join("'", *text, "'", nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
@@ -148,7 +152,8 @@ void Settings::set(const std::string& assignment) {
   const bool quoted = !text.empty() && std::string_view("\"'[").find(text[0]) != std::string_view::npos;
   try {
     // A text without quotes is taken as it stands; everything else is TOML.
-    const toml::table parsed = takes_text(option.type) && !quoted ? toml::table{{"value", text}} : toml::parse("value = " + text);
+    const bool is_text = takes_text(option.type) || (option.type == OptionType::integer_or_auto && text == "auto");
+    const toml::table parsed = is_text && !quoted ? toml::table{{"value", text}} : toml::parse("value = " + text);
     OptionValue value;
     if (parsed.size() != 1 || !value_of(option, *parsed.get("value"), value)) refuse(option, where, text);
     store(option, std::move(value), where);
@@ -162,7 +167,7 @@ const T& Settings::get(std::string_view name) const {
   return std::get<T>(values_.find(name)->second);
 }
 
-int64_t Settings::integer(std::string_view name) const { return get<int64_t>(name); }
+int64_t Settings::integer(std::string_view name) const { return is_text(name) ? 0 : get<int64_t>(name); }
 double Settings::number(std::string_view name) const { return get<double>(name); }
 bool Settings::flag(std::string_view name) const { return get<bool>(name); }
 const std::string& Settings::text(std::string_view name) const { return get<std::string>(name); }

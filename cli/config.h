@@ -20,7 +20,7 @@ class Settings {
   /// One "table.key=value". Texts need no quotes.
   void set(const std::string& assignment);
 
-  int64_t integer(std::string_view name) const;
+  int64_t integer(std::string_view name) const;  ///< 0 for "auto"
   double number(std::string_view name) const;
   bool flag(std::string_view name) const;
   const std::string& text(std::string_view name) const;

@@ -1,10 +1,10 @@
 #include "cli/corpus.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "cli/build.h"
 #include "cli/list_text.h"
+#include "core/cache_folder.h"
 #include "core/error.h"
 #include "data/cifar.h"
 #include "data/idx.h"
@@ -12,6 +12,7 @@
 #include "data/image_split.h"
 #include "data/synthetic.h"
 #include "data/synthetic_images.h"
+#include "data/synthetic_shapes.h"
 
 namespace sluice::cli {
 
@@ -21,10 +22,7 @@ uint64_t seed_of(const Settings& settings) { return static_cast<uint64_t>(settin
 
 std::filesystem::path cache_folder(const Settings& settings) {
   const std::string& chosen = settings.text("data.cache");
-  if (!chosen.empty()) return chosen;
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') return std::filesystem::path(cache) / "sluice";
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') return std::filesystem::path(home) / ".cache" / "sluice";
-  return {};
+  return chosen.empty() ? user_cache_folder() : std::filesystem::path(chosen);
 }
 
 const std::string& path_of(const Settings& settings, const char* what) {
@@ -127,6 +125,28 @@ Corpus image_corpus(const Settings& settings) {
       splits, data::ImageOptions{.image_size = side, .seed = seed_of(settings), .augmentation = augmentation},
       data::measure_normalisation(*splits.train, side, cache_folder(settings)));
   corpus.dataset = corpus.images;
+  corpus.class_names = corpus.images->class_names();
+  corpus.labels = "label";
+  return corpus;
+}
+
+Corpus mask_corpus(const Settings& settings) {
+  const std::string& kind = settings.text("data.kind");
+  require(kind == "synthetic", "data.kind: ", settings.text("model.name"),
+          " needs synthetic, as this version reads no masks from files, got ", kind, "; set data.kind = \"synthetic\"");
+  require(settings.texts("data.augment") == std::vector<std::string>{"none"}, "data.augment: needs none for pictures with masks, got ",
+          list_text(settings.texts("data.augment"), ", "));
+  data::SyntheticShapes::Options options;
+  options.classes = settings.integer("model.classes");
+  options.image_size = settings.integer("model.image_size");
+  options.channels = settings.integer("model.channels");
+  options.seed = seed_of(settings);
+  options.train_samples = settings.integer("data.train_samples");
+  const auto shapes = std::make_shared<data::SyntheticShapes>(options);
+  Corpus corpus;
+  corpus.dataset = shapes;
+  corpus.class_names = shapes->class_names();
+  corpus.labels = "mask";
   return corpus;
 }
 
@@ -134,6 +154,7 @@ Corpus image_corpus(const Settings& settings) {
 
 Corpus load_corpus(const Settings& settings, const std::string& serialized_tokenizer) {
   const std::string& kind = settings.text("data.kind");
+  if (is_pixel_model(settings)) return mask_corpus(settings);
   const bool images = is_image_model(settings);
   const std::vector<std::string> known =
       images ? std::vector<std::string>{"idx", "cifar", "images", "synthetic"} : std::vector<std::string>{"text", "synthetic"};

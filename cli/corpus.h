@@ -16,6 +16,8 @@ struct Corpus {
   std::shared_ptr<const data::ImageDataset> images;  ///< the same data set when it is pictures
   data::TokenizerPtr tokenizer;                      ///< of a text
   double bytes_per_token = 0;                        ///< of a text
+  std::vector<std::string> class_names;              ///< of pictures, or of their pixels
+  std::string labels;                                ///< the input that holds their classes: "label" or "mask"
 };
 
 /// What [data] describes, for the model of [model].

@@ -7,6 +7,8 @@
 #include "cli/commands.h"
 #include "cli/json_report.h"
 #include "core/cuda/cuda.h"
+#include "core/device_description.h"
+#include "core/file.h"
 #include "core/machine_limits.h"
 
 namespace sluice::cli {
@@ -36,6 +38,35 @@ void print_gpus() {
   }
 }
 
+void print_descriptions() {
+  fmt::print("meta  any number; they count bytes and time for sluice plan. With a description, such as pipeline.devices = \"8x a100\":\n");
+  for (const auto& name : described_devices()) {
+    const DeviceDescription device = describe_device(name);
+    std::string speeds;
+    for (const auto& [precision, flops] : device.flops_per_second) speeds += fmt::format("{} {:g}, ", precision, flops / 1e12);
+    fmt::print("      {:<8} {}: {}TFLOP/s; {}, {:g} GB/s; {}\n", name, device.name, speeds.replace(speeds.size() - 2, 1, ""),
+               bytes_text(device.memory_bytes), device.bytes_per_second / 1e9, device.link.name);
+  }
+  fmt::print("links of plans (pipeline.link):\n");
+  for (const auto& name : described_links()) {
+    const LinkDescription link = describe_link(name);
+    fmt::print("      {:<14} {}: {:g} GB/s, {:g} us\n", name, link.name, link.bytes_per_second / 1e9, link.latency_seconds * 1e6);
+  }
+}
+
+/// One core of this machine's processor as the description of a device.
+std::string measured_description(int cores, double flops, double bandwidth) {
+  const auto bf16 = measured_bf16_peak_flops(1);
+  return fmt::format(
+      "# One core of this machine, as sluice devices --describe measured it.\n"
+      "name = {}\nbackend = \"cpu\"\nmemory_bytes = {}  # what is free now, shared by {} cores\nbytes_per_second = {:.4g}  # triad\n\n"
+      "[flops_per_second]\nf32 = {:.4g}\ntf32 = {:.4g}  # as f32: only CUDA devices know tf32\n{}\n"
+      "[link]\nname = \"memory of one machine\"\nbytes_per_second = {:.4g}  # a copy; virtual devices hand tensors over without one\n"
+      "latency_seconds = 1e-5  # not measured: waking a thread\n",
+      toml_text(processor_name()), available_memory_bytes() / cores, cores, bandwidth, flops, flops,
+      bf16 ? fmt::format("bf16 = {:.4g}\n", *bf16) : "# bf16 runs on AMX here, whose peak is not measured\n", bandwidth / 2);
+}
+
 }  // namespace
 
 int run_devices(const Arguments& arguments) {
@@ -52,9 +83,11 @@ int run_devices(const Arguments& arguments) {
                one_core / 1e9, all_cores / 1e9, bandwidth / 1e9);
     fmt::print("      use cpu:0, cpu:1, ...: each is a device of its own, with its own worker thread and byte budget\n");
     print_gpus();
-    fmt::print("meta  any number; they count bytes and time for sluice plan; h200:0, h200:1, ... count as NVIDIA's H200 would\n");
+    print_descriptions();
   }
   write_json(json, target);
+  if (const std::string file = arguments.text("--describe"); !file.empty())
+    write_file(file, measured_description(cores, one_core, bandwidth));
   return 0;
 }
 

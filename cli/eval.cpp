@@ -22,13 +22,16 @@ void tell_of_text(std::FILE* out, Json& json, double loss, const Corpus& corpus,
   fmt::print(out, "{:.4f} bits per byte; trigram model on the same split: loss {:.4f}\n", bits_per_byte, baseline);
 }
 
-void tell_of_pictures(std::FILE* out, Json& json, const Classification& classification) {
+void tell_of_classes(std::FILE* out, Json& json, const Classification& classification, bool of_pixels) {
   json["accuracy"] = classification.top(1);
   json["top5"] = classification.top(5);
   json["samples"] = classification.samples();
   json["confusion"] = classification.confusion();
-  fmt::print(out, "top-1 {:.2f} %, top-5 {:.2f} % of {} pictures\n", classification.top(1) * 100, classification.top(5) * 100,
-             classification.samples());
+  if (of_pixels)
+    json["mean_iou"] = classification.mean_iou();
+  else
+    fmt::print(out, "top-1 {:.2f} %, top-5 {:.2f} % of {} pictures\n", classification.top(1) * 100, classification.top(5) * 100,
+               classification.samples());
   if (classification.confusion().size() <= kMostClassesShown) fmt::print(out, "{}", classification.table());
 }
 
@@ -40,7 +43,7 @@ int run_eval(const Arguments& arguments) {
   const auto graph = build_graph(settings);
   const auto optimizer = build_optimizer(settings);
   const Corpus corpus = load_corpus(settings, tokenizer_of(checkpoint));
-  parallel::Trainer trainer(graph, build_plan(graph, settings), *optimizer, build_trainer_options(settings));
+  parallel::Trainer trainer(graph, build_evaluation_plan(graph, settings, *optimizer), *optimizer, build_trainer_options(settings));
   parallel::restore(checkpoint, trainer);
 
   const Validation validation = validate(trainer, corpus, settings);
@@ -52,7 +55,7 @@ int run_eval(const Arguments& arguments) {
   fmt::print(out, "{}: {}\n", checkpoint.folder.string(), describe(validation));
   if (!validation.classification) json["perplexity"] = std::exp(validation.loss);
   if (corpus.text) tell_of_text(out, json, validation.loss, corpus, settings);
-  if (validation.classification) tell_of_pictures(out, json, *validation.classification);
+  if (validation.classification) tell_of_classes(out, json, *validation.classification, validation.of_pixels);
   write_json(json, arguments.text("--json"));
   return 0;
 }

@@ -26,6 +26,14 @@ Json remat_json(const layers::Graph& graph, const std::vector<bool>& remateriali
   return names;
 }
 
+/// Times of a step of each kind are there when "auto" has measured them.
+Json graphs_json(const parallel::GraphChoice& choice) {
+  const auto milliseconds = [&](bool with_graphs) {
+    return choice.seconds(with_graphs) > 0 ? Json(choice.seconds(with_graphs) * 1e3) : Json(nullptr);
+  };
+  return {{"used", choice.next()}, {"step_ms", {{"with", milliseconds(true)}, {"without", milliseconds(false)}}}};
+}
+
 }  // namespace
 
 Json train_json(const RunRecord& record) {
@@ -43,6 +51,7 @@ Json train_json(const RunRecord& record) {
   json["step_ms"] = {{"median", step_seconds * 1e3}};
   json[record.item + "s_per_second"] = step_seconds > 0 ? static_cast<double>(record.items_per_step) / step_seconds : 0;
   json["bubble"] = {{"predicted", record.prediction.bubble}, {"measured", median_of_steps(record, &parallel::StepResult::bubble)}};
+  json["cuda_graphs"] = record.cuda_graphs ? graphs_json(*record.cuda_graphs) : Json(nullptr);
   json["devices"] = Json::array();
   for (const auto& device : record.devices)
     json["devices"].push_back({{"name", device.name},
@@ -65,9 +74,12 @@ Json plan_json(const layers::Graph& graph, const parallel::Plan& plan, const par
   Json json = model_json(graph);
   json["fits"] = prediction.fits;
   json["reason"] = prediction.reason;
-  json["partition"] = plan.partition.sizes;
+  json["partition"] = parallel::stage_sizes(plan);
+  json["segments"] = plan.segments;
   json["micro_batches"] = plan.micro_batches;
   json["schedule"] = plan.schedule;
+  json["bound_seconds"] = plan.bound_seconds > 0 ? Json(plan.bound_seconds) : Json(nullptr);
+  json["is_exact"] = plan.is_exact;
   json["remat"] = remat_json(graph, plan.rematerialize);
   json["step_seconds"] = prediction.step_seconds;
   json["bubble"] = prediction.bubble;

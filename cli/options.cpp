@@ -20,16 +20,21 @@ constexpr double kAny = std::numeric_limits<double>::max();
 /// Texts come as std::string: a bare literal would become a bool in the variant.
 std::string word(const char* text) { return text; }
 
-/// Schedules that train.
+/// Schedules that train, and the one that is searched.
 std::vector<std::string> training_schedules() {
   std::vector<std::string> names = parallel::schedule_names();
   std::erase(names, "forward-only");
+  names.emplace_back("auto");
   return names;
 }
 
 std::vector<Option> make_options() {
   return {
-      {"model.name", text, word("transformer-lm"), "the model", {"transformer-lm", "amoebanet-d", "amoebanet-b"}},
+      {"model.name",
+       text,
+       word("transformer-lm"),
+       "the model",
+       {"transformer-lm", "amoebanet-d", "amoebanet-b", "resnet50", "resnet101", "unet"}},
       {"model.layers", integer, int64_t{6}, "blocks of attention and feed-forward; normal cells of AmoebaNet", {}, 1, 100000},
       {"model.dim", integer, int64_t{384}, "width of the residual stream", {}, 1, 1 << 20},
       {"model.heads", integer, int64_t{6}, "attention heads; divides dim", {}, 1, 1 << 20},
@@ -41,8 +46,17 @@ std::vector<Option> make_options() {
       {"model.positions", text, word("learned"), "position encoding", {"learned", "sinusoidal", "rotary"}},
       {"model.norm", text, word("layernorm"), "normalization", {"layernorm", "rmsnorm"}},
       {"model.activation", text, word("gelu_tanh"), "of the feed-forward layers", {"gelu", "gelu_tanh", "relu", "silu"}},
-      {"model.filters", integer, int64_t{64}, "AmoebaNet's D: channels of the first normal cells' states", {}, 16, 1 << 20},
-      {"model.classes", integer, int64_t{10}, "of images", {}, 1, 1 << 24},
+      {"model.filters",
+       integer,
+       int64_t{64},
+       "AmoebaNet's D, inner channels of ResNet's first blocks, channels of U-Net's first level",
+       {},
+       1,
+       1 << 20},
+      {"model.depth", integer, int64_t{4}, "levels of U-Net, each of which halves the image", {}, 1, 16},
+      {"model.convolutions", integer, int64_t{2}, "of a level of U-Net", {}, 1, 1000},
+      {"model.squeeze_excitation", boolean, false, "ResNet's blocks weigh their channels"},
+      {"model.classes", integer, int64_t{10}, "of images; U-Net: of their pixels", {}, 1, 1 << 24},
       {"model.image_size", integer, int64_t{32}, "height and width of images, in pixels", {}, 1, 1 << 16},
       {"model.channels", integer, int64_t{3}, "of images: 3 for colours, 1 for grey", {}, 1, 4096},
       {"model.aux_head", boolean, false, "a second classifier at two thirds of AmoebaNet, for training"},
@@ -80,12 +94,13 @@ std::vector<Option> make_options() {
       {"optimizer.schedule", text, word("constant"), "of the learning rate", {"constant", "cosine", "inverse-sqrt", "exponential"}},
       {"optimizer.warmup", integer, int64_t{0}, "steps of linear warm-up", {}, 0, 1e12},
       {"optimizer.total_steps", integer, int64_t{0}, "steps over which the schedule runs; 0 = train.steps", {}, 0, 1e12},
-      {"optimizer.minimum_lr", number, 0.0, "where cosine ends", {}, 0, kAny},
+      {"optimizer.minimum_lr", number, 0.0, "where cosine ends, and below which no schedule falls", {}, 0, kAny},
       {"optimizer.decay", number, 0.97, "factor of exponential", {}, 0, 1},
       {"optimizer.decay_steps", integer, int64_t{1000}, "steps between two factors of exponential", {}, 1, 1e12},
       {"optimizer.staircase", boolean, false, "exponential falls once every decay_steps, not at every step"},
       {"optimizer.clip", number, 1.0, "largest global gradient norm; 0 = no clipping", {}, 0, kAny},
       {"optimizer.weight_decay", number, 0.0, "of matrices; not of biases and norms", {}, 0, kAny},
+      {"optimizer.ema", number, 0.0, "decay of the moving averages that validation uses, such as 0.9999; 0 = none", {}, 0, 1},
       {"optimizer.momentum", number, 0.9, "of sgd and rmsprop", {}, 0, 1},
       {"optimizer.average", number, 0.9, "of rmsprop: how much of the old mean of squares is kept", {}, 0, 1},
       {"optimizer.beta1", number, 0.9, "of adam and adamw", {}, 0, 1},
@@ -93,19 +108,38 @@ std::vector<Option> make_options() {
       {"optimizer.epsilon", number, 1e-8, "of rmsprop (inside the root), adam and adamw", {}, 0, 1},
 
       {"pipeline.devices", text_or_texts, std::vector<std::string>{"cpu:0"},
-       "one stage each: [\"cpu:0\", \"cpu:1\"], or \"4x meta\" to plan"},
-      {"pipeline.micro_batches", integer, int64_t{1}, "parts that a mini-batch is cut into", {}, 1, 1 << 24},
-      {"pipeline.schedule", text, word("1f1b"), "order of forwards and backwards", training_schedules()},
+       "one stage each: [\"cpu:0\", \"cpu:1\"]; to plan, also \"4x meta\", \"8x a100\" or \"4x my-device.toml\""},
+      {"pipeline.link", text, word(""),
+       "of plans: line between devices, such as nvlink, pcie, ethernet-10g, wan or a TOML file; empty = the devices' own"},
+      {"pipeline.micro_batches",
+       integer_or_auto,
+       int64_t{1},
+       "parts that a mini-batch is cut into; auto: as many as make the fastest step",
+       {"auto"},
+       1,
+       1 << 24},
+      {"pipeline.schedule", word_or_csv, word("1f1b"), "order of forwards and backwards", training_schedules()},
       {"pipeline.partition",
        text_or_integers,
        word("auto"),
        "auto (fastest slowest stage), parameters, uniform, or nodes a stage: [3, 4, 5]",
        {"auto", "parameters", "uniform"}},
-      {"pipeline.remat", text_or_texts, word("none"), "activations computed again in the backward: none, full, or names of nodes"},
+      {"pipeline.remat", text_or_texts, word("none"),
+       "activations computed again in the backward: none, full, auto (as few as the budget asks for), or names of nodes"},
       {"pipeline.memory", bytes, int64_t{0}, "budget of a device; 0 = unlimited", {}, 0, 9e18},
       {"pipeline.threads", integer, int64_t{1}, "threads of a CPU device; the result does not depend on it", {}, 1, 1024},
+      {"pipeline.cuda_graphs",
+       text,
+       word("off"),
+       "whether cuda devices launch their kernels as CUDA graphs; auto measures both ways in the first steps",
+       {"off", "on", "auto"}},
       {"pipeline.timeout", number, 600.0, "seconds that a device waits for another", {}, 0.001, 1e9},
-      {"pipeline.virtual_stages", integer, int64_t{1}, "stages a device; this version has 1", {}, 1, 1024},
+      {"pipeline.virtual_stages", integer_or_auto, int64_t{1}, "stages a device, for the schedule interleaved", {"auto"}, 1, 1024},
+      {"pipeline.costs",
+       text,
+       word("counted"),
+       "what plans reckon with: counted operations, or node times measured here",
+       {"counted", "measured"}},
 
       {"output.dir", text, word("runs/latest"), "folder of checkpoints"},
       {"output.save_every", integer, int64_t{0}, "steps between checkpoints; 0 = only at the end", {}, 0, 1e12},
@@ -138,6 +172,8 @@ std::string describe_type(const Option& option) {
   switch (option.type) {
     case integer:
       return "an integer" + range;
+    case integer_or_auto:
+      return "auto or an integer" + range;
     case number:
       return "a number" + range;
     case boolean:
@@ -148,6 +184,8 @@ std::string describe_type(const Option& option) {
       return fmt::format("one of {} or a list of integers", list_text(option.choices, ", "));
     case text_or_texts:
       return "a text or a list of texts";
+    case word_or_csv:
+      return fmt::format("one of {}, or a file FILE.csv", list_text(option.choices, ", "));
     case text:
       break;
   }

@@ -11,9 +11,11 @@ namespace sluice::cli {
 /// What a key of a config file holds.
 enum class OptionType {
   integer,
+  integer_or_auto,  ///< "auto" or 4
   number,
   boolean,
   text,
+  word_or_csv,       ///< one of the choices, or the name of a CSV file
   bytes,             ///< 0 = unlimited; "8GiB", "512MiB" or a number
   text_or_integers,  ///< "auto" or [3, 4, 5]
   text_or_texts,     ///< "cpu:0" or ["cpu:0", "cpu:1"]

@@ -61,7 +61,7 @@ std::string figure(const JudgedPicture& picture) {
 std::vector<JudgedPicture> judge_pictures(parallel::Trainer& trainer, const std::shared_ptr<const data::ImageDataset>& dataset,
                                           int64_t count) {
   const auto samples = data::validation_samples(*dataset, count);
-  const auto batch = data::validation_batches(dataset, static_cast<int64_t>(samples.size()), count).at(0);
+  const auto batch = data::ValidationLoader(dataset, {.batch = static_cast<int64_t>(samples.size()), .threads = 0}, count).at(0);
   const std::vector<double> logits = trainer.evaluate(batch, true).output.to_vector();
   const auto& names = dataset->class_names();
   std::vector<JudgedPicture> pictures;

@@ -4,11 +4,13 @@
 
 #include "cli/build.h"
 #include "cli/byte_size.h"
-#include "cli/charts.h"
 #include "cli/commands.h"
 #include "cli/json_report.h"
 #include "cli/list_text.h"
+#include "cli/plan_pictures.h"
 #include "core/file.h"
+#include "parallel/plan_advice.h"
+#include "parallel/schedule_csv.h"
 
 namespace sluice::cli {
 
@@ -16,8 +18,8 @@ namespace {
 
 void print_plan(std::FILE* out, const layers::Graph& graph, const parallel::Plan& plan, const parallel::Prediction& prediction) {
   fmt::print(out, "{} parameters in {} nodes\n", graph.parameter_count(), graph.nodes().size());
-  fmt::print(out, "partition {} nodes a stage, {} micro-batches, schedule {}\n", list_text(plan.partition.sizes, "+"), plan.micro_batches,
-             plan.schedule);
+  fmt::print(out, "partition {} nodes a stage, {} micro-batches, schedule {}\n", list_text(parallel::stage_sizes(plan), "+"),
+             plan.micro_batches, plan.schedule);
   fmt::print(out, "{:<10} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}\n", "device", "parameters", "gradients", "optimizer", "activations",
              "peak", "budget");
   for (const auto& device : prediction.devices)
@@ -30,24 +32,45 @@ void print_plan(std::FILE* out, const layers::Graph& graph, const parallel::Plan
     fmt::print(out, "does not fit: {}\n", prediction.reason);
 }
 
+/// By node: forward and backward of a micro-batch, as the plan was measured or counted.
+std::vector<double> node_seconds(const layers::Graph& graph, int64_t batch, const parallel::Plan& plan, const Optimizer& optimizer,
+                                 const DeviceSpeed& speed) {
+  const int64_t samples = (batch + plan.micro_batches - 1) / plan.micro_batches;
+  const auto times = !plan.times.empty()
+                         ? plan.times
+                         : parallel::counted_nodes(graph, samples, speed, plan.precision, optimizer, plan.devices[0]->backend());
+  std::vector<double> seconds;
+  for (const auto& node : times) seconds.push_back(node.forward + node.backward);
+  return seconds;
+}
+
 }  // namespace
 
 int run_plan(const Arguments& arguments) {
-  const Settings settings = read_settings(arguments.argument, arguments.list("--set"));
+  Settings settings = read_settings(arguments.argument, arguments.list("--set"));
   if (arguments.has("--print-config")) {
     fmt::print("{}", settings.toml());
     return 0;
   }
+  if (arguments.has("--profile")) settings.set("pipeline.costs=measured");
   const auto graph = build_graph(settings);
   const auto optimizer = build_optimizer(settings);
-  const auto plan = build_plan(graph, settings);
-  const auto prediction =
-      parallel::predict(graph, plan, *optimizer, settings.integer("train.batch"), speed_of(plan.devices, plan.precision));
+  const auto plan = build_plan(graph, settings, *optimizer);
+  const DeviceSpeed speed = speed_of(plan.devices, plan.precision);
+  auto prediction = parallel::predict(graph, plan, *optimizer, settings.integer("train.batch"), speed);
+  if (!prediction.fits)
+    if (const auto advice = parallel::nearest_that_fits(graph, plan.devices, plan_options(settings, *optimizer)); !advice.empty())
+      prediction.reason += "; " + advice;
 
-  const std::string json = arguments.text("--json"), svg = arguments.text("--svg");
+  const std::string json = arguments.text("--json"), svg = arguments.text("--svg"), html = arguments.text("--html");
   if (json != "-") print_plan(stdout, graph, plan, prediction);
   write_json(plan_json(graph, plan, prediction), json);
-  if (!svg.empty() && prediction.fits) write_file(svg, timeline_chart(prediction.trace));
+  if (const std::string csv = arguments.text("--csv"); !csv.empty())
+    write_file(csv, parallel::schedule_csv(parallel::schedule_of(plan, plan.micro_batches)));
+  if (svg.empty() && html.empty()) return prediction.fits ? 0 : 4;
+  const PlannedStep step{graph, plan, prediction, node_seconds(graph, settings.integer("train.batch"), plan, *optimizer, speed)};
+  if (!svg.empty()) write_file(svg, plan_pictures(step).finish());
+  if (!html.empty()) write_file(html, plan_page(step));
   return prediction.fits ? 0 : 4;
 }
 

@@ -37,11 +37,11 @@ std::string duration_text(double seconds) {
 std::string progress_text(const Progress& progress) {
   const auto& result = progress.result;
   const std::string budget = progress.budget_bytes == kUnlimited ? "" : fmt::format("/{}", bytes_text(progress.budget_bytes));
-  return fmt::format(
-      "step {}/{} | loss {:.4f} | norm {:.3g} | lr {:.3g} | {:.1f} ms | {:.0f} {}s/s | {} {:.0f}% | mem {}{} | bubble {:.0f}%",
-      progress.step, progress.steps, result.loss, result.gradient_norm, result.learning_rate, result.seconds * 1e3,
-      progress.items_per_second, progress.item, progress.counts_recomputation ? "HFU" : "MFU", progress.utilization * 100,
-      bytes_text(progress.peak_bytes), budget, result.bubble * 100);
+  const std::string utilization =
+      progress.utilization ? fmt::format(" | {} {:.0f}%", progress.counts_recomputation ? "HFU" : "MFU", *progress.utilization * 100) : "";
+  return fmt::format("step {}/{} | loss {:.4f} | norm {:.3g} | lr {:.3g} | {:.1f} ms | {:.0f} {}s/s{} | mem {}{} | bubble {:.0f}%",
+                     progress.step, progress.steps, result.loss, result.gradient_norm, result.learning_rate, result.seconds * 1e3,
+                     progress.items_per_second, progress.item, utilization, bytes_text(progress.peak_bytes), budget, result.bubble * 100);
 }
 
 ProgressLine::ProgressLine(std::FILE* out, int64_t first, int64_t steps)

@@ -1,6 +1,7 @@
 #pragma once
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <string>
 
 #include "parallel/trainer.h"
@@ -13,7 +14,7 @@ struct Progress {
   parallel::StepResult result;
   double items_per_second = 0;
   std::string item = "token";
-  double utilization = 0;             ///< of the measured peak
+  std::optional<double> utilization;  ///< of the peak, where it is known
   bool counts_recomputation = false;  ///< then the utilization is HFU, not MFU
   int64_t peak_bytes = 0;             ///< of the fullest device
   int64_t budget_bytes = 0;           ///< kUnlimited without a budget

@@ -39,7 +39,8 @@ struct RunRecord {
   std::vector<JudgedPicture> pictures;  ///< of the validation split
   parallel::Prediction prediction;
   std::vector<DeviceRecord> devices;
-  parallel::Trace trace;  ///< of the last step
+  parallel::Trace trace;                             ///< of the last step
+  std::optional<parallel::GraphChoice> cuda_graphs;  ///< where there are CUDA devices
 };
 
 /// The middle of the values of the steps, without the first step, which warms up; 0 when there is none.

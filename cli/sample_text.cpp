@@ -22,8 +22,9 @@ std::string with_replacements(std::string text) {
 
 std::string sample_text(const parallel::Trainer& trainer, const data::Tokenizer& tokenizer, const Settings& settings) {
   std::map<std::string, Tensor> parameters;
-  for (const auto& parameter : trainer.parameters())
-    parameters[parameter.name] = in_working_dtype(parameter.value.to(default_device()), trainer.plan().precision);
+  const auto averages = trainer.averages();  // what validation shows, where there are any
+  for (const auto& [name, value] : averages.empty() ? trainer.model() : averages)
+    parameters[name] = in_working_dtype(value.to(default_device()), trainer.plan().precision);
   const int64_t context = settings.integer("model.context");
   std::vector<int32_t> tokens = tokenizer.encode(kPrompt);
   const int64_t count = std::min(kTokens, context - static_cast<int64_t>(tokens.size()));

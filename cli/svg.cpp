@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 namespace sluice::cli {
 
 std::string xml_text(std::string_view text) {
@@ -40,6 +42,29 @@ void Svg::path(const std::vector<std::pair<double, double>>& points, std::string
   body_ += "<polyline fill=\"none\" stroke-width=\"1.5\" points=\"";
   for (const auto& [x, y] : points) body_ += fmt::format("{:.2f},{:.2f} ", x, y);
   body_ += fmt::format("\" stroke=\"{}\"/>\n", stroke);
+}
+
+void Svg::area(const std::vector<std::pair<double, double>>& points, std::string_view fill) {
+  body_ += "<polygon points=\"";
+  for (const auto& [x, y] : points) body_ += fmt::format("{:.2f},{:.2f} ", x, y);
+  body_ += fmt::format("\" fill=\"{}\"/>\n", fill);
+}
+
+void Svg::arc(double x0, double x1, double y, double height, std::string_view stroke) {
+  body_ += fmt::format(
+      "<path fill=\"none\" stroke-opacity=\"0.6\" d=\"M{:.2f} {:.2f} C{:.2f} {:.2f} {:.2f} {:.2f} {:.2f} {:.2f}\" stroke=\"{}\"/>\n", x0, y,
+      x0, y - height, x1, y - height, x1, y, stroke);
+}
+
+void Svg::thin_line(double x0, double y0, double x1, double y1, std::string_view stroke) {
+  body_ += fmt::format("<path stroke-width=\"0.8\" stroke-opacity=\"0.6\" d=\"M{:.2f} {:.2f} L{:.2f} {:.2f}\" stroke=\"{}\"/>\n", x0, y0,
+                       x1, y1, stroke);
+}
+
+void Svg::append(const Svg& other) {
+  body_ += fmt::format("<g transform=\"translate(0 {:.2f})\">\n{}</g>\n", height_, other.body_);
+  height_ += other.height_;
+  width_ = std::max(width_, other.width_);
 }
 
 void Svg::text(double x, double y, std::string_view words, std::string_view anchor, double size) {

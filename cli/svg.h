@@ -18,10 +18,22 @@ class Svg {
   void box(double x, double y, double width, double height, std::string_view fill, std::string_view title = "");
   void line(double x0, double y0, double x1, double y1, std::string_view stroke, std::string_view dashes = "");
   void path(const std::vector<std::pair<double, double>>& points, std::string_view stroke);
+  /// A filled polygon.
+  void area(const std::vector<std::pair<double, double>>& points, std::string_view fill);
+  /// A thin curve that leaves what lies below visible: from one point to another, by way of a height.
+  void arc(double x0, double x1, double y, double height, std::string_view stroke);
+  void thin_line(double x0, double y0, double x1, double y1, std::string_view stroke);
   /// `anchor` is start, middle or end.
   void text(double x, double y, std::string_view words, std::string_view anchor = "start", double size = 12);
+  /// Another drawing below what is there; the width becomes that of the wider.
+  void append(const Svg& other);
 
+  double width() const { return width_; }
+  double height() const { return height_; }
   std::string finish() const;
+
+  /// How wide a text will be, roughly.
+  static double text_width(std::string_view words, double size) { return 0.58 * size * static_cast<double>(words.size()); }
 
  private:
   double width_, height_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <thread>
 
 #include "cli/build.h"
 #include "cli/byte_size.h"
@@ -15,7 +16,10 @@
 #include "cli/trained_model.h"
 #include "cli/validate.h"
 #include "core/file.h"
+#include "core/machine_limits.h"
 #include "data/loader.h"
+#include "parallel/initialize.h"
+#include "parallel/plan_advice.h"
 
 namespace sluice::cli {
 
@@ -33,16 +37,17 @@ class Training {
         steps_(settings_.integer("train.steps")),
         graph_(build_graph(settings_)),
         optimizer_(build_optimizer(settings_)),
-        plan_(build_plan(graph_, settings_)),
+        plan_(build_plan(graph_, settings_, *optimizer_)),
         speed_(speed_of(plan_.devices, plan_.precision)) {}
 
   int run() {
     foresee();
     parallel::OutputFolder output(settings_.text("output.dir"));
-    const auto checkpoint = start_point();
-    corpus_ = load_corpus(settings_, checkpoint ? tokenizer_of(*checkpoint) : "");
+    const auto checkpoint = start_point(), model = initial_model();
+    corpus_ = load_corpus(settings_, checkpoint ? tokenizer_of(*checkpoint) : model ? tokenizer_to_keep(*model) : "");
     parallel::Trainer trainer(graph_, plan_, *optimizer_, build_trainer_options(settings_));
     if (checkpoint) resume(*checkpoint, trainer);
+    if (model) fmt::print(out_, "{}: {}\n", model->folder.string(), parallel::describe(parallel::initialize(*model, trainer)));
     make_room(output, checkpoint);
     train(trainer, output);
     finish(trainer, output);
@@ -54,14 +59,32 @@ class Training {
   void foresee() {
     require(plan_.devices[0]->kind() != DeviceKind::meta, "pipeline.devices: training needs cpu or cuda devices, got ",
             plan_.devices[0]->name(), "; sluice plan takes devices that only count");
+    settings_.set(join("pipeline.micro_batches=", plan_.micro_batches));  // which decides the bits: a resumed training keeps it
     record_.config = settings_.toml();
     record_.parameters = graph_.parameter_count();
     record_.item = is_image_model(settings_) ? "sample" : "token";
     record_.items_per_step = settings_.integer("train.batch") * (is_image_model(settings_) ? 1 : settings_.integer("model.context"));
     record_.prediction = parallel::predict(graph_, plan_, *optimizer_, settings_.integer("train.batch"), speed_);
-    if (!record_.prediction.fits) throw OutOfMemory("the plan does not fit: " + record_.prediction.reason);
+    measure_peak();
+    if (!record_.prediction.fits) throw OutOfMemory("the plan does not fit: " + record_.prediction.reason + advice());
     fmt::print(out_, "{} parameters, {} nodes as {} on {} devices, {} micro-batches, {}\n", record_.parameters, graph_.nodes().size(),
-               list_text(plan_.partition.sizes, "+"), plan_.devices.size(), plan_.micro_batches, plan_.schedule);
+               list_text(parallel::stage_sizes(plan_), "+"), plan_.devices.size(), plan_.micro_batches, plan_.schedule);
+  }
+
+  std::string advice() const {
+    const std::string advice = parallel::nearest_that_fits(graph_, plan_.devices, plan_options(settings_, *optimizer_));
+    return advice.empty() ? "" : "; " + advice;
+  }
+
+  /// Predictions go by the speed in f32, which most operations of a CPU device have; only products are faster in bf16.
+  void measure_peak() {
+    peak_flops_ = speed_.flops_per_second;
+    if (plan_.devices[0]->kind() == DeviceKind::cpu && plan_.precision == Precision::bf16) {
+      const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+      peak_flops_ = measured_bf16_peak_flops(std::min(cores, plan_.devices[0]->options().threads));
+    }
+    if (!peak_flops_) fmt::print(out_, "no MFU: products in bf16 run on this processor's AMX, whose peak is not measured here\n");
+    if (peak_flops_) *peak_flops_ *= static_cast<double>(plan_.devices.size());
   }
 
   /// The checkpoint to continue from; nothing to start anew.
@@ -70,6 +93,19 @@ class Training {
     if (wanted == "auto") return parallel::find_latest(settings_.text("output.dir"), warn);
     if (!wanted.empty()) return find_checkpoint(wanted);
     return std::nullopt;
+  }
+
+  /// The checkpoint whose weights the training begins with; nothing to draw them.
+  std::optional<parallel::Checkpoint> initial_model() const {
+    const std::string wanted = arguments_.text("--init");
+    if (wanted.empty()) return std::nullopt;
+    return find_checkpoint(wanted);
+  }
+
+  /// Embeddings mean the pieces of the tokenizer that they were trained with.
+  std::string tokenizer_to_keep(const parallel::Checkpoint& model) const {
+    const bool same = settings_of(model, {}).text("data.tokenizer") == settings_.text("data.tokenizer");
+    return same && !is_image_model(settings_) ? tokenizer_of(model) : "";
   }
 
   void resume(const parallel::Checkpoint& checkpoint, parallel::Trainer& trainer) {
@@ -142,7 +178,7 @@ class Training {
     progress.result = result;
     progress.item = record_.item;
     progress.items_per_second = static_cast<double>(record_.items_per_step) / result.seconds;
-    progress.utilization = result.flops / result.seconds / (speed_.flops_per_second * static_cast<double>(plan_.devices.size()));
+    if (peak_flops_) progress.utilization = result.flops / result.seconds / *peak_flops_;
     progress.counts_recomputation = std::find(plan_.rematerialize.begin(), plan_.rematerialize.end(), true) != plan_.rematerialize.end();
     const auto fullest = static_cast<size_t>(std::max_element(peaks_.begin(), peaks_.end()) - peaks_.begin());
     progress.peak_bytes = peaks_[fullest];
@@ -170,6 +206,7 @@ class Training {
     save(trainer, output);
     record_.weights_hash = trainer.weights_hash();
     record_.trace = trainer.trace();
+    if (trainer.cuda_graphs().is_possible()) record_.cuda_graphs = trainer.cuda_graphs();
     for (size_t i = 0; i < plan_.devices.size(); ++i)
       record_.devices.push_back(
           {plan_.devices[i]->name(), record_.prediction.devices[i].peak_bytes, peaks_[i], plan_.devices[i]->budget_bytes()});
@@ -193,6 +230,7 @@ class Training {
                  device.predicted_peak_bytes);
     fmt::print(out_, "bubble: {:.1f} %, predicted {:.1f} %\n", median_of_steps(record_, &parallel::StepResult::bubble) * 100,
                record_.prediction.bubble * 100);
+    if (record_.cuda_graphs) fmt::print(out_, "CUDA graphs: {}\n", record_.cuda_graphs->text());
     fmt::print(out_, "weights {} saved in {}\n", record_.weights_hash, saved_.string());
     if (caught_signal() != 0) fmt::print(out_, "ended by a signal after step {}; --resume auto continues\n", record_.steps_done);
   }
@@ -204,7 +242,7 @@ class Training {
     if (!report.empty() && corpus_.tokenizer && caught_signal() == 0) record_.sample = sample_text(trainer, *corpus_.tokenizer, settings_);
     if (!report.empty() && corpus_.images && caught_signal() == 0) record_.pictures = judge_pictures(trainer, corpus_.images, kPictures);
     if (!report.empty()) write_file(report, html_report(record_));
-    if (!trace.empty()) write_file(trace, parallel::chrome_trace(record_.trace, parallel::topology_of(graph_)));
+    if (!trace.empty()) write_file(trace, parallel::chrome_trace(record_.trace, parallel::topology_of(graph_), record_.prediction.trace));
     write_json(train_json(record_), arguments_.text("--json"));
   }
 
@@ -216,6 +254,7 @@ class Training {
   std::unique_ptr<Optimizer> optimizer_;
   parallel::Plan plan_;
   DeviceSpeed speed_;
+  std::optional<double> peak_flops_;  ///< of all devices together, in the precision of the products
   Corpus corpus_;
   std::vector<int64_t> peaks_;
   fs::path saved_;
@@ -230,6 +269,8 @@ int run_train(const Arguments& arguments) {
     fmt::print("{}", settings.toml());
     return 0;
   }
+  require(!arguments.has("--init") || !arguments.has("--resume"),
+          "--init: begins a new training, --resume continues one; give one of them");
   return Training(std::move(settings), arguments).run();
 }
 

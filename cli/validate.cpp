@@ -18,13 +18,19 @@ int64_t sample_limit(const Settings& settings) { return settings.integer("train.
 
 Validation validate(parallel::Trainer& trainer, const Corpus& corpus, const Settings& settings) {
   Validation validation;
-  if (corpus.images) validation.classification.emplace(corpus.images->class_names());
+  if (!corpus.class_names.empty()) validation.classification.emplace(corpus.class_names);
+  validation.of_pixels = corpus.labels == "mask";
   double loss = 0, weight = 0;
-  for (const Batch& batch : data::validation_batches(corpus.dataset, settings.integer("train.batch"), sample_limit(settings))) {
+  data::LoaderOptions loading;
+  loading.batch = settings.integer("train.batch");
+  loading.threads = static_cast<int>(settings.integer("data.threads"));
+  data::ValidationLoader loader(corpus.dataset, loading, sample_limit(settings));
+  for (int64_t number = 0; number < loader.size(); ++number) {
+    const Batch batch = loader.at(number);
     const auto result = trainer.evaluate(batch, validation.classification.has_value());
     loss += result.loss_sum;
     weight += result.weight;
-    if (validation.classification) validation.classification->add(result.output, batch.load("label", 0, batch.samples));
+    if (validation.classification) validation.classification->add(result.output, batch.load(corpus.labels, 0, batch.samples));
   }
   validation.loss = loss / weight;
   return validation;
@@ -33,8 +39,10 @@ Validation validate(parallel::Trainer& trainer, const Corpus& corpus, const Sett
 std::string describe(const Validation& validation) {
   const std::string loss = fmt::format("loss {:.4f}", validation.loss);
   if (!validation.classification) return fmt::format("{}, perplexity {:.2f}", loss, std::exp(validation.loss));
-  return fmt::format("{}, accuracy {:.2f} % of {} pictures", loss, validation.classification->top(1) * 100,
-                     validation.classification->samples());
+  const Classification& classification = *validation.classification;
+  const std::string accuracy = fmt::format("{}, accuracy {:.2f} % of {} {}", loss, classification.top(1) * 100, classification.samples(),
+                                           validation.of_pixels ? "pixels" : "pictures");
+  return validation.of_pixels ? fmt::format("{}, mean IoU {:.2f} %", accuracy, classification.mean_iou() * 100) : accuracy;
 }
 
 double trigram_loss(const Corpus& corpus, const Settings& settings) {

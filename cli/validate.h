@@ -10,13 +10,14 @@ namespace sluice::cli {
 /// What a model makes of the validation split.
 struct Validation {
   double loss = 0;                               ///< mean, in nats a token or a picture
-  std::optional<Classification> classification;  ///< of pictures
+  std::optional<Classification> classification;  ///< of pictures, or of their pixels
+  bool of_pixels = false;
 };
 
 /// Over train.evaluate_batches mini-batches spread over the validation split.
 Validation validate(parallel::Trainer& trainer, const Corpus& corpus, const Settings& settings);
 
-/// "loss 2.8504, perplexity 17.29", or with the accuracy for pictures.
+/// "loss 2.8504, perplexity 17.29", or with the accuracy for pictures, and the mean intersection over union for pixels.
 std::string describe(const Validation& validation);
 
 /// The loss of a smoothed trigram model, trained on the same training split, on the same validation samples.

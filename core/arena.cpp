@@ -42,11 +42,12 @@ Arena::Block Arena::take(size_t bytes) {
   {
     std::lock_guard lock(mutex_);
     collect_waiting();
-    const auto found = kept_.lower_bound(bytes);
-    if (found != kept_.end() && found->first <= bytes + bytes / 4) {
-      const Block block{found->second, found->first};
-      kept_bytes_ -= found->first;
-      kept_.erase(found);
+    for (auto found = kept_.lower_bound(bytes); found != kept_.end() && found->first <= bytes + bytes / 4; ++found) {
+      auto& [size, blocks] = *found;
+      if (blocks.empty()) continue;
+      const Block block{blocks.back(), size};  // the one used last: it may still be in the cache
+      blocks.pop_back();
+      kept_bytes_ -= size;
       return block;
     }
   }
@@ -74,7 +75,7 @@ void Arena::give_back(Block block, std::vector<Moment> others) noexcept {
 void Arena::keep(Block block) noexcept {
   if (!keeps_blocks()) return source_->release(block.data);
   try {
-    kept_.emplace(block.bytes, block.data);
+    kept_[block.bytes].push_back(block.data);
     kept_bytes_ += block.bytes;
   } catch (...) {
     source_->release(block.data);
@@ -96,7 +97,8 @@ void Arena::trim() noexcept {
     source_->release(entry.block.data);
   }
   waiting_.clear();
-  for (const auto& [bytes, data] : kept_) source_->release(data);
+  for (const auto& [size, blocks] : kept_)
+    for (void* data : blocks) source_->release(data);
   kept_.clear();
   kept_bytes_ = 0;
 }

@@ -58,7 +58,7 @@ class Arena {
   std::unique_ptr<MemorySource> source_;
   mutable std::mutex mutex_;
   std::vector<Waiting> waiting_;
-  std::multimap<size_t, void*> kept_;
+  std::map<size_t, std::vector<void*>> kept_;  ///< by size; one that is empty stays, as its blocks are about to come back
   size_t kept_bytes_ = 0;
 };
 

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 
 #include "build_config.h"
 #include "core/cuda/cuda.h"
-#include "core/gpu_speed.h"
+#include "core/device_description.h"
 #include "core/where.h"
 
 namespace sluice {
@@ -61,11 +62,8 @@ Device::Device(DeviceKind kind, int index, Options options)
 Device::~Device() = default;
 
 std::string Device::name() const {
-  const char* kind = kind_ == DeviceKind::cpu        ? "cpu:"
-                     : kind_ == DeviceKind::cuda     ? "cuda:"
-                     : backend() == DeviceKind::cuda ? "h200:"
-                                                     : "meta:";
-  return kind + std::to_string(index_);
+  const char* kind = kind_ == DeviceKind::cpu ? "cpu" : kind_ == DeviceKind::cuda ? "cuda" : "meta";
+  return join(options_.model.empty() ? kind : options_.model, ":", index_);
 }
 
 void Device::set_budget_bytes(int64_t bytes) {
@@ -124,24 +122,41 @@ int parse_count(std::string_view text, std::string_view whole) {
   int value = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   require(error == std::errc{} && end == text.data() + text.size() && value >= 0 && value < 65536, "device '", whole,
-          "': needs the form cpu:0, cuda:0, meta:0 or '4x meta'");
+          "': needs the form cpu:0, cuda:0, meta:0, '4x meta' or '8x a100'");
   return value;
 }
 
-/// What the caller left open is an H200's.
-Device::Options described_as_h200(Device::Options options) {
-  options.stands_for = DeviceKind::cuda;
-  if (options.speed == DeviceSpeed{}) options.speed = gpu_speed(h200(), Precision::bf16);
-  if (options.budget_bytes == kUnlimited) options.budget_bytes = h200().memory_bytes;
+/// What the caller left open is the description's.
+Device::Options described_by(const DeviceDescription& description, std::string_view name, Device::Options options,
+                             const DescribedOptions& described) {
+  options.model = std::filesystem::path(name).stem().string();
+  options.stands_for = description.backend;
+  if (options.speed == DeviceSpeed{}) options.speed = speed_of(description, described.precision);
+  if (options.budget_bytes == kUnlimited) options.budget_bytes = description.memory_bytes;
   return options;
 }
 
-}  // namespace
+void require_known(std::string_view name, const std::string& kind) {
+  if (is_description_file(kind)) return;
+  std::vector<std::string> known = described_devices();
+  known.insert(known.begin(), {"cpu", "cuda", "meta"});
+  if (std::ranges::find(known, kind) != known.end()) return;
+  std::string list;
+  for (const auto& word : known) list += (list.empty() ? "" : ", ") + word;
+  const std::string nearest = nearest_word(kind, known);
+  throw UsageError(join("device '", name, "': unknown kind '", kind, "'; ", nearest.empty() ? "" : "did you mean '" + nearest + "'? ",
+                        "Known are ", list, ", as in cpu:0 or '4x a100', and files, as in '4x my-device.toml'"));
+}
 
-DevicePtr make_device(std::string_view name, Device::Options options) {
-  const auto colon = name.find(':');
+DevicePtr make_device(std::string_view name, Device::Options options, const DescribedOptions& described) {
+  const auto colon = name.rfind(':');
   const std::string kind(name.substr(0, colon));
   const int index = colon == std::string_view::npos ? 0 : parse_count(name.substr(colon + 1), name);
+  require_known(name, kind);
+  const bool is_described = kind != "cpu" && kind != "cuda" && kind != "meta";
+  if (is_described) options = described_by(describe_device(kind), kind, options, described);
+  if (described.link) options.speed.link_bytes_per_second = described.link->bytes_per_second;
+  if (described.link) options.speed.link_latency_seconds = described.link->latency_seconds;
   if (kind == "cuda") {
     const std::string reason = cuda_unavailable_reason();
     require(reason.empty(), "device '", name, "': ", reason, "; use cpu:N, or h200:N to plan for a GPU");
@@ -149,13 +164,16 @@ DevicePtr make_device(std::string_view name, Device::Options options) {
             " GPUs, the last is cuda:", cuda_device_count() - 1);
     return std::make_shared<Device>(DeviceKind::cuda, index, options);
   }
-  if (kind == "h200") return std::make_shared<Device>(DeviceKind::meta, index, described_as_h200(options));
-  require(kind == "cpu" || kind == "meta", "device '", name, "': unknown kind '", kind,
-          "'; known are cpu, cuda, meta and h200, as in cpu:0");
   return std::make_shared<Device>(kind == "cpu" ? DeviceKind::cpu : DeviceKind::meta, index, options);
 }
 
-std::vector<DevicePtr> devices(std::string_view list, Device::Options options) {
+}  // namespace
+
+DevicePtr make_device(std::string_view name, Device::Options options) { return make_device(name, std::move(options), {}); }
+
+std::vector<DevicePtr> devices(std::string_view list, Device::Options options) { return devices(list, options, DescribedOptions{}); }
+
+std::vector<DevicePtr> devices(std::string_view list, const Device::Options& options, const DescribedOptions& described) {
   std::vector<DevicePtr> result;
   int next_index = 0;
   while (!list.empty()) {
@@ -164,11 +182,12 @@ std::vector<DevicePtr> devices(std::string_view list, Device::Options options) {
     list = comma == std::string_view::npos ? std::string_view{} : list.substr(comma + 1);
     const auto times = item.find("x ");
     if (times == std::string_view::npos) {
-      result.push_back(make_device(item, options));
+      result.push_back(make_device(item, options, described));
       continue;
     }
     const int count = parse_count(item.substr(0, times), item);
-    for (int i = 0; i < count; ++i) result.push_back(make_device(join(trimmed(item.substr(times + 2)), ":", next_index++), options));
+    for (int i = 0; i < count; ++i)
+      result.push_back(make_device(join(trimmed(item.substr(times + 2)), ":", next_index++), options, described));
   }
   require(!result.empty(), "devices: needs at least one device, as in 'cpu:0,cpu:1' or '4x meta'");
   return result;

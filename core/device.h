@@ -60,6 +60,7 @@ class Device {
     DeviceSpeed speed{};                      ///< of a meta device
     DeviceKind stands_for = DeviceKind::cpu;  ///< of a meta device: the kind whose bytes it counts
     bool allow_tf32 = false;                  ///< of a CUDA device: products of f32 may round their factors to 10 bits of mantissa
+    std::string model{};                      ///< of a meta device with a description: what its name begins with, "h200"
   };
   Device(DeviceKind kind, int index, Options options);
   ~Device();
@@ -121,12 +122,12 @@ class Device {
 
 using DevicePtr = std::shared_ptr<Device>;
 
-/// A new device from "cpu:0", "cpu" (= cpu:0), "cuda:1", "meta:3" or "h200:0": a meta device with the memory and speed (in bf16) of an
-/// NVIDIA H200, for plans. Each call makes a device with counters of its own.
+/// A new device from "cpu:0", "cpu" (= cpu:0), "cuda:1", "meta:3", or "h200:0" and "my-device.toml:0": a meta device with the memory and
+/// speed (in bf16) that a description in core/devices or a file says, for plans. Each call makes a device with counters of its own.
 /// Errors  UsageError for an unknown kind or index, naming the form; for a GPU that is not there, what is missing.
 DevicePtr make_device(std::string_view name, Device::Options options = {});
 
-/// New devices from "cpu:0,cpu:1" or "4x meta" (= meta:0 .. meta:3).
+/// New devices from "cpu:0,cpu:1", "4x meta" (= meta:0 .. meta:3) or "8x a100".
 std::vector<DevicePtr> devices(std::string_view list, Device::Options options = {});
 
 /// The device of tensors that name none: cpu:0, one thread, no budget; lives as long as the process.

@@ -17,7 +17,7 @@ void run_kernel(Device& device, const Cost& cost, const Kernel& kernel) {
   if (device.kind() == DeviceKind::meta) return;
   if constexpr (build::has_cuda)
     if (device.kind() == DeviceKind::cuda) {
-      device.cuda().activate();
+      device.cuda().begin_kernel();
       return kernel(device.cuda());
     }
   kernel(device.cpu());

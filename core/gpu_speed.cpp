@@ -20,9 +20,4 @@ DeviceSpeed gpu_speed(const GpuDescription& gpu, Precision precision) {
   return {a_clock * gpu.multiprocessors * gpu.clock_hz, gpu.bytes_per_second, 450e9, 5e-6};
 }
 
-const GpuDescription& h200() {
-  static const GpuDescription description{"NVIDIA H200", 90, 132, 141'000'000'000, 141'000'000'000, 0, 1.83e9, 4.8e12};
-  return description;
-}
-
 }  // namespace sluice

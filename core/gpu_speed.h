@@ -10,7 +10,4 @@ namespace sluice {
 /// Source  NVIDIA's white papers: operations a multiprocessor and clock by compute capability.
 DeviceSpeed gpu_speed(const GpuDescription& gpu, Precision precision);
 
-/// The H200 SXM of NVIDIA's data sheet, for plans without one: 132 multiprocessors, 4.8 TB/s, 141 GB.
-const GpuDescription& h200();
-
 }  // namespace sluice

@@ -1,12 +1,21 @@
 #include "core/machine_limits.h"
 
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
+
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <fstream>
 #include <numeric>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "build_config.h"
 #include "core/error.h"
 
 namespace sluice {
@@ -59,16 +68,52 @@ void multiply_add_rounds() {
 
 double core_peak_flops() { return 2.0 * kRounds * kSums * kLanes / shortest_seconds(0.1, multiply_add_rounds); }
 
-}  // namespace
+#if defined(__x86_64__)
+constexpr int kBf16Lanes = 32;
 
-double measured_peak_flops(int threads) {
+/// A dot product adds two products to each of 16 sums. Compiled for every build, run where the processor has it.
+__attribute__((target("avx512f,avx512bf16"))) void dot_product_rounds() {
+  __m512 sums[kSums];
+  for (__m512& sum : sums) sum = _mm512_setzero_ps();
+  const auto one = (__m512bh)_mm512_set1_epi16(0x3f80), small = (__m512bh)_mm512_set1_epi16(0x3a80);
+  for (int round = 0; round < kRounds; ++round)
+    for (__m512& sum : sums) sum = _mm512_dpbf16_ps(sum, one, small);
+  keep(sums);
+}
+
+double core_bf16_peak_flops() { return 2.0 * kRounds * kSums * kBf16Lanes / shortest_seconds(0.1, dot_product_rounds); }
+
+bool has_dot_products() { return __builtin_cpu_supports("avx512bf16"); }
+
+bool has_tiles() {
+  constexpr unsigned kAmxBf16 = 1u << 22;  // of leaf 7's edx
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kAmxBf16) != 0;
+}
+#else
+double core_bf16_peak_flops() { return core_peak_flops(); }
+bool has_dot_products() { return false; }
+bool has_tiles() { return false; }
+#endif
+
+/// What `threads` cores reach together.
+double sum_over_cores(int threads, double (*peak_of_core)()) {
   require(threads >= 1, "measured_peak_flops: needs threads >= 1, got ", threads);
   std::vector<double> peaks(threads);
   std::vector<std::thread> others;
-  for (int i = 1; i < threads; ++i) others.emplace_back([&peak = peaks[i]] { peak = core_peak_flops(); });
-  peaks[0] = core_peak_flops();
+  for (int i = 1; i < threads; ++i) others.emplace_back([&peak = peaks[i], peak_of_core] { peak = peak_of_core(); });
+  peaks[0] = peak_of_core();
   for (auto& thread : others) thread.join();
   return std::accumulate(peaks.begin(), peaks.end(), 0.0);
+}
+
+}  // namespace
+
+double measured_peak_flops(int threads) { return sum_over_cores(threads, core_peak_flops); }
+
+std::optional<double> measured_bf16_peak_flops(int threads) {
+  if (build::has_onednn && has_tiles()) return std::nullopt;
+  return sum_over_cores(threads, build::has_onednn && has_dot_products() ? core_bf16_peak_flops : core_peak_flops);
 }
 
 double measured_bandwidth() {
@@ -79,6 +124,21 @@ double measured_bandwidth() {
     keep(a[0]);
   });
   return 3.0 * sizeof(float) * kElements / seconds;
+}
+
+int64_t available_memory_bytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string name;
+  for (int64_t kibibytes; file >> name >> kibibytes; file.ignore(100, '\n'))
+    if (name == "MemAvailable:") return kibibytes * 1024;
+  return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+}
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (const auto colon = line.find(": "); line.starts_with("model name") && colon != line.npos) return line.substr(colon + 2);
+  return "cpu";
 }
 
 }  // namespace sluice

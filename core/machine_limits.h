@@ -1,4 +1,7 @@
 #pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
 
 namespace sluice {
 
@@ -9,9 +12,20 @@ namespace sluice {
 /// Errors  UsageError when threads < 1.
 double measured_peak_flops(int threads);
 
+/// The same of products of bf16 that are summed in f32, as the library of this build computes them: by the dot products of AVX512_BF16
+/// where oneDNN and the processor have them, else in f32. Nothing where oneDNN uses the tiles of AMX, whose limit no loop here reaches.
+/// Cost and errors as of measured_peak_flops.
+std::optional<double> measured_bf16_peak_flops(int threads);
+
 /// What one core reaches on a[i] = b[i] + s * c[i] over arrays far larger than its caches (the triad of STREAM).
 /// Units   bytes per second, two reads and one write an element.
 /// Cost    about 0.2 s and 192 MiB, at every call.
 double measured_bandwidth();
+
+/// Bytes of main memory that a new program could take without swapping; all of it where the system does not say.
+int64_t available_memory_bytes();
+
+/// "Intel(R) Xeon(R) Platinum 8480+", or "cpu" where the system does not say.
+std::string processor_name();
 
 }  // namespace sluice

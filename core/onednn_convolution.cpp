@@ -3,7 +3,6 @@
 
 #include <string_view>
 #include <tuple>
-#include <unordered_map>
 
 #include "core/onednn_engine.h"
 
@@ -17,10 +16,8 @@ using Tag = dnnl::memory::format_tag;
 /// A compiled convolution with its memory handles. The library chooses the layout of the weights: they are reordered before it, their
 /// gradient after it.
 struct Compiled {
-  dnnl::primitive primitive;
-  dnnl::reorder reorder;
-  dnnl::stream stream;
   dnnl::memory x, y, weights, packed_weights, scratch;
+  Bound convolution, reorder;
   int64_t packed_bytes = 0, scratch_bytes = 0;
 };
 
@@ -43,21 +40,29 @@ typename Primitive::primitive_desc primitive_of(const std::tuple<Arguments...>& 
   return std::apply(make, arguments);
 }
 
+/// The names that a pass has for x, y and the weights.
+struct Names {
+  int x, y, weights;
+};
+
 template <class Description>
-Compiled compiled(const Description& description, const dnnl::memory::desc& x, const dnnl::memory::desc& y,
-                  const dnnl::memory::desc& weights, const dnnl::memory::desc& packed, bool packs_result) {
+Compiled compiled(const Description& description, const Names& names, const dnnl::memory::desc& x, const dnnl::memory::desc& y,
+                  const dnnl::memory::desc& weights, const dnnl::memory::desc& packed) {
   // The reference kernels are slower than a matrix product of columns.
   if (std::string_view(description.impl_info_str()).starts_with("ref")) throw dnnl::error(dnnl_unimplemented, "convolution");
   Compiled result;
-  result.primitive = dnnl::primitive(description.get());
-  result.stream = dnnl::stream(engine());
   result.x = handle(x);
   result.y = handle(y);
   result.weights = handle(weights);
   result.packed_weights = handle(packed);
   result.scratch = handle(description.scratchpad_desc());
-  result.reorder =
-      packs_result ? dnnl::reorder(result.packed_weights, result.weights) : dnnl::reorder(result.weights, result.packed_weights);
+  result.convolution =
+      Bound(dnnl::primitive(description.get()),
+            {{names.x, result.x}, {names.y, result.y}, {names.weights, result.packed_weights}, {DNNL_ARG_SCRATCHPAD, result.scratch}});
+  const bool packs_result = names.weights == DNNL_ARG_DIFF_WEIGHTS;
+  const dnnl::memory &from = packs_result ? result.packed_weights : result.weights,
+                     &to = packs_result ? result.weights : result.packed_weights;
+  result.reorder = Bound(dnnl::reorder(from, to), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
   result.packed_bytes = static_cast<int64_t>(packed.get_size() + 63) / 64 * 64;  // whole cache lines, so that the scratchpad is aligned
   result.scratch_bytes = static_cast<int64_t>(description.scratchpad_desc().get_size());
   return result;
@@ -83,20 +88,19 @@ Compiled compile(const Convolution& c) {
   constexpr auto kDirect = dnnl::algorithm::convolution_direct;
   const auto forward = primitive_of<dnnl::convolution_forward>(
       std::tuple(dnnl::prop_kind::forward_training, kDirect, x, chosen(c.dtype), y, strides, before, after));
-  if (c.pass == Pass::forward) return compiled(forward, x, y, weights, forward.weights_desc(), false);
+  if (c.pass == Pass::forward)
+    return compiled(forward, {DNNL_ARG_SRC, DNNL_ARG_DST, DNNL_ARG_WEIGHTS}, x, y, weights, forward.weights_desc());
   if (c.pass == Pass::input_gradient) {
     const auto gradient =
         primitive_of<dnnl::convolution_backward_data>(std::tuple(kDirect, x, chosen(c.dtype), y, strides, before, after), forward);
-    return compiled(gradient, x, y, weights, gradient.weights_desc(), false);
+    return compiled(gradient, {DNNL_ARG_DIFF_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS}, x, y, weights, gradient.weights_desc());
   }
   const auto gradient =
       primitive_of<dnnl::convolution_backward_weights>(std::tuple(kDirect, x, chosen(DType::f32), y, strides, before, after), forward);
-  return compiled(gradient, x, y, weights, gradient.diff_weights_desc(), true);
+  return compiled(gradient, {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS}, x, y, weights, gradient.diff_weights_desc());
 }
 
 Compiled* find(const Convolution& convolution) { return find_compiled<Compiled>(convolution, compile); }
-
-void set(dnnl::memory& memory, const void* address) { memory.set_data_handle(const_cast<void*>(address)); }
 
 }  // namespace
 
@@ -117,20 +121,15 @@ void convolve(const Convolution& convolution, const void* first, const void* sec
     set(c->y, first);
     set(c->x, second);
     set(c->weights, result);
-    c->primitive.execute(
-        c->stream,
-        {{DNNL_ARG_SRC, c->x}, {DNNL_ARG_DIFF_DST, c->y}, {DNNL_ARG_DIFF_WEIGHTS, c->packed_weights}, {DNNL_ARG_SCRATCHPAD, c->scratch}});
-    return c->reorder.execute(c->stream, c->packed_weights, c->weights);
+    c->convolution.run();
+    return c->reorder.run();
   }
   const bool is_forward = convolution.pass == Pass::forward;
   set(is_forward ? c->x : c->y, first);
   set(is_forward ? c->y : c->x, result);
   set(c->weights, second);
-  c->reorder.execute(c->stream, c->weights, c->packed_weights);
-  c->primitive.execute(c->stream, {{is_forward ? DNNL_ARG_SRC : DNNL_ARG_DIFF_SRC, c->x},
-                                   {is_forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, c->y},
-                                   {DNNL_ARG_WEIGHTS, c->packed_weights},
-                                   {DNNL_ARG_SCRATCHPAD, c->scratch}});
+  c->reorder.run();
+  c->convolution.run();
 }
 
 }  // namespace sluice::onednn

@@ -3,8 +3,11 @@
 #include <omp.h>
 
 #include <dnnl.hpp>
+#include <initializer_list>
 #include <map>
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace sluice::onednn {
 
@@ -31,6 +34,29 @@ inline const dnnl::engine& engine() {
 
 /// A memory handle whose address is set at each run.
 inline dnnl::memory handle(const dnnl::memory::desc& of) { return dnnl::memory(of, engine(), nullptr); }
+
+inline void set(dnnl::memory& memory, const void* address) { memory.set_data_handle(const_cast<void*>(address)); }
+
+/// A primitive with its memory handles; an empty one is left out. The library's own class wants them in a hash map at every run, whose
+/// nodes it allocates.
+class Bound {
+ public:
+  Bound() = default;
+  Bound(const dnnl::primitive& primitive, std::initializer_list<std::pair<int, dnnl::memory>> arguments)
+      : primitive_(primitive), stream_(engine()) {
+    for (const auto& [argument, memory] : arguments)
+      if (memory) arguments_.push_back({argument, memory.get()});
+  }
+  void run() const {
+    dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(arguments_.size()), arguments_.data()),
+                            "could not execute a primitive");
+  }
+
+ private:
+  dnnl::primitive primitive_;
+  dnnl::stream stream_;
+  std::vector<dnnl_exec_arg_t> arguments_;  ///< of handles that live as long as this
+};
 
 /// The calling thread's compiled primitive of a kind, made at the first use; null when this CPU has none (`compile` throws dnnl::error).
 template <class Compiled, class Kind>

@@ -1,8 +1,6 @@
 // oneDNN's matrix products, of versions 2.x and 3.x, whose primitive descriptors are made differently.
 #include "core/onednn_matmul.h"
 
-#include <unordered_map>
-
 #include "core/onednn_engine.h"
 
 namespace sluice::onednn {
@@ -11,9 +9,8 @@ namespace {
 
 /// A compiled product with its memory handles, whose addresses are set at each run.
 struct Compiled {
-  dnnl::matmul primitive;
-  dnnl::stream stream;
   dnnl::memory a, b, bias, c, scratch;
+  Bound product;
   int64_t scratch_bytes = 0;
 };
 
@@ -46,15 +43,18 @@ Compiled compile(const Product& product) {
     attributes.set_post_ops(sum);
   }
   const auto description = described(product, attributes);
-  Compiled compiled{dnnl::matmul(description),
-                    dnnl::stream(engine()),
-                    handle(description.src_desc()),
+  Compiled compiled{handle(description.src_desc()),
                     handle(description.weights_desc()),
-                    {},
+                    product.has_bias ? handle(matrix(result_dtype(product), 1, product.n, product.n, false)) : dnnl::memory(),
                     handle(description.dst_desc()),
                     handle(description.scratchpad_desc()),
+                    {},
                     static_cast<int64_t>(description.scratchpad_desc().get_size())};
-  if (product.has_bias) compiled.bias = handle(matrix(result_dtype(product), 1, product.n, product.n, false));
+  compiled.product = Bound(dnnl::matmul(description), {{DNNL_ARG_SRC, compiled.a},
+                                                       {DNNL_ARG_WEIGHTS, compiled.b},
+                                                       {DNNL_ARG_BIAS, compiled.bias},
+                                                       {DNNL_ARG_DST, compiled.c},
+                                                       {DNNL_ARG_SCRATCHPAD, compiled.scratch}});
   return compiled;
 }
 
@@ -72,18 +72,13 @@ void multiply(const Product& product, const void* a, const void* b, const void* 
   Compiled* compiled = find(product);
   require<DeviceError>(compiled != nullptr, "matmul: oneDNN has no product of ", product.m, " x ", product.k, " x ", product.n, " in ",
                        name_of(product.dtype));
-  compiled->a.set_data_handle(const_cast<void*>(a));
-  compiled->b.set_data_handle(const_cast<void*>(b));
-  compiled->c.set_data_handle(c);
-  compiled->scratch.set_data_handle(scratch);
-  std::unordered_map<int, dnnl::memory> arguments{
-      {DNNL_ARG_SRC, compiled->a}, {DNNL_ARG_WEIGHTS, compiled->b}, {DNNL_ARG_DST, compiled->c}, {DNNL_ARG_SCRATCHPAD, compiled->scratch}};
-  if (product.has_bias) {
-    compiled->bias.set_data_handle(const_cast<void*>(bias));
-    arguments.emplace(DNNL_ARG_BIAS, compiled->bias);
-  }
+  set(compiled->a, a);
+  set(compiled->b, b);
+  if (product.has_bias) set(compiled->bias, bias);
+  set(compiled->c, c);
+  set(compiled->scratch, scratch);
   const OneThread guard;
-  compiled->primitive.execute(compiled->stream, arguments);
+  compiled->product.run();
 }
 
 bool multiply_small(const Product& p, const float* a, const float* b, float* c) {

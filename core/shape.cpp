@@ -21,14 +21,6 @@ Shape::Shape(std::span<const int64_t> extents) : rank_(static_cast<int>(extents.
   }
 }
 
-int64_t Shape::elements() const {
-  int64_t product = 1;
-  for (int axis = 0; axis < rank_; ++axis) product *= extents_[axis];
-  return product;
-}
-
-int64_t Shape::operator[](int axis) const { return extents_[normal_axis("shape", axis, rank_)]; }
-
 Shape Shape::with(int axis, int64_t extent) const {
   Shape result = *this;
   result.extents_[normal_axis("shape", axis, rank_)] = extent;
@@ -36,15 +28,18 @@ Shape Shape::with(int axis, int64_t extent) const {
 }
 
 Shape Shape::without(int axis) const {
-  std::vector<int64_t> rest(extents().begin(), extents().end());
-  rest.erase(rest.begin() + normal_axis("shape", axis, rank_));
-  return Shape(rest);
+  const int removed = normal_axis("shape", axis, rank_);
+  Shape result = *this;
+  std::copy(extents_.begin() + removed + 1, extents_.begin() + rank_, result.extents_.begin() + removed);
+  --result.rank_;
+  return result;
 }
 
 Shape Shape::appended(int64_t extent) const {
-  std::vector<int64_t> more(extents().begin(), extents().end());
-  more.push_back(extent);
-  return Shape(more);
+  std::array<int64_t, kMaxRank + 1> more{};
+  std::ranges::copy(extents(), more.begin());
+  more[rank_] = extent;
+  return Shape(std::span(more).first(rank_ + 1));
 }
 
 int64_t Shape::elements_before(int axis) const {
@@ -62,22 +57,20 @@ std::string Shape::text() const {
   return out + "]";
 }
 
-int normal_axis(const char* op, int axis, int rank) {
-  const int result = axis < 0 ? axis + rank : axis;
-  require(result >= 0 && result < rank, op, ": needs an axis in [", -rank, ", ", rank, "), got ", axis);
-  return result;
+void refuse_axis(const char* op, int axis, int rank) {
+  throw UsageError(join(op, ": needs an axis in [", -rank, ", ", rank, "), got ", axis));
 }
 
 Shape broadcast_shape(const char* op, const Shape& a, const Shape& b) {
   const int rank = std::max(a.rank(), b.rank());
-  std::vector<int64_t> extents(rank);
+  std::array<int64_t, kMaxRank> extents{};
   for (int i = 0; i < rank; ++i) {
     const int64_t left = i < a.rank() ? a[-1 - i] : 1, right = i < b.rank() ? b[-1 - i] : 1;
     require(left == right || left == 1 || right == 1, op, ": needs shapes that broadcast (equal extents or 1, from the last axis), got ", a,
             " and ", b);
     extents[rank - 1 - i] = left == 1 ? right : left;
   }
-  return Shape(extents);
+  return Shape(std::span(extents).first(rank));
 }
 
 std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << shape.text(); }

@@ -1,14 +1,10 @@
 #pragma once
-#include <condition_variable>
-#include <deque>
-#include <exception>
-#include <map>
 #include <memory>
-#include <mutex>
-#include <thread>
+#include <string>
+#include <vector>
 
-#include "core/batch.h"
 #include "data/dataset.h"
+#include "data/prefetcher.h"
 
 namespace sluice::data {
 
@@ -18,7 +14,7 @@ struct LoaderOptions {
   int64_t batch = 1;  ///< samples a step
   uint64_t seed = 0;
   int threads = 1;                       ///< prefetch workers; 0 loads when asked
-  int ahead = 4;                         ///< steps that workers load beyond the last one asked for
+  int ahead = 4;                         ///< batches that workers load beyond the last one asked for
   std::vector<std::string> inputs = {};  ///< inputs to prefetch, the ones that stages here consume; empty means all
 };
 
@@ -33,9 +29,6 @@ struct LoaderOptions {
 class Loader {
  public:
   Loader(DatasetPtr dataset, LoaderOptions options);
-  ~Loader();
-  Loader(const Loader&) = delete;
-  Loader& operator=(const Loader&) = delete;
 
   int64_t steps_per_epoch() const { return steps_per_epoch_; }
   Batch at(int64_t step);
@@ -43,34 +36,36 @@ class Loader {
   double seconds_waited() const { return seconds_waited_; }
 
  private:
-  struct Slot {
-    bool done = false;
-    Batch batch;
-    std::exception_ptr error;
-  };
   Batch make(int64_t step) const;
-  Batch take(int64_t step);
-  void ask_for(int64_t first, int64_t last);
-  void work();
 
   DatasetPtr dataset_;
   LoaderOptions options_;
   int64_t steps_per_epoch_;
   double seconds_waited_ = 0;
-
-  std::mutex mutex_;
-  std::condition_variable asked_, loaded_;
-  bool stop_ = false;
-  std::map<int64_t, std::shared_ptr<Slot>> slots_;               ///< steps that are asked for or loaded
-  std::deque<std::pair<int64_t, std::shared_ptr<Slot>>> queue_;  ///< steps that no worker has taken
-  std::vector<std::thread> workers_;
+  Prefetcher prefetcher_;
 };
 
 /// Validation samples that everything to be compared is scored on: all, or `limit` of them spread evenly when limit > 0 and there are more.
 std::vector<int64_t> validation_samples(const Dataset& dataset, int64_t limit);
 
-/// Those samples in batches, the last one possibly smaller; each batch loads when asked.
-/// Errors  UsageError for batch < 1.
-std::vector<Batch> validation_batches(const DatasetPtr& dataset, int64_t batch, int64_t limit);
+/// Those samples in batches, the last one possibly smaller, loaded ahead by worker threads as a Loader does. The seed has no part in it.
+/// Errors   UsageError for options out of range, and a batch that is not there. What a worker meets is thrown by `at`.
+/// Threads  as Loader.
+class ValidationLoader {
+ public:
+  ValidationLoader(DatasetPtr dataset, LoaderOptions options, int64_t limit);
+
+  int64_t size() const { return batches_; }
+  Batch at(int64_t number);
+
+ private:
+  Batch make(int64_t number) const;
+
+  DatasetPtr dataset_;
+  LoaderOptions options_;
+  std::vector<int64_t> samples_;
+  int64_t batches_;
+  Prefetcher prefetcher_;
+};
 
 }  // namespace sluice::data

@@ -10,7 +10,8 @@ BatchNorm::BatchNorm(int64_t channels, BatchNormOptions options) : channels_(cha
 }
 
 std::vector<ParameterSpec> BatchNorm::parameters() const {
-  return {{"gamma", {channels_}, Initializer::ones(), false}, {"beta", {channels_}, Initializer::zeros(), false}};
+  const Initializer gamma = options_.zero_gamma ? Initializer::zeros() : Initializer::ones();
+  return {{"gamma", {channels_}, gamma, false}, {"beta", {channels_}, Initializer::zeros(), false}};
 }
 
 std::vector<StatisticsSpec> BatchNorm::statistics() const { return {{"", channels_, options_.momentum}}; }

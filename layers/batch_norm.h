@@ -5,8 +5,9 @@ namespace sluice::layers {
 
 struct BatchNormOptions {
   double epsilon = 1e-5;
-  double momentum = 0.9;  ///< of the running statistics: what is kept of them at each mini-batch
-  bool relu = false;      ///< y = max(y, 0) after it, in the same pass
+  double momentum = 0.9;    ///< of the running statistics: what is kept of them at each mini-batch
+  bool relu = false;        ///< y = max(y, 0) after it, in the same pass
+  bool zero_gamma = false;  ///< gamma starts at 0 instead of 1, so that a residual branch that ends here starts as nothing
 };
 
 /// y = (x - mean) / sqrt(variance + epsilon) * gamma + beta, channel by channel. arXiv 1502.03167.

@@ -22,4 +22,6 @@ std::vector<ParameterSpec> Linear::parameters() const {
 
 Var Linear::forward(const Call& call) const { return linear(call.inputs[0], call.parameters[0], bias_ ? call.parameters[1] : Var()); }
 
+Var LinearGELU::forward(const Call& call) const { return linear_gelu(call.inputs[0], call.parameters[0], call.parameters[1]); }
+
 }  // namespace sluice::layers

@@ -45,19 +45,21 @@ std::vector<StatisticsSpec> Composite::statistics() const {
 
 Var Composite::run(const Call& call, int child, std::vector<Var> inputs) const {
   const Child& part = children_[child];
-  Call inner = call;
-  inner.inputs = std::move(inputs);
-  const auto first = call.parameters.begin() + static_cast<int64_t>(part.first_parameter);
-  inner.parameters.assign(first, first + static_cast<int64_t>(part.parameter_count));
-  const auto share = [&](const auto& all) {
-    return all.empty() ? all
-                       : std::decay_t<decltype(all)>(all.begin() + static_cast<int64_t>(part.first_statistics),
-                                                     all.begin() + static_cast<int64_t>(part.first_statistics + part.statistics_count));
+  const auto share = [](const auto& all, size_t first, size_t count) {
+    using All = std::decay_t<decltype(all)>;
+    return all.empty() ? All() : All(all.begin() + static_cast<int64_t>(first), all.begin() + static_cast<int64_t>(first + count));
   };
-  inner.statistics = share(call.statistics);
-  inner.observed = share(call.observed);
-  inner.random.use = call.random.use * 16 + static_cast<uint32_t>(child) + 1;
-  return part.module->forward(inner);
+  RandomStream random = call.random;
+  random.use = call.random.use * 16 + static_cast<uint32_t>(child) + 1;
+  return part.module->forward({.inputs = std::move(inputs),
+                               .parameters = share(call.parameters, part.first_parameter, part.parameter_count),
+                               .statistics = share(call.statistics, part.first_statistics, part.statistics_count),
+                               .observed = share(call.observed, part.first_statistics, part.statistics_count),
+                               .random = random,
+                               .training = call.training,
+                               .loss_scale = call.loss_scale,
+                               .first_position = call.first_position,
+                               .cache = call.cache});
 }
 
 Var Sequence::forward(const Call& call) const {

@@ -67,30 +67,42 @@ const Genotype kReductionB{{{{max_pool_2x2, 0},
 Window window_of(int64_t height, int64_t width, int64_t stride_h, int64_t stride_w) { return {height, width, stride_h, stride_w}; }
 Window square(int64_t size, int64_t stride) { return window_of(size, size, stride, stride); }
 
-/// ReLU, convolution, BatchNorm.
-Sequence relu_conv_norm(int64_t in, int64_t out, const Window& window = {}) {
-  return Sequence().then("relu", ReLU()).then("conv", Conv2d(in, out, window)).then("norm", BatchNorm(out));
+/// BatchNorm, with the ReLU of the convolution after it where there is one: one pass, and nothing between them is kept.
+BatchNorm norm(int64_t channels, bool relu_after) {
+  BatchNormOptions options;
+  options.relu = relu_after;
+  return BatchNorm(channels, options);
 }
 
-/// The convolutions of `windows` on a quarter of the output's channels, between two 1x1 convolutions.
+Sequence conv_norm(int64_t in, int64_t out, const Window& window, bool relu_after) {
+  return Sequence().then("conv", Conv2d(in, out, window)).then("norm", norm(out, relu_after));
+}
+
+/// ReLU, convolution, BatchNorm.
+Sequence relu_conv_norm(int64_t in, int64_t out, const Window& window = {}, bool relu_after = false) {
+  return Sequence().then("relu", ReLU()).then("conv", Conv2d(in, out, window)).then("norm", norm(out, relu_after));
+}
+
+/// The convolutions of `windows` on a quarter of the output's channels, between two 1x1 convolutions; ReLU before each.
 Sequence bottleneck(int64_t in, int64_t out, const std::vector<Window>& windows) {
   const int64_t inner = out / 4;
-  Sequence sequence = Sequence().then("reduce", relu_conv_norm(in, inner));
+  Sequence sequence = Sequence().then("reduce", relu_conv_norm(in, inner, {}, true));
   for (size_t i = 0; i < windows.size(); ++i)
-    sequence = std::move(sequence).then("conv" + std::to_string(i), relu_conv_norm(inner, inner, windows[i]));
-  return std::move(sequence).then("expand", relu_conv_norm(inner, out));
+    sequence = std::move(sequence).then("conv" + std::to_string(i), conv_norm(inner, inner, windows[i], true));
+  return std::move(sequence).then("expand", conv_norm(inner, out, {}, false));
 }
 
 /// Twice ReLU, depthwise and 1x1 convolution, BatchNorm; the first has the stride.
 Sequence separable(int64_t in, int64_t out, int64_t size, int64_t stride) {
-  const auto once = [size](int64_t from, int64_t to, int64_t step) {
-    return Sequence()
-        .then("relu", ReLU())
+  const auto once = [size](Sequence before, int64_t from, int64_t to, int64_t step, bool relu_after) {
+    return std::move(before)
         .then("depthwise", Conv2d(from, from, square(size, step), from))
         .then("pointwise", Conv2d(from, to, {}))
-        .then("norm", BatchNorm(to));
+        .then("norm", norm(to, relu_after));
   };
-  return Sequence().then("first", once(in, out, stride)).then("second", once(out, out, 1));
+  return Sequence()
+      .then("first", once(Sequence().then("relu", ReLU()), in, out, stride, true))
+      .then("second", once(Sequence(), out, out, 1, false));
 }
 
 /// A pool keeps the channels; where the state has others than the cell, a 1x1 convolution follows.

@@ -44,6 +44,12 @@ layers::Graph build(const TransformerOptions& options) {
     return (deviation > 0 ? deviation : 1 / std::sqrt(static_cast<double>(width))) / branches;
   };
 
+  const auto hidden = [&] {
+    auto norm = Sequence().then("norm", Norm(options.dim));
+    if (options.activation == "gelu_tanh") return std::move(norm).then("linear", LinearGELU(options.dim, inner, deviation));
+    return std::move(norm).then("linear", Linear(options.dim, inner, true, deviation)).then("activation", Activation(options.activation));
+  };
+
   Graph graph;
   const Value tokens = graph.input("tokens", {options.context}, DType::i32);
   const Value targets = graph.input("targets", {options.context}, DType::i32);
@@ -71,12 +77,7 @@ layers::Graph build(const TransformerOptions& options) {
                            options.dropout),
                   x);
     // Two nodes, so that a pipeline may be cut between them: the feed-forward layers are two thirds of a block.
-    const Value h = graph.add(block + ".feed_forward_in",
-                              Sequence()
-                                  .then("norm", Norm(options.dim))
-                                  .then("linear", Linear(options.dim, inner, true, deviation))
-                                  .then("activation", Activation(options.activation)),
-                              x);
+    const Value h = graph.add(block + ".feed_forward_in", hidden(), x);
     x = graph.add(block + ".feed_forward_out", Residual(Linear(inner, options.dim, true, output_deviation(inner)), options.dropout),
                   {h, x});
   }

@@ -64,7 +64,8 @@ Checkpoint open_checkpoint(const fs::path& folder) try {
     require<DataError>(found.hash == expected.at("xxh3_128").get<std::string>(), (folder / name).string(),
                        ": is damaged (checksum differs); use an older checkpoint");
   }
-  return {folder, state.at("step"), state.at("config"), state.at("weights_hash")};
+  return {folder, state.at("step"), state.at("config"), state.at("weights_hash"),
+          state.at("files").contains(checkpoint_layout::kAverageFile)};
 } catch (const json::exception& error) {
   throw DataError(join((folder / checkpoint_layout::kStateFile).string(), ": is no state of a checkpoint: ", error.what()));
 }
@@ -85,6 +86,11 @@ void restore(const Checkpoint& checkpoint, Trainer& trainer) {
   const auto contents = checkpoint_layout::contents_of(trainer);
   read_all(checkpoint.folder / checkpoint_layout::kModelFile, contents.model);
   read_all(checkpoint.folder / checkpoint_layout::kOptimizerFile, contents.states);
+  if (!contents.averages.empty()) {
+    require<DataError>(checkpoint.has_averages, checkpoint.folder.string(), ": needs ", checkpoint_layout::kAverageFile,
+                       ", as optimizer.ema is not 0, the checkpoint has none; set optimizer.ema = 0, or begin anew from it with --init");
+    read_all(checkpoint.folder / checkpoint_layout::kAverageFile, contents.averages);
+  }
   trainer.set_steps_done(checkpoint.step);  // first: stochastic rounding of the working copies depends on it
   trainer.publish_parameters();
   const std::string hash = trainer.weights_hash();
@@ -99,7 +105,7 @@ std::map<std::string, Tensor> load_parameters(const Checkpoint& checkpoint, cons
   for (const auto& statistics : graph.statistics())
     for (const auto& name : {statistics.mean_name(), statistics.variance_name()})
       model[name] = empty({statistics.spec.channels}, DType::f32, device);
-  read_all(checkpoint.folder / checkpoint_layout::kModelFile, model);
+  read_all(checkpoint_layout::shown_file(checkpoint), model);
   for (const auto& parameter : graph.parameters()) model[parameter.name] = in_working_dtype(model[parameter.name], precision);
   return model;
 }

@@ -10,12 +10,14 @@
 namespace sluice::parallel {
 
 /// A checkpoint: a folder "step-00001234" with the parameters and running statistics by full name (model.safetensors), the optimizer's
-/// states as "name/state" (optimizer.safetensors), and state.json, which holds everything else and the length and XXH3-128 of every file, itself included.
+/// states as "name/state" (optimizer.safetensors), the moving averages of a training that keeps them under the names of what they follow
+/// (ema.safetensors), and state.json, which holds everything else and the length and XXH3-128 of every file, itself included.
 struct Checkpoint {
   std::filesystem::path folder;
   int64_t step = 0;
   std::string config;        ///< of the training, as TOML
   std::string weights_hash;  ///< Trainer::weights_hash() when it was saved
+  bool has_averages = false;
 };
 
 /// Reads state.json and proves that every file is the one that was saved.
@@ -25,12 +27,14 @@ Checkpoint open_checkpoint(const std::filesystem::path& folder);
 /// The newest checkpoint of an output folder that is whole. Each newer one that is not is told to `warn` and left where it is.
 std::optional<Checkpoint> find_latest(const std::filesystem::path& output, const std::function<void(const std::string&)>& warn);
 
-/// Puts parameters, optimizer states and the step into a trainer of the same model, whatever its partition, devices and schedule.
-/// Errors  DataError naming a missing, extra or other-shaped parameter, with both shapes.
+/// Puts parameters, optimizer states, moving averages and the step into a trainer of the same model, whatever its partition, devices and
+/// schedule. A trainer that keeps no averages leaves those of the checkpoint aside.
+/// Errors  DataError naming a missing, extra or other-shaped parameter, with both shapes; when the trainer keeps averages and the
+///         checkpoint has none.
 void restore(const Checkpoint& checkpoint, Trainer& trainer);
 
-/// The parameters by full name as forward reads them in that precision, rounded to the nearest, and the running statistics in f32, on one
-/// device; checked against the graph.
+/// The parameters by full name as evaluation read them in that precision, rounded to the nearest, and the running statistics in f32, on
+/// one device; checked against the graph. They are the moving averages when the checkpoint has them.
 std::map<std::string, Tensor> load_parameters(const Checkpoint& checkpoint, const layers::Graph& graph, Precision precision,
                                               const DevicePtr& device = default_device());
 

@@ -28,7 +28,7 @@ bool is_temporary(const std::string& name) {
 }
 
 Contents contents_of(const Trainer& trainer) {
-  Contents contents{trainer.model(), {}};
+  Contents contents{trainer.model(), {}, trainer.averages()};
   const auto state_names = trainer.optimizer().state_names();
   for (const ParameterState& parameter : trainer.parameters())
     for (size_t i = 0; i < state_names.size(); ++i) contents.states[parameter.name + "/" + state_names[i]] = parameter.optimizer_states[i];
@@ -37,6 +37,6 @@ Contents contents_of(const Trainer& trainer) {
 
 std::string state_text(const nlohmann::json& state) { return state.dump(1) + "\n"; }
 
-std::string checksum_of(const nlohmann::json& state) { return hash_of(state_text(state)); }
+std::string checksum_of(const nlohmann::json& state) { return sluice::hash_of(state_text(state)); }
 
 }  // namespace sluice::parallel::checkpoint_layout

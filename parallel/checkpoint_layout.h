@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "parallel/trainer.h"
+#include "parallel/checkpoint.h"
 
 /// Names and forms on the disk that reading and writing of checkpoints share.
 namespace sluice::parallel::checkpoint_layout {
@@ -13,6 +13,7 @@ namespace sluice::parallel::checkpoint_layout {
 inline constexpr int kFormat = 1;
 inline constexpr const char* kModelFile = "model.safetensors";
 inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
+inline constexpr const char* kAverageFile = "ema.safetensors";
 inline constexpr const char* kStateFile = "state.json";
 
 /// "step-00001234"
@@ -23,10 +24,15 @@ std::set<int64_t> finished_steps(const std::filesystem::path& output);
 bool is_temporary(const std::string& name);
 /// The trainer's own tensors under their names in the files.
 struct Contents {
-  std::map<std::string, Tensor> model;   ///< "node.parameter", and "node.running_mean" of running statistics
-  std::map<std::string, Tensor> states;  ///< "node.parameter/m"
+  std::map<std::string, Tensor> model;     ///< "node.parameter", and "node.running_mean" of running statistics
+  std::map<std::string, Tensor> states;    ///< "node.parameter/m"
+  std::map<std::string, Tensor> averages;  ///< under the names of `model`; empty when the training keeps none
 };
 Contents contents_of(const Trainer& trainer);
+/// What evaluation showed: the averages, or the model where there are none.
+inline std::filesystem::path shown_file(const Checkpoint& checkpoint) {
+  return checkpoint.folder / (checkpoint.has_averages ? kAverageFile : kModelFile);
+}
 /// The one text that a state has, so that any changed byte is seen.
 std::string state_text(const nlohmann::json& state);
 /// XXH3-128 of the state's text, without its checksum.

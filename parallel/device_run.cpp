@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "core/graph_scope.h"
 #include "core/ops/copy.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/reduction.h"
@@ -21,11 +22,6 @@ double Executor::DeviceRun::now() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - shared_.began).count();
 }
 
-std::string Executor::DeviceRun::current() const {
-  const size_t at = next_.load(std::memory_order_relaxed);
-  return device_->name() + (at < actions_->size() ? " is in " + describe((*actions_)[at], shared_.topology) : " has finished");
-}
-
 /// The node whose value a transfer moves, for messages.
 const char* Executor::DeviceRun::place_of(const Transfer& transfer) const {
   return transfer.of_micro_batch() ? shared_.topology.nodes[shared_.topology.node_of(transfer.value)].name.c_str() : nullptr;
@@ -35,12 +31,16 @@ bool Executor::DeviceRun::advance(double seconds) {
   for (size_t at = next_.load(); at < actions_->size(); next_.store(++at, std::memory_order_relaxed)) {
     const Action& action = (*actions_)[at];
     WhereScope scope({place_of(action.transfer), action.stage, action.micro_batch});
+    if (shared_.before_action && !counts_only()) shared_.before_action(index_, action, shared_.failed);
     const double start = now();
     Moment begun = device_->record(true);
     const ProfilerRange range(*device_, begun ? describe(action, shared_.topology) : std::string());
+    const bool computes = action.kind != ActionKind::send && action.kind != ActionKind::recv;
+    GraphScope graph(*device_, shared_.context.cuda_graphs && computes, static_cast<int64_t>(at));
     if (!execute(action, seconds)) return false;
+    graph.launch();
     for (const Buffer& buffer : action.frees) shared_.stages[buffer.stage]->free(buffer);
-    events_.push_back({index_, action, start, now()});
+    events_.push_back({index_, action, start, now(), device_->live_bytes()});
     if (begun) spans_.push_back({std::move(begun), device_->record(true)});
   }
   device_->synchronize();
@@ -94,7 +94,7 @@ bool Executor::DeviceRun::execute(const Action& action, double seconds) {
       step();
       return true;
     case ActionKind::commit_statistics:
-      stage(action).statistics().commit(norm_);
+      stage(action).statistics().commit(norm_, shared_.step.optimizer->ema_decay(shared_.step.update.step));
       return true;
   }
   throw UsageError(join("executor: needs an action of ActionKind, got number ", static_cast<int>(action.kind), "; lower the plan again"));
@@ -108,7 +108,8 @@ void Executor::DeviceRun::send(const Action& action) {
                                                                : stage(action).outgoing(transfer, action.micro_batch);
   const auto& speed = device_->options().speed;
   const double link = to == index_ ? 0 : speed.link_latency_seconds + static_cast<double>(tensor.bytes()) / speed.link_bytes_per_second;
-  shared_.transport.send(to, {transfer, action.micro_batch}, {tensor.uncharged(), device_->record(), device_->clock_seconds() + link});
+  shared_.transport.send(to, {transfer, action.micro_batch},
+                         {to == index_ ? tensor : tensor.uncharged(), device_->record(), device_->clock_seconds() + link});
 }
 
 bool Executor::DeviceRun::receive(const Action& action, double seconds) {
@@ -157,9 +158,14 @@ void Executor::DeviceRun::step() {
   Optimizer::Update update = shared_.step.update;
   update.clip.sum_of_squares = norm_;
   std::vector<OptimizerSlot> slots;
-  for (const auto& stage : shared_.stages)
-    if (stage->device() == device_) std::ranges::move(stage->slots(update.step), std::back_inserter(slots));
+  std::vector<MovingAverage> averages;
+  for (const auto& stage : shared_.stages) {
+    if (stage->device() != device_) continue;
+    std::ranges::move(stage->slots(update.step), std::back_inserter(slots));
+    std::ranges::move(stage->averages(), std::back_inserter(averages));
+  }
   shared_.step.optimizer->apply(slots, update);
+  moving_average_step(averages, shared_.step.optimizer->ema_decay(update.step), norm_);
   for (const auto& stage : shared_.stages)
     if (stage->device() == device_) stage->drop_gradients();
   norm_part_ = Tensor();

@@ -7,7 +7,7 @@
 namespace sluice::parallel {
 
 /// One device's way through its list of actions.
-/// Threads  run by one thread; `current()` is read by others for messages.
+/// Threads  run by one thread; `position()` is read by others for messages.
 class Executor::DeviceRun {
  public:
   struct Shared {
@@ -18,14 +18,16 @@ class Executor::DeviceRun {
     const std::vector<std::unique_ptr<Stage>>& stages;
     Transport& transport;
     std::chrono::steady_clock::time_point began;
+    const BeforeAction& before_action;
+    std::stop_token failed;
   };
   DeviceRun(int index, DevicePtr device, const Shared& shared);
 
   /// Runs actions until the list ends (true) or a message does not come within `seconds` (false).
   bool advance(double seconds);
   bool finished() const { return next_ >= actions_->size(); }
-  /// Where the device is, in words.
-  std::string current() const;
+  /// How many actions have ended; the device is in the next one.
+  size_t position() const { return next_.load(std::memory_order_relaxed); }
 
   const std::vector<TraceEvent>& events() const { return events_; }
   /// Of all gradients, before clipping; 0 in evaluation and on meta. Waits for the device.

@@ -6,6 +6,7 @@
 
 #include "core/ops/concat.h"
 #include "parallel/device_run.h"
+#include "parallel/hang_report.h"
 
 namespace sluice::parallel {
 
@@ -24,8 +25,10 @@ Executor::~Executor() = default;
 
 RunResult Executor::run(const Program& program, const RunContext& context, const StepContext& step) {
   auto transport = make_local_transport(static_cast<int>(devices_.size()));
-  const DeviceRun::Shared shared{program, context, step, topology_, stages_, *transport, std::chrono::steady_clock::now()};
-  std::vector<std::unique_ptr<DeviceRun>> runs;
+  std::stop_source failed;
+  const DeviceRun::Shared shared{program,        context,           step, topology_, stages_, *transport, std::chrono::steady_clock::now(),
+                                 before_action_, failed.get_token()};
+  Runs runs;
   Cost before;
   for (size_t i = 0; i < devices_.size(); ++i) {
     if (devices_[i]->kind() == DeviceKind::meta) devices_[i]->set_clock(0);
@@ -33,7 +36,7 @@ RunResult Executor::run(const Program& program, const RunContext& context, const
     runs.push_back(std::make_unique<DeviceRun>(static_cast<int>(i), devices_[i], shared));
   }
   try {
-    workers_.empty() ? run_on_clocks(runs) : run_on_workers(runs, *transport);
+    workers_.empty() ? run_on_clocks(runs, program) : run_on_workers(runs, program, *transport, failed);
     require<Error>(std::isfinite(runs[0]->gradient_norm()), "training: the gradient of step ", step.update.step,
                    " is not finite; no weight was changed. Lower optimizer.lr, set optimizer.clip or lengthen optimizer.warmup");
   } catch (...) {
@@ -52,7 +55,7 @@ RunResult Executor::run(const Program& program, const RunContext& context, const
 }
 
 /// Every device on its own thread. The first failure closes the transport, which stops the others.
-void Executor::run_on_workers(std::vector<std::unique_ptr<DeviceRun>>& runs, Transport& transport) {
+void Executor::run_on_workers(Runs& runs, const Program& program, Transport& transport, std::stop_source& failed) {
   std::mutex mutex;
   std::exception_ptr failure;
   const auto fail = [&](const std::string& reason) {
@@ -60,15 +63,14 @@ void Executor::run_on_workers(std::vector<std::unique_ptr<DeviceRun>>& runs, Tra
       std::lock_guard lock(mutex);
       if (!failure) failure = std::current_exception();
     }
+    failed.request_stop();
     transport.close("stopped because another device failed: " + reason);
   };
   for (size_t i = 0; i < runs.size(); ++i)
     workers_[i]->submit([&, i] {
       try {
         if (runs[i]->advance(timeout_seconds_)) return;
-        std::string all;
-        for (const auto& run : runs) all += (all.empty() ? "" : "; ") + run->current();
-        throw CommError(join("pipeline: no message within ", timeout_seconds_, " s (pipeline.timeout): ", all));
+        throw CommError(join("pipeline: no message within ", timeout_seconds_, " s (pipeline.timeout)", hang(runs, program)));
       } catch (const std::exception& error) {
         fail(error.what());
       } catch (...) {
@@ -80,18 +82,30 @@ void Executor::run_on_workers(std::vector<std::unique_ptr<DeviceRun>>& runs, Tra
 }
 
 /// Meta devices take turns in one thread; a device waits when the message is not sent yet.
-void Executor::run_on_clocks(std::vector<std::unique_ptr<DeviceRun>>& runs) {
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (auto& run : runs) {
-      if (run->finished()) continue;
-      run->advance(0);
-      moved = true;
-    }
+void Executor::run_on_clocks(Runs& runs, const Program& program) {
+  const auto done = [](const auto& run) { return run->finished(); };
+  const auto progress = [&] {
+    size_t sum = 0;
+    for (const auto& run : runs) sum += run->position();
+    return sum;
+  };
+  while (!std::ranges::all_of(runs, done)) {
+    const size_t before = progress();
+    for (auto& run : runs)
+      if (!run->finished()) run->advance(0);
+    if (progress() == before) throw CommError("pipeline: the devices wait for ever" + hang(runs, program));
   }
 }
 
-RunResult Executor::collect(const std::vector<std::unique_ptr<DeviceRun>>& runs) {
+std::string Executor::hang(const Runs& runs, const Program& program) const {
+  std::vector<std::string> names;
+  std::vector<size_t> finished;
+  for (const auto& device : devices_) names.push_back(device->name());
+  for (const auto& run : runs) finished.push_back(run->position());
+  return hang_report(program, topology_, names, finished);
+}
+
+RunResult Executor::collect(const Runs& runs) {
   RunResult result;
   for (const auto& run : runs) result.trace.events.insert(result.trace.events.end(), run->events().begin(), run->events().end());
   result.gradient_norm = runs[0]->gradient_norm();

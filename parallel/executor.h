@@ -1,5 +1,7 @@
 #pragma once
+#include <functional>
 #include <memory>
+#include <stop_token>
 #include <vector>
 
 #include "autograd/optim/optimizer.h"
@@ -27,8 +29,8 @@ struct RunResult {
 
 /// Runs programs over local devices: one worker thread a CPU device; all meta devices in the caller's thread, on their clocks.
 /// Threads  one caller.
-/// Errors   the first failure of a device, after all devices stopped and the stages were reset; CommError when a wait times out, saying
-///          what every device was doing; Error when the gradient's norm is not finite, and then no weight has changed.
+/// Errors   the first failure of a device, after all devices stopped and the stages were reset; CommError when a wait times out, or
+///          devices that only count wait for ever, saying what every device waits for and in what circle (hang_report); Error when the gradient's norm is not finite, and then no weight has changed.
 class Executor {
  public:
   /// `stages[s]` runs on `devices[device_of_stage[s]]`; all devices are of one kind.
@@ -37,19 +39,26 @@ class Executor {
 
   RunResult run(const Program& program, const RunContext& context, const StepContext& step);
 
+  /// For tests: called on a device's thread before each of its actions, so that it can be delayed, or stopped until `failed` asks to stop.
+  using BeforeAction = std::function<void(int device, const Action& action, const std::stop_token& failed)>;
+  void set_before_action(BeforeAction hook) { before_action_ = std::move(hook); }
+
   const std::vector<std::unique_ptr<Stage>>& stages() const { return stages_; }
   const std::vector<DevicePtr>& devices() const { return devices_; }
 
  private:
   class DeviceRun;
-  void run_on_workers(std::vector<std::unique_ptr<DeviceRun>>& runs, Transport& transport);
-  void run_on_clocks(std::vector<std::unique_ptr<DeviceRun>>& runs);
-  RunResult collect(const std::vector<std::unique_ptr<DeviceRun>>& runs);
+  using Runs = std::vector<std::unique_ptr<DeviceRun>>;
+  void run_on_workers(Runs& runs, const Program& program, Transport& transport, std::stop_source& failed);
+  void run_on_clocks(Runs& runs, const Program& program);
+  std::string hang(const Runs& runs, const Program& program) const;
+  RunResult collect(const Runs& runs);
 
   std::vector<DevicePtr> devices_;
   std::vector<std::unique_ptr<Stage>> stages_;
   const Topology& topology_;
   double timeout_seconds_;
+  BeforeAction before_action_;
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 

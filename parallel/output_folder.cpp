@@ -25,6 +25,8 @@ void write_files(const fs::path& folder, const Trainer& trainer, const std::stri
   json files;
   files[checkpoint_layout::kModelFile] = described(write_safetensors(folder / checkpoint_layout::kModelFile, contents.model));
   files[checkpoint_layout::kOptimizerFile] = described(write_safetensors(folder / checkpoint_layout::kOptimizerFile, contents.states));
+  if (!contents.averages.empty())
+    files[checkpoint_layout::kAverageFile] = described(write_safetensors(folder / checkpoint_layout::kAverageFile, contents.averages));
   for (const auto& [name, content] : further_files) files[name] = described(write_file(folder / name, content));
 
   json state = {{"format", checkpoint_layout::kFormat},

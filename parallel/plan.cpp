@@ -1,9 +1,11 @@
 #include "parallel/plan.h"
 
 #include <algorithm>
+#include <numeric>
+#include <set>
 
+#include "parallel/choose_plan.h"
 #include "parallel/stage.h"
-#include "parallel/trainer.h"
 
 namespace sluice::parallel {
 
@@ -46,25 +48,11 @@ Topology topology_of(const layers::Graph& graph) {
 
 namespace {
 
-/// A mini-batch of the graph's input shapes that exists in numbers only.
-Batch meta_batch(const layers::Graph& graph, int64_t samples) {
-  const auto host = make_device("meta:0");
-  for (const auto& input : graph.inputs())
-    require(input.sample_shape.has_value(), "plan: needs the sample shape of input '", input.name,
-            "'; give it with Graph::input(name, shape, dtype)");
-  return {samples, [&graph, host](const std::string& name, int64_t, int64_t count) {
-            const auto& input = *std::ranges::find_if(graph.inputs(), [&](const auto& candidate) { return candidate.name == name; });
-            std::vector<int64_t> extents{count};
-            extents.insert(extents.end(), input.sample_shape->extents().begin(), input.sample_shape->extents().end());
-            return empty(Shape(extents), input.dtype, host);
-          }};
-}
-
 std::vector<bool> rematerialized_nodes(const layers::Graph& graph, const PlanOptions& options) {
   const size_t nodes = graph.nodes().size();
   if (options.remat == "none") return std::vector<bool>(nodes, false);
   if (options.remat == "full") return std::vector<bool>(nodes, true);
-  require(options.remat == "list", "pipeline.remat: unknown '", options.remat, "'; known are none, full and a list of node names");
+  require(options.remat == "list", "pipeline.remat: unknown '", options.remat, "'; known are none, full, auto and a list of node names");
   std::vector<bool> result(nodes, false);
   std::vector<std::string> names;
   for (const auto& node : graph.nodes()) names.push_back(node.name);
@@ -76,126 +64,138 @@ std::vector<bool> rematerialized_nodes(const layers::Graph& graph, const PlanOpt
   return result;
 }
 
-Partition chosen_partition(const layers::Graph& graph, int stages, const PlanOptions& options, const DeviceSpeed& speed) {
+Partition partition_by_parameters(const layers::Graph& graph, int stages) {
+  std::vector<double> counts;
+  for (size_t node = 0; node < graph.nodes().size(); ++node)
+    counts.push_back(static_cast<double>(graph.parameter_count(static_cast<int>(node))));
+  return partition_balanced(counts, stages);
+}
+
+/// The cut that the options fix for a number of stages; nothing when it is open.
+std::optional<Partition> fixed_partition(const layers::Graph& graph, int stages, const PlanOptions& options) {
   const int nodes = static_cast<int>(graph.nodes().size());
   if (options.partition == "list") {
-    require(static_cast<int>(options.sizes.size()) == stages, "pipeline.partition: needs one number a device, got ", options.sizes.size(),
-            " numbers for ", stages, " devices");
+    require(static_cast<int>(options.sizes.size()) == stages, "pipeline.partition: needs one number a stage, got ", options.sizes.size(),
+            " numbers for ", stages, " stages");
     return partition_given(options.sizes, nodes);
   }
   if (options.partition == "uniform") return partition_uniform(nodes, stages);
-  if (options.partition == "parameters") {
-    std::vector<double> counts;
-    for (int node = 0; node < nodes; ++node) counts.push_back(static_cast<double>(graph.parameter_count(node)));
-    return partition_balanced(counts, stages);
-  }
+  if (options.partition == "parameters") return partition_by_parameters(graph, stages);
   require(options.partition == "auto", "pipeline.partition: unknown '", options.partition, "'; the nearest is '",
           nearest_word(options.partition, {"auto", "uniform", "parameters", "list"}), "'");
-  if (stages == 1 || stages > nodes) return partition_uniform(nodes, stages);
-  const int64_t samples = std::max<int64_t>(1, options.batch / options.micro_batches);
-  return partition_balanced(node_costs(graph, samples, speed, options.precision), stages);
+  if (stages == 1 || stages == nodes) return partition_uniform(nodes, stages);
+  return std::nullopt;
 }
 
-}  // namespace
-
-std::vector<double> node_costs(const layers::Graph& graph, int64_t samples, const DeviceSpeed& speed, Precision precision) {
-  const auto device = make_device("meta:0", {.speed = speed});
-  const Topology topology = topology_of(graph);
-  const int nodes = topology.node_count();
-  const Batch batch = meta_batch(graph, samples);
-  RunContext run{&batch, {0, samples}, true, 1, 0};
-  std::vector<double> costs;
-  std::vector<Tensor> values(topology.value_count());
-  for (int node = 0; node < nodes; ++node) {
-    layers::Call call;
-    for (int value : topology.nodes[node].inputs) {
-      if (topology.node_of(value) < 0)
-        values[value] = in_working_dtype(batch.load(topology.inputs[value], 0, samples).to(device), precision);
-      call.inputs.push_back(topology.differentiable[value] ? Var::input(values[value]) : Var(values[value]));
-    }
-    for (int parameter : graph.nodes()[node].parameters)
-      call.parameters.push_back(Var::parameter(empty(graph.parameters()[parameter].spec.shape, working_dtype(precision), device)));
-    device->set_clock(0);
-    const Var y = graph.nodes()[node].module->forward(call);
-    if (y.node()) Backward(y, empty_like(y.value())).run();
-    values[topology.value_of(node)] = y.value();
-    costs.push_back(device->clock_seconds());
+/// The schedules that the options leave open.
+std::vector<ScheduleFamily> families_of(const PlanOptions& options, int devices, int nodes) {
+  if (options.orders) {
+    require(options.orders->device_count() == devices, "pipeline.schedule: the file is for ", options.orders->device_count(),
+            " devices, pipeline.devices names ", devices, "; give as many devices as the file has rows");
+    return {{options.orders->name, 1, "", options.orders}};
   }
-  return costs;
+  if (options.schedule == "auto") {
+    auto families = all_schedule_families(devices, nodes);
+    if (options.virtual_stages > 0) {
+      const int wanted = options.virtual_stages;
+      std::erase_if(families, [&](const ScheduleFamily& family) { return stages_of(family, devices) > wanted * devices; });
+    }
+    return families;
+  }
+  if (options.virtual_stages == 0 && options.schedule == "interleaved") {
+    std::vector<ScheduleFamily> families;
+    for (int stages = 1; stages <= kMostVirtualStages && stages * devices <= nodes; ++stages) families.push_back({"interleaved", stages});
+    return families;
+  }
+  return {{options.schedule, std::max(1, options.virtual_stages)}};
 }
 
-Plan plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options) {
+/// The numbers of micro-batches that are worth trying: powers of two, multiples of the devices, one a sample.
+std::vector<int> open_micro_batches(int64_t batch, int devices) {
+  constexpr int64_t kMost = 4096;
+  std::set<int> numbers{static_cast<int>(std::min(batch, kMost))};
+  for (int64_t number = 1; number <= std::min(batch, kMost); number *= 2) numbers.insert(static_cast<int>(number));
+  for (int64_t times = 1; times <= 8 && times * devices <= batch; times *= 2) numbers.insert(static_cast<int>(times * devices));
+  return {numbers.begin(), numbers.end()};
+}
+
+void check_devices(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options) {
   const int stages = static_cast<int>(devices.size()), nodes = static_cast<int>(graph.nodes().size());
   require(stages >= 1, "plan: needs at least one device");
   require(stages <= nodes, "pipeline.devices: needs at most one stage a node, got ", stages, " devices for ", nodes,
           " nodes; use fewer devices or a deeper model");
-  micro_batch_bounds(options.batch, options.micro_batches);
-  make_schedule(options.schedule, stages, options.micro_batches);
-  if (options.memory != kUnlimited)
-    for (auto& device : devices) device->set_budget_bytes(options.memory);
   for (const auto& device : devices)
     require(options.precision != Precision::tf32 || device->kind() != DeviceKind::cuda || device->options().allow_tf32,
             "plan: precision tf32 needs CUDA devices made with allow_tf32, ", device->name(), " was made without");
-  Plan result;
-  result.precision = options.precision;
-  result.partition = chosen_partition(graph, stages, options, devices[0]->options().speed);
-  result.micro_batches = options.micro_batches;
-  result.schedule = options.schedule;
-  result.rematerialize = rematerialized_nodes(graph, options);
-  result.devices = std::move(devices);
-  return result;
-}
-
-namespace {
-
-/// A message that begins with the name of a counting device, with the name of the device that it stands for.
-std::string with_planned_names(const std::string& message, const Plan& counted, const Plan& plan) {
-  for (size_t i = 0; i < counted.devices.size(); ++i) {
-    const std::string name = counted.devices[i]->name() + ":";
-    if (message.starts_with(name)) return join(plan.devices[i]->name(), message.substr(name.size() - 1));
-  }
-  return message;
 }
 
 }  // namespace
 
-Prediction predict(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch, const DeviceSpeed& speed) {
-  Plan counted = plan;
-  for (auto& device : counted.devices)
-    device = std::make_shared<Device>(
-        DeviceKind::meta, device->index(),
-        Device::Options{
-            .budget_bytes = device->budget_bytes(), .threads = device->options().threads, .speed = speed, .stands_for = device->backend()});
-  Prediction result;
-  for (size_t i = 0; i < plan.devices.size(); ++i) {
-    result.devices.push_back({});
-    result.devices[i].name = plan.devices[i]->name();
-    result.devices[i].budget_bytes = plan.devices[i]->budget_bytes();
+namespace {
+
+/// The placement of whole stages.
+std::vector<int> placement_of(const Plan& plan) {
+  if (plan.orders) return plan.orders->device_of_stage;
+  const int devices = static_cast<int>(plan.devices.size());
+  const int stages = plan.segments.empty() ? plan.partition.stage_count() : static_cast<int>(plan.segments.size());
+  auto placement = stage_placement(plan.schedule, devices, std::max(1, stages / devices));
+  require(static_cast<int>(placement.size()) == stages, "plan: schedule ", plan.schedule, " on ", devices, " devices needs ",
+          placement.size(), " stages, the partition has ", stages, "; cut the model anew");
+  return placement;
+}
+
+Schedule stage_schedule(const Plan& plan, int micro_batches) {
+  if (!plan.orders) return make_schedule(plan.schedule, placement_of(plan), micro_batches);
+  if (plan.orders->micro_batches == micro_batches) return *plan.orders;
+  require(plan.schedule == "auto", "pipeline.schedule: '", plan.schedule, "' is for ", plan.orders->micro_batches,
+          " micro-batches, got a mini-batch of ", micro_batches, "; set pipeline.micro_batches, or use a schedule by name");
+  return search_schedule(plan.chain, plan.orders->device_of_stage, micro_batches).schedule;
+}
+
+}  // namespace
+
+std::vector<int> stage_sizes(const Plan& plan) {
+  if (plan.segments.empty()) return plan.partition.sizes;
+  std::vector<int> sizes;
+  auto part = plan.partition.sizes.begin();
+  for (const int count : plan.segments) {
+    sizes.push_back(std::accumulate(part, part + count, 0));
+    part += count;
   }
-  try {
-    Trainer trainer(graph, counted, optimizer);
-    for (const auto& parameter : trainer.placements()) {
-      auto& device = result.devices[parameter.device];
-      device.parameter_bytes += parameter.value_bytes;
-      device.gradient_bytes += parameter.gradient_bytes;
-      device.optimizer_bytes += parameter.state_bytes;
-    }
-    const StepResult step = trainer.step(meta_batch(graph, batch));
-    result.step_seconds = step.seconds;
-    result.bubble = step.bubble;
-    result.flops = step.flops;
-    result.trace = trainer.trace();
-  } catch (const OutOfMemory& error) {
-    result.fits = false;
-    result.reason = with_planned_names(error.what(), counted, plan);
+  return sizes;
+}
+
+std::vector<int> device_of_stage(const Plan& plan) {
+  const auto placement = placement_of(plan);
+  if (plan.segments.empty()) return placement;
+  std::vector<int> devices;
+  for (size_t stage = 0; stage < placement.size(); ++stage) devices.insert(devices.end(), plan.segments[stage], placement[stage]);
+  return devices;
+}
+
+Schedule schedule_of(const Plan& plan, int micro_batches) {
+  Schedule schedule = stage_schedule(plan, micro_batches);
+  return plan.segments.empty() ? schedule : in_segments(schedule, plan.segments);
+}
+
+Plan plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options) {
+  check_devices(graph, devices, options);
+  const int count = static_cast<int>(devices.size()), nodes = static_cast<int>(graph.nodes().size());
+  if (options.memory != kUnlimited)
+    for (auto& device : devices) device->set_budget_bytes(options.memory);
+  std::vector<int> numbers{options.orders ? options.orders->micro_batches : options.micro_batches};
+  if (numbers[0] == 0) numbers = open_micro_batches(options.batch, count);
+  for (const int number : numbers) micro_batch_bounds(options.batch, number);
+
+  PlanChoices choices{.schedules = families_of(options, count, nodes), .micro_batches = numbers, .partitions = {}, .rematerialize = {}};
+  if (options.remat != "auto") choices.rematerialize = rematerialized_nodes(graph, options);
+  for (const auto& family : choices.schedules) {
+    const int stages = stages_of(family, count);
+    require(stages <= nodes, "pipeline.virtual_stages: needs at most one stage a node, got ", stages, " stages for ", nodes,
+            " nodes; use fewer devices or virtual stages, or a deeper model");
+    if (auto partition = fixed_partition(graph, stages, options)) choices.partitions.emplace(stages, *partition);
   }
-  for (size_t i = 0; i < counted.devices.size(); ++i) {
-    auto& device = result.devices[i];
-    device.peak_bytes = counted.devices[i]->peak_bytes();
-    device.activation_peak_bytes =
-        std::max<int64_t>(0, device.peak_bytes - device.parameter_bytes - device.gradient_bytes - device.optimizer_bytes);
-  }
-  return result;
+  return choose_plan(graph, std::move(devices), options, std::move(choices));
 }
 
 }  // namespace sluice::parallel

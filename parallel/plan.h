@@ -1,4 +1,6 @@
 #pragma once
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -7,6 +9,9 @@
 #include "core/precision.h"
 #include "layers/graph.h"
 #include "parallel/partition.h"
+#include "parallel/profile.h"
+#include "parallel/schedule.h"
+#include "parallel/schedule_search.h"
 #include "parallel/topology.h"
 #include "parallel/trace.h"
 
@@ -14,39 +19,59 @@ namespace sluice::parallel {
 
 /// How a model is trained: which nodes on which device, how many micro-batches, in which order, what is rematerialized, in which
 /// numbers.
-/// Stage s runs on devices[s].
 struct Plan {
   std::vector<DevicePtr> devices;
-  Partition partition;
+  Partition partition;          ///< into stages, which the schedule places on the devices, or their segments
+  std::vector<int> segments{};  ///< by stage: how many parts of it are recomputed one after the other (in_segments); empty: one each
   int micro_batches = 1;
-  std::string schedule = "gpipe";
-  std::vector<bool> rematerialize;  ///< by node
+  std::string schedule = "gpipe";    ///< of make_schedule; with `orders` any name
+  std::optional<Schedule> orders{};  ///< of "auto" or of a file; empty: made by name, for any number of micro-batches
+  std::vector<bool> rematerialize;   ///< by node
   Precision precision = Precision::f32;
+  StageCosts chain{};              ///< what "auto" was searched with: it is searched again for another number of micro-batches
+  std::vector<NodeTimes> times{};  ///< by node, one micro-batch: what predictions reckon with; empty: counted at the device's speed
+  double bound_seconds = 0;        ///< no plan of the same choices is faster; 0 when nothing was searched
+  bool is_exact = false;           ///< all plans of the same choices were tried or ruled out
 };
 
-/// What the user leaves open or fixes.
+/// The nodes of each stage of a plan, its segments together.
+std::vector<int> stage_sizes(const Plan& plan);
+
+/// The device of each part of a plan's partition.
+/// Errors  UsageError when the schedule asks for another number of stages.
+std::vector<int> device_of_stage(const Plan& plan);
+
+/// The order of work of a plan cut into `micro_batches`.
+/// Errors  UsageError for a schedule from a file that is for another number.
+Schedule schedule_of(const Plan& plan, int micro_batches);
+
+/// Seconds of every node for a micro-batch of `samples` samples: profile_nodes or counted_nodes.
+using NodeTimer = std::function<std::vector<NodeTimes>(int64_t samples)>;
+
+/// What the user leaves open or fixes. What is open is chosen together, for the fastest step within the devices' budgets.
 struct PlanOptions {
-  int64_t batch = 1;  ///< samples a mini-batch
-  int micro_batches = 1;
-  std::string schedule = "1f1b";
-  std::string partition = "auto";          ///< auto (exact minimum of the slowest stage), parameters, uniform, or list
+  int64_t batch = 1;                       ///< samples a mini-batch
+  int micro_batches = 1;                   ///< 0 = open
+  std::string schedule = "1f1b";           ///< of make_schedule; "auto" = open, the orders of work too
+  std::optional<Schedule> orders{};        ///< a schedule of the user's own; its micro-batches and stages hold
+  int virtual_stages = 1;                  ///< stages a device, where the schedule leaves them open; 0 = open
+  std::string partition = "auto";          ///< auto (open), parameters, uniform, or list
   std::vector<int> sizes{};                ///< nodes a stage, for partition = "list"
-  std::string remat = "none";              ///< none, full or list
+  std::string remat = "none";              ///< none, full, auto (open) or list
   std::vector<std::string> remat_nodes{};  ///< names of nodes, for remat = "list"
   Precision precision = Precision::f32;
-  int64_t memory = kUnlimited;  ///< bytes a device; unlimited leaves the devices' own budgets
+  int64_t memory = kUnlimited;           ///< bytes a device; unlimited leaves the devices' own budgets
+  const Optimizer* optimizer = nullptr;  ///< whose states need room; null: AdamW's
+  NodeTimer times{};                     ///< empty: counted at the first device's speed
 };
 
 /// The part of a graph that partitioning and lowering need.
 Topology topology_of(const layers::Graph& graph);
 
-/// Forward cost of each node for `samples` samples, counted on a meta device. Units: seconds at the device's speed.
-/// Errors  UsageError when an input of the graph has no known shape.
-std::vector<double> node_costs(const layers::Graph& graph, int64_t samples, const DeviceSpeed& speed, Precision precision = Precision::f32);
-
-/// Chooses the cut and checks everything that can be checked before work: one stage a device.
+/// Chooses what is open and checks everything that can be checked before work.
+/// A plan that fits no budget is returned all the same, the one that comes nearest: `predict` says what it lacks.
 /// Errors  UsageError for more stages than nodes, M > batch, an unknown name, a list that does not fit, tf32 on CUDA devices made without
-///         allow_tf32; each names the cure.
+///         allow_tf32, an input without a shape where something is searched; each names the cure.
 Plan plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options);
 
 /// What a training step will take, from the executor run on meta devices. Bytes are exact for CPU devices.
@@ -65,7 +90,8 @@ struct Prediction {
   std::vector<DevicePrediction> devices;
   Trace trace;  ///< of one step, on the devices' clocks; empty when it does not fit
 };
-/// `speed` drives the clocks; transfers between devices take bytes / link_bytes_per_second + link_latency.
+/// With the plan's `times` its program is simulated with them; otherwise each op takes what `speed` says. Transfers between devices take
+/// bytes / link_bytes_per_second + link_latency.
 Prediction predict(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch, const DeviceSpeed& speed);
 
 }  // namespace sluice::parallel

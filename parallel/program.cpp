@@ -62,6 +62,15 @@ std::string describe(const Action& action, const Topology& topology) {
   return {};
 }
 
+std::size_t hash_numbers(std::initializer_list<int> numbers) {
+  std::uint64_t hash = 0;
+  for (int number : numbers) {
+    hash = (hash ^ static_cast<std::uint32_t>(number)) * 0x9E3779B97F4A7C15ull;  // 2^64 / golden ratio
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
 std::string describe_payload(const Transfer& transfer, const Topology& topology) {
   const std::string at = join(" at ", node_name(topology, transfer.consumer));
   switch (transfer.payload) {

@@ -1,4 +1,7 @@
 #pragma once
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -74,6 +77,7 @@ struct Action {
   int micro_batch = -1;       ///< -1 for actions of the whole mini-batch
   Transfer transfer;          ///< send, recv; for reduce_tied `value` is the tied parameter
   std::vector<Buffer> frees;  ///< let go right after this action
+  int64_t bytes = 0;          ///< send, recv of a micro-batch: what is on the wire; 0 when `lower` was not told
 };
 
 /// A step of training (or of evaluation) as data: for each device the exact list of actions, in order.
@@ -95,12 +99,17 @@ struct Program {
 /// A value goes directly from its producing stage to each consuming stage, once a stage and micro-batch. Inputs of the graph are never
 /// sent: each stage that consumes one loads it. Recompute stands before the Recv of the gradients, so that it overlaps their arrival.
 /// `forward-only` schedules give a program without recomputation, gradients and step.
-/// `rematerialize` has one entry a node (all false: keep every activation).
+/// A transfer between two stages of one device is a Send and, directly behind it, its Recv: nothing waits.
+/// `rematerialize` has one entry a node (all false: keep every activation). `value_bytes` has one entry a value, of one micro-batch, or none.
 /// Errors  UsageError when partition, schedule and topology do not belong together.
-Program lower(const Topology& topology, const Partition& partition, const Schedule& schedule, const std::vector<bool>& rematerialize);
+Program lower(const Topology& topology, const Partition& partition, const Schedule& schedule, const std::vector<bool>& rematerialize,
+              const std::vector<int64_t>& value_bytes = {});
 
 /// "B(stage 1, micro-batch 3)", "Send activation 'block0' of micro-batch 2 from stage 0 to stage 1", ...: for errors, traces and tests.
 std::string describe(const Action& action, const Topology& topology);
+
+/// A hash of numbers that name something in a program, for hash maps.
+std::size_t hash_numbers(std::initializer_list<int> numbers);
 
 /// What a transfer carries, without its ends: "activation 'block0'", "gradient of 'block0' at 'block3'", "norm part".
 std::string describe_payload(const Transfer& transfer, const Topology& topology);

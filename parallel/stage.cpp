@@ -20,15 +20,6 @@ std::vector<int64_t> micro_batch_bounds(int64_t samples, int micro_batches) {
 
 namespace {
 
-void initialize(const Tensor& x, const layers::Graph::Parameter& parameter, uint64_t seed) {
-  using Kind = layers::Initializer::Kind;
-  const auto& start = parameter.spec.initializer;
-  if (start.kind == Kind::normal)
-    fill_normal(x, 0, start.standard_deviation, random_key(seed, parameter.name));
-  else
-    fill(x, start.kind == Kind::ones ? 1 : 0);
-}
-
 /// Adds the place to an error's message, once, and keeps its kind.
 template <class Work>
 auto located(const Work& work) {
@@ -56,7 +47,7 @@ Stage::Stage(const layers::Graph& graph, const Topology& topology, const Partiti
       device_(std::move(device)),
       options_(std::move(options)),
       node_parameters_(topology.node_count()),
-      statistics_(graph, first_, end_, device_),
+      statistics_(graph, first_, end_, device_, options_.averages),
       sent_(topology.value_count(), false),
       presummed_under_(topology.value_count(), -1),
       last_use_(topology.value_count(), -1),
@@ -86,52 +77,6 @@ Stage::Stage(const layers::Graph& graph, const Topology& topology, const Partiti
       }
       node_parameters_[node].push_back(positions[parameter]);
     }
-}
-
-Stage::Parameter Stage::make_parameter(int index) const {
-  const auto& description = graph_.parameters()[index];
-  const Shape& shape = description.spec.shape;
-  const Tensor master = empty(shape, DType::f32, device_);
-  initialize(master, description, options_.seed);
-  Parameter made{index, is_here(description.nodes.front()), master, master, {}, {}};
-  if (const DType dtype = working_dtype(options_.precision); dtype != DType::f32) {
-    made.working = empty(shape, dtype, device_);
-    write_working(made, 0);
-  }
-  if (!made.owned) made.master = Tensor();
-  for (size_t i = 0; made.owned && i < options_.optimizer_states; ++i) made.states.push_back(zeros(shape, DType::f32, device_));
-  return made;
-}
-
-void Stage::write_working(const Parameter& parameter, int64_t step) const {
-  if (parameter.working.shares_storage(parameter.master)) return;
-  if (const auto stream = rounding(parameter, step))
-    round_stochastically(parameter.master, parameter.working, *stream);
-  else
-    copy(parameter.master, parameter.working);
-}
-
-void Stage::write_working(int64_t step) const {
-  for (const auto& parameter : parameters_)
-    if (parameter.owned) write_working(parameter, step);
-}
-
-std::optional<RandomStream> Stage::rounding(const Parameter& parameter, int64_t step) const {
-  if (!options_.stochastic_rounding) return std::nullopt;
-  const auto& name = graph_.parameters()[parameter.index].name;
-  return RandomStream{random_key(options_.seed, name + "/rounding"), static_cast<uint32_t>(step)};
-}
-
-std::vector<OptimizerSlot> Stage::slots(int64_t step) const {
-  std::vector<OptimizerSlot> slots;
-  for (const auto& parameter : parameters_) {
-    if (!parameter.owned) continue;
-    const bool decays = graph_.parameters()[parameter.index].spec.decay;
-    const bool has_copy = !parameter.working.shares_storage(parameter.master);
-    slots.push_back({parameter.master, gradient(parameter), parameter.states, decays, has_copy ? parameter.working : Tensor(),
-                     rounding(parameter, step)});
-  }
-  return slots;
 }
 
 Tensor Stage::load(const RunContext& run, int micro_batch, int value) const {
@@ -194,16 +139,17 @@ Tensor Stage::run_node(const RunContext& run, int micro_batch, int node, std::ma
     call.inputs.push_back(leaf ? Var::input(live.at(value)) : Var(live.at(value)));
     tape.inputs.push_back(call.inputs.back().node());
   }
+  call.parameters.reserve(node_parameters_[node].size());
   for (int position : node_parameters_[node]) {
-    const Tensor& value = parameters_[position].working;
+    const Tensor& value = shown(parameters_[position]);
     call.parameters.push_back(recorded ? Var::parameter(value) : Var(value));
     tape.parameters.push_back(call.parameters.back().node());
   }
   call.random = {random_key(options_.seed, description.name), run.step, 0, static_cast<uint32_t>(run.first_sample[micro_batch])};
   call.training = run.training;
   call.loss_scale = run.loss_scale;
-  call.statistics = statistics_.running_of(node);
-  std::vector<BatchMoments> observed(run.training && !again ? call.statistics.size() : 0);
+  if (!run.training) call.statistics = statistics_.running_of(node, shows_averages_);
+  std::vector<BatchMoments> observed(run.training && !again ? description.statistics.size() : 0);
   call.observed = observed;
   const Var y = located([&] { return description.module->forward(call); });
   statistics_.observe(node, micro_batch, std::move(observed));
@@ -220,13 +166,13 @@ void Stage::weight_gradient(int micro_batch) {
   for (int node = end_ - 1; node >= first_; --node) {
     const auto deferred = state.deferred.find(node);
     if (deferred == state.deferred.end()) continue;
+    auto& [backward, parameters] = deferred->second;
     WhereScope scope({graph_.nodes()[node].name.c_str(), index_, micro_batch});
     const ProfilerRange range(*device_, graph_.nodes()[node].name);
-    offer_accumulators(node, state.tapes[node].parameters);
-    deferred->second.run_weights();
-    accumulate(node, deferred->second, state.tapes[node].parameters);
+    offer_accumulators(node, parameters);
+    backward.run_weights();
+    accumulate(node, backward, parameters);
     state.deferred.erase(deferred);
-    state.tapes.erase(node);
   }
 }
 
@@ -262,12 +208,11 @@ void Stage::run_backward(int micro_batch, Pass pass) {
       backward.run_inputs();
     }
     distribute(state, node, backward, tape->second, sums);
-    if (pass == Pass::all) {
+    if (pass == Pass::all)
       accumulate(node, backward, tape->second.parameters);
-      state.tapes.erase(tape);
-    } else {
-      state.deferred.emplace(node, std::move(backward));
-    }
+    else if (backward.has_deferred())
+      state.deferred.insert({node, {std::move(backward), std::move(tape->second.parameters)}});
+    state.tapes.erase(tape);
   }
 }
 
@@ -321,17 +266,6 @@ void Stage::reduce_tied(int tied) {
   }
 }
 
-Tensor Stage::gradient(const Parameter& parameter) const {
-  const auto& name = graph_.parameters()[parameter.index].name;
-  require(parameter.gradients.size() == 1 && parameter.gradients.begin()->second.defined(), "step: parameter '", name,
-          "' has no gradient; the loss does not depend on it");
-  return parameter.gradients.begin()->second;
-}
-
-void Stage::drop_gradients() {
-  for (auto& parameter : parameters_) parameter.gradients.clear();
-}
-
 Tensor Stage::outgoing(const Transfer& transfer, int micro_batch) const {
   switch (transfer.payload) {
     case Payload::activation:
@@ -370,6 +304,7 @@ void Stage::free(const Buffer& buffer) {
   MicroBatch& state = found->second;
   if (buffer.kind == Buffer::Kind::tape) {
     state.tapes.clear();
+    state.deferred.clear();
   } else if (buffer.kind == Buffer::Kind::value) {
     state.received.erase(buffer.value);
     state.to_send.erase(buffer.value);

@@ -22,6 +22,7 @@ struct RunContext {
   double loss_scale = 1;      ///< 1 / total weight of the mini-batch; 1 in evaluation
   uint32_t step = 0;          ///< training steps done before this one: the random stream
   bool keeps_output = false;  ///< of the graph's output node, until the run ends
+  bool cuda_graphs = false;   ///< compute actions are launched as CUDA graphs
 
   int micro_batches() const { return static_cast<int>(first_sample.size()) - 1; }
 };
@@ -37,6 +38,7 @@ struct StageOptions {
   size_t optimizer_states = 0;      ///< a parameter
   Precision precision = Precision::f32;
   bool stochastic_rounding = false;  ///< of the bf16 working copies of weights; else to the nearest
+  bool averages = false;             ///< keeps exponential moving averages of weights and running statistics
 };
 
 /// One contiguous run of a graph's nodes on one device: its parameters, and what its micro-batches keep between actions.
@@ -72,6 +74,7 @@ class Stage {
     Tensor master;                    ///< f32: what the optimizer changes and checkpoints keep, when owned
     Tensor working;                   ///< what forward and backward read: the master itself, or its bf16 copy
     std::vector<Tensor> states;       ///< of the optimizer, when owned
+    Tensor average;                   ///< exponential moving average of the master, when owned and asked for
     std::map<int, Tensor> gradients;  ///< by using node, in f32; complete after the last backward
   };
   std::vector<Parameter>& parameters() { return parameters_; }
@@ -80,8 +83,16 @@ class Stage {
   Tensor gradient(const Parameter& parameter) const;
   /// What the optimizer's step number `step` (from 1) has to do here: the owned parameters. Errors  as gradient().
   std::vector<OptimizerSlot> slots(int64_t step) const;
+  /// The owned parameters' moving averages, with what they follow; empty when there are none.
+  std::vector<MovingAverage> averages() const;
   /// Makes the working copies of owned parameters from their masters, with the bits that step number `step` gave (0 = the start).
-  void write_working(int64_t step) const;
+  /// Forward then reads trained weights.
+  void write_working(int64_t step);
+  /// Makes forward read the moving averages of owned parameters and running statistics: in place where a parameter has no working copy,
+  /// else rounded to the nearest into that copy, so that it takes no memory. Until write_working().
+  void show_averages();
+  /// What forward reads of a parameter.
+  const Tensor& shown(const Parameter& parameter) const;
   void drop_gradients();
 
   /// Loss values of the micro-batches that ran, by micro-batch; only the stage with the loss node has any.
@@ -97,6 +108,11 @@ class Stage {
     std::vector<NodePtr> inputs;  ///< leaves, by input of the graph's node; null for what wants no gradient
     std::vector<NodePtr> parameters;
   };
+  /// What is left of a tape between I and W.
+  struct Deferred {
+    Backward backward;
+    std::vector<NodePtr> parameters;
+  };
   struct MicroBatch {
     std::map<int, Tensor> received;                       ///< by value
     std::map<int, Tensor> kept;                           ///< by value: made here or loaded, wanted by recompute
@@ -104,7 +120,7 @@ class Stage {
     std::map<int, Tape> tapes;                            ///< by node
     std::map<std::pair<int, int>, Tensor> gradients;      ///< by (value, consumer): received
     std::map<std::pair<int, int>, Tensor> contributions;  ///< by (value, consumer): to send
-    std::map<int, Backward> deferred;                     ///< by node: weight gradients still to come
+    std::map<int, Deferred> deferred;                     ///< by node: weight gradients still to come
   };
   enum class Pass { all, inputs };
 
@@ -129,6 +145,7 @@ class Stage {
   std::vector<Parameter> parameters_;
   std::vector<std::vector<int>> node_parameters_;  ///< by node of this stage: positions in parameters_
   Statistics statistics_;
+  bool shows_averages_ = false;
   std::vector<bool> sent_;            ///< by value: another stage consumes it
   std::vector<int> presummed_under_;  ///< by value made elsewhere: lowest consumer here when this is its last consuming stage, else -1
   std::vector<int> last_use_, last_recompute_use_;  ///< by value: last node here (of those recomputed) that reads it, or -1

@@ -4,21 +4,28 @@
 
 namespace sluice::parallel {
 
-Statistics::Statistics(const layers::Graph& graph, int first_node, int end_node, const DevicePtr& device) : graph_(graph) {
+Statistics::Statistics(const layers::Graph& graph, int first_node, int end_node, const DevicePtr& device, bool with_averages)
+    : graph_(graph) {
+  const auto start = [&](const Shape& shape) {
+    return layers::RunningStatistics{zeros(shape, DType::f32, device), full(shape, 1, DType::f32, device)};
+  };
   for (int node = first_node; node < end_node; ++node) {
     WhereScope scope({graph.nodes()[node].name.c_str(), -1, -1});
     first_of_node_[node] = entries_.size();
     for (int index : graph.nodes()[node].statistics) {
       const Shape shape{graph.statistics()[index].spec.channels};
-      entries_.push_back({index, {zeros(shape, DType::f32, device), full(shape, 1, DType::f32, device)}, {}});
+      entries_.push_back({index, start(shape), with_averages ? start(shape) : layers::RunningStatistics{}, {}});
     }
   }
 }
 
-std::vector<layers::RunningStatistics> Statistics::running_of(int node) const {
+std::vector<layers::RunningStatistics> Statistics::running_of(int node, bool averaged) const {
   std::vector<layers::RunningStatistics> running;
   const size_t first = first_of_node_.at(node);
-  for (size_t i = 0; i < graph_.nodes()[node].statistics.size(); ++i) running.push_back(entries_[first + i].running);
+  for (size_t i = 0; i < graph_.nodes()[node].statistics.size(); ++i) {
+    const Entry& entry = entries_[first + i];
+    running.push_back(averaged ? entry.average : entry.running);
+  }
   return running;
 }
 
@@ -31,14 +38,19 @@ void Statistics::observe(int node, int micro_batch, std::vector<BatchMoments> ob
   }
 }
 
-void Statistics::commit(const Tensor& sum_of_squares) {
+void Statistics::commit(const Tensor& sum_of_squares, double ema_decay) {
+  std::vector<MovingAverage> averages;
   for (auto& entry : entries_) {
     std::vector<BatchMoments> parts;
     for (auto& [micro_batch, moments] : entry.observed) parts.push_back(std::move(moments));
     entry.observed.clear();
     update_running_statistics(entry.running.mean, entry.running.variance, parts, graph_.statistics()[entry.index].spec.momentum,
                               sum_of_squares);
+    if (!entry.average.mean.defined()) continue;
+    averages.push_back({entry.average.mean, entry.running.mean});
+    averages.push_back({entry.average.variance, entry.running.variance});
   }
+  moving_average_step(averages, ema_decay, sum_of_squares);
 }
 
 void Statistics::forget() {

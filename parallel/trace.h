@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@ struct TraceEvent {
   Action action;
   double start = 0;  ///< seconds since the step began
   double end = 0;
+  int64_t live_bytes = 0;  ///< of the device after the action and what it frees
 };
 
 /// What each device did in one step, and when.
@@ -23,8 +25,9 @@ struct Trace {
   double bubble() const;
 };
 
-/// Chrome's trace format, which Perfetto opens: one row a device, one box an action, an arrow for each transfer.
-/// Source  "Trace Event Format", complete events (X) and flow events (s, f); times in microseconds.
-std::string chrome_trace(const Trace& trace, const Topology& topology);
+/// Chrome's trace format, which Perfetto opens: one row a device, one box an action, an arrow for each transfer, a curve of live bytes.
+/// A prediction is a process of its own above the measured one.
+/// Source  "Trace Event Format", complete events (X), flow events (s, f) and counters (C); times in microseconds.
+std::string chrome_trace(const Trace& trace, const Topology& topology, const Trace& predicted = {});
 
 }  // namespace sluice::parallel

@@ -12,22 +12,31 @@ namespace sluice::parallel {
 
 struct Trainer::State {
   State(const layers::Graph& model, Plan chosen, const Optimizer& rule, TrainerOptions wanted)
-      : graph(model), plan(std::move(chosen)), optimizer(rule.clone()), options(wanted), topology(topology_of(graph)) {
+      : graph(model),
+        plan(std::move(chosen)),
+        optimizer(rule.clone()),
+        options(wanted),
+        topology(topology_of(graph)),
+        graphs(options.cuda_graphs, plan.devices[0]->kind() == DeviceKind::cuda) {
     require(!options.stochastic_rounding || plan.precision == Precision::bf16,
             "train.stochastic_rounding: needs train.precision = \"bf16\", got ", name_of(plan.precision), "; switch one of them");
-    const StageOptions common{plan.rematerialize, options.seed, optimizer->state_names().size(), plan.precision,
-                              options.stochastic_rounding};
+    require(optimizer->ema >= 0 && optimizer->ema < 1, "optimizer.ema: needs a decay in [0, 1), got ", optimizer->ema,
+            "; 0 keeps no averages");
+    const StageOptions common{plan.rematerialize,          options.seed,      optimizer->state_names().size(), plan.precision,
+                              options.stochastic_rounding, optimizer->ema > 0};
+    placement = device_of_stage(plan);
     std::vector<std::unique_ptr<Stage>> stages;
     for (int s = 0; s < plan.partition.stage_count(); ++s)
-      stages.push_back(std::make_unique<Stage>(graph, topology, plan.partition, s, plan.devices[s], common));
+      stages.push_back(std::make_unique<Stage>(graph, topology, plan.partition, s, plan.devices[placement[s]], common));
     executor = std::make_unique<Executor>(plan.devices, std::move(stages), topology, options.timeout_seconds);
   }
 
-  /// Lowered and proven once for each (M, schedule).
-  const Program& program(const std::string& schedule, int micro_batches) {
-    auto& kept = programs[{schedule, micro_batches}];
+  /// Lowered and proven once for training and evaluation with each M.
+  const Program& program(bool training, int micro_batches) {
+    auto& kept = programs[{training, micro_batches}];
     if (kept.devices.empty()) {
-      kept = lower(topology, plan.partition, make_schedule(schedule, plan.partition.stage_count(), micro_batches), plan.rematerialize);
+      const Schedule schedule = training ? schedule_of(plan, micro_batches) : make_schedule("forward-only", placement, micro_batches);
+      kept = lower(topology, plan.partition, schedule, plan.rematerialize);
       require_valid(topology, kept);
     }
     return kept;
@@ -51,14 +60,36 @@ struct Trainer::State {
     return run;
   }
 
+  /// Lets evaluation read the moving averages and training the weights. Nothing is done when they are shown already.
+  void show_averages(bool wanted) {
+    if (optimizer->ema == 0 || shows_averages == wanted) return;
+    for (auto& stage : executor->stages()) wanted ? stage->show_averages() : stage->write_working(steps_done);
+    share_tied();
+    shows_averages = wanted;
+  }
+
+  /// Copies what owners show to where else a parameter is used.
+  void share_tied() {
+    std::map<int, Tensor> owned;
+    for (const auto& stage : executor->stages())
+      for (const auto& parameter : stage->parameters())
+        if (parameter.owned) owned[parameter.index] = stage->shown(parameter);
+    for (const auto& stage : executor->stages())
+      for (const auto& parameter : stage->parameters())
+        if (!parameter.owned) copy(owned.at(parameter.index), parameter.working);
+  }
+
   layers::Graph graph;
   Plan plan;
   std::unique_ptr<Optimizer> optimizer;
   TrainerOptions options;
   Topology topology;
+  std::vector<int> placement;  ///< device of each stage
+  GraphChoice graphs;
   std::unique_ptr<Executor> executor;
-  std::map<std::pair<std::string, int>, Program> programs;
+  std::map<std::pair<bool, int>, Program> programs;  ///< by training and M
   int64_t steps_done = 0;
+  bool shows_averages = false;
   Trace trace;
 };
 
@@ -72,12 +103,15 @@ StepResult Trainer::step(const Batch& batch, int micro_batches) {
   const double weight = state_->loss_weight(batch);
   require(weight > 0, "step: needs a mini-batch with at least one target that counts, got a total weight of ", weight);
   run.loss_scale = 1 / weight;
+  state_->show_averages(false);
   StepContext step;
+  run.cuda_graphs = state_->graphs.next();
   step.optimizer = state_->optimizer.get();
   step.update = {state_->optimizer->rate.at(state_->steps_done), state_->steps_done + 1, {{}, state_->options.clip}};
-  RunResult result = state_->executor->run(state_->program(state_->plan.schedule, run.micro_batches()), run, step);
+  RunResult result = state_->executor->run(state_->program(true, run.micro_batches()), run, step);
   ++state_->steps_done;
   state_->trace = std::move(result.trace);
+  state_->graphs.note(state_->trace.seconds);
   return {result.loss, result.gradient_norm, step.update.learning_rate, state_->trace.seconds, state_->trace.bubble(), result.flops};
 }
 
@@ -85,7 +119,8 @@ EvaluationResult Trainer::evaluate(const Batch& batch, bool with_output) {
   const int micro_batches = static_cast<int>(std::min<int64_t>(state_->plan.micro_batches, batch.samples));
   RunContext run = state_->context(batch, micro_batches, false);
   run.keeps_output = with_output;
-  const RunResult result = state_->executor->run(state_->program("forward-only", micro_batches), run, {});
+  state_->show_averages(true);
+  const RunResult result = state_->executor->run(state_->program(false, micro_batches), run, {});
   return {result.loss, state_->loss_weight(batch), result.output};
 }
 
@@ -95,6 +130,7 @@ const Optimizer& Trainer::optimizer() const { return *state_->optimizer; }
 int64_t Trainer::steps_done() const { return state_->steps_done; }
 void Trainer::set_steps_done(int64_t steps) { state_->steps_done = steps; }
 const Trace& Trainer::trace() const { return state_->trace; }
+const GraphChoice& Trainer::cuda_graphs() const { return state_->graphs; }
 
 std::vector<ParameterState> Trainer::parameters() const {
   std::vector<ParameterState> all;
@@ -117,6 +153,21 @@ std::map<std::string, Tensor> Trainer::model() const {
   return all;
 }
 
+std::map<std::string, Tensor> Trainer::averages() const {
+  std::map<std::string, Tensor> all;
+  if (state_->optimizer->ema == 0) return all;
+  for (const auto& stage : state_->executor->stages()) {
+    for (const auto& parameter : stage->parameters())
+      if (parameter.owned) all[state_->graph.parameters()[parameter.index].name] = parameter.average;
+    for (const auto& statistics : stage->statistics().entries()) {
+      const auto& description = state_->graph.statistics()[statistics.index];
+      all[description.mean_name()] = statistics.average.mean;
+      all[description.variance_name()] = statistics.average.variance;
+    }
+  }
+  return all;
+}
+
 std::vector<Trainer::Placement> Trainer::placements() const {
   std::vector<Placement> all;
   for (const auto& stage : state_->executor->stages()) {
@@ -125,26 +176,22 @@ std::vector<Trainer::Placement> Trainer::placements() const {
       const int64_t single = Device::charged_size(description.spec.shape.elements() * static_cast<int64_t>(size_of(DType::f32)));
       const bool has_copy = !parameter.working.shares_storage(parameter.master);
       const int64_t copy = has_copy ? Device::charged_size(parameter.working.bytes()) : 0;
-      all.push_back({description.name, stage->index(), (parameter.master.defined() ? single : 0) + copy, single,
-                     single * static_cast<int64_t>(parameter.states.size())});
+      all.push_back({description.name, state_->placement[stage->index()], (parameter.master.defined() ? single : 0) + copy, single,
+                     single * static_cast<int64_t>(parameter.states.size() + (parameter.average.defined() ? 1 : 0))});
     }
-    for (const auto& statistics : stage->statistics().entries())
-      all.push_back({state_->graph.statistics()[statistics.index].name, stage->index(),
-                     2 * Device::charged_size(statistics.running.mean.bytes()), 0, 0});
+    for (const auto& statistics : stage->statistics().entries()) {
+      const int64_t both = 2 * Device::charged_size(statistics.running.mean.bytes());
+      all.push_back({state_->graph.statistics()[statistics.index].name, state_->placement[stage->index()], both, 0,
+                     statistics.average.mean.defined() ? both : 0});
+    }
   }
   return all;
 }
 
 void Trainer::publish_parameters() {
-  std::map<int, Tensor> owned;
-  for (const auto& stage : state_->executor->stages()) {
-    stage->write_working(state_->steps_done);
-    for (const auto& parameter : stage->parameters())
-      if (parameter.owned) owned[parameter.index] = parameter.working;
-  }
-  for (const auto& stage : state_->executor->stages())
-    for (const auto& parameter : stage->parameters())
-      if (!parameter.owned) copy(owned.at(parameter.index), parameter.working);
+  for (const auto& stage : state_->executor->stages()) stage->write_working(state_->steps_done);
+  state_->share_tied();
+  state_->shows_averages = false;
 }
 
 std::string Trainer::weights_hash() const {

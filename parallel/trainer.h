@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/batch.h"
+#include "parallel/graph_choice.h"
 #include "parallel/plan.h"
 #include "parallel/trace.h"
 
@@ -16,6 +17,7 @@ struct TrainerOptions {
   double clip = 0;                   ///< largest global gradient norm; 0 = no clipping
   double timeout_seconds = 600;      ///< of every wait of one device for another
   bool stochastic_rounding = false;  ///< of the working copies of weights in bf16, with bits that depend on (seed, step, name, element)
+  CudaGraphs cuda_graphs = CudaGraphs::off;
 };
 
 struct StepResult {
@@ -58,7 +60,8 @@ class Trainer {
   /// One optimizer step over a mini-batch. `micro_batches` = 0 takes the plan's M; any other number from 1 to the samples is legal at any
   /// step.
   StepResult step(const Batch& batch, int micro_batches = 0);
-  /// The loss of a batch in evaluation mode, and if wanted the predictions; legal between any two steps.
+  /// The loss of a batch in evaluation mode, and if wanted the predictions; legal between any two steps. With Optimizer::ema it is that
+  /// of averages(), which take the place of the weights without further memory.
   EvaluationResult evaluate(const Batch& batch, bool with_output = false);
 
   const layers::Graph& graph() const;
@@ -73,8 +76,11 @@ class Trainer {
   /// All that the model is, by name: the masters of parameters(), and the running statistics ("node.running_mean"). The tensors are the
   /// trainer's own, too.
   std::map<std::string, Tensor> model() const;
+  /// The exponential moving averages of all that is in model(), by the same names; empty without Optimizer::ema. The tensors are the
+  /// trainer's own, too.
+  std::map<std::string, Tensor> averages() const;
   /// Bytes of every parameter's copy and of all running statistics on every device, as the devices count them. Only owners have
-  /// optimizer states.
+  /// optimizer states, which the moving averages count as.
   struct Placement {
     std::string name;
     int device;
@@ -90,6 +96,7 @@ class Trainer {
 
   /// Actions of the last step, for traces and reports.
   const Trace& trace() const;
+  const GraphChoice& cuda_graphs() const;
 
  private:
   struct State;

@@ -69,13 +69,13 @@ std::optional<Violation> check_phases(const Trial& trial, int device) {
   return {};
 }
 
-std::optional<Violation> check_micro_batches(const Trial& trial, int device) {
+/// Each stage is on one device alone, so that one list serves all.
+std::optional<Violation> check_micro_batches(const Trial& trial, int device, std::vector<const Action*>& latest) {
   const auto& actions = trial.program.devices[device];
-  std::map<std::pair<int, int>, const Action*> latest;
   for (std::size_t i = 0; i < actions.size(); ++i) {
     const int rank = rank_in_micro_batch(actions[i].kind);
     if (rank == 0) continue;
-    const Action*& before = latest[{actions[i].stage, actions[i].micro_batch}];
+    const Action*& before = latest[static_cast<std::size_t>(actions[i].stage) * trial.program.micro_batches + actions[i].micro_batch];
     if (before && rank_in_micro_batch(before->kind) > rank)
       return trial.violation(device, static_cast<int>(i), "comes after ", describe(*before, trial.topology),
                              ": a micro-batch runs F, then R, then B or I, then W");
@@ -98,14 +98,22 @@ std::optional<Violation> check_accumulation(const Trial& trial, int device) {
   return {};
 }
 
-std::string layout_fault(const Layout& layout, int micro_batches) {
-  return micro_batches < 1 ? join("it has ", micro_batches, " micro-batches") : mismatch(layout);
+std::string layout_fault(const Layout& layout, const Program& program) {
+  if (program.micro_batches < 1) return join("it has ", program.micro_batches, " micro-batches");
+  std::size_t actions = 0;
+  for (const auto& list : program.devices) actions += list.size();
+  if (static_cast<std::size_t>(program.micro_batches) > actions)
+    return join("it has ", program.micro_batches, " micro-batches and only ", actions, " actions");
+  return mismatch(layout);
 }
 
 }  // namespace
 
 std::optional<Violation> check_order(const Trial& trial) {
-  for (const auto rule : {check_micro_batches, check_accumulation, check_phases})
+  std::vector<const Action*> latest(static_cast<std::size_t>(trial.program.stage_count()) * trial.program.micro_batches, nullptr);
+  for (int device = 0; device < trial.program.device_count(); ++device)
+    if (auto found = check_micro_batches(trial, device, latest)) return found;
+  for (const auto rule : {check_accumulation, check_phases})
     for (int device = 0; device < trial.program.device_count(); ++device)
       if (auto found = rule(trial, device)) return found;
   return {};
@@ -113,7 +121,7 @@ std::optional<Violation> check_order(const Trial& trial) {
 
 std::optional<Violation> check_progress(const Trial& trial) {
   const Program& program = trial.program;
-  const std::vector<int> position = replay(program, [](int, int) {});
+  const std::vector<int> position = replay(program, Messages(program), [](int, int) {});
   for (int device = 0; device < program.device_count(); ++device) {
     if (position[device] == static_cast<int>(program.devices[device].size())) continue;
     const Action& waiting = program.devices[device][position[device]];
@@ -125,21 +133,21 @@ std::optional<Violation> check_progress(const Trial& trial) {
   return {};
 }
 
-std::optional<Violation> verify(const Topology& topology, const Program& program) {
+std::optional<Violation> verify(const Topology& topology, const Program& program, const ProgramBytes* bytes) {
   const Layout layout{topology,        program.partition, program.device_of_stage, program.rematerialize, program.device_count(),
                       program.training};
-  const std::string fault = layout_fault(layout, program.micro_batches);
+  const std::string fault = layout_fault(layout, program);
   if (!fault.empty()) return Violation{-1, -1, join("the program does not belong to the model: ", fault)};
 
   const Dataflow flow = dataflow(layout);
   const Trial trial{topology, program, flow};
-  for (const auto rule : {check_actions, check_order, check_buffers, check_progress})
+  for (const auto rule : {check_actions, check_transfers, check_order, check_buffers, check_progress})
     if (auto found = rule(trial)) return found;
-  return {};
+  return bytes ? check_budgets(trial, *bytes) : std::nullopt;
 }
 
-void require_valid(const Topology& topology, const Program& program) {
-  if (const auto found = verify(topology, program))
+void require_valid(const Topology& topology, const Program& program, const ProgramBytes* bytes) {
+  if (const auto found = verify(topology, program, bytes))
     throw UsageError(
         join("program: schedule '", program.schedule, "' is refused: ", found->reason, "; mend the schedule or choose another"));
 }

@@ -1,6 +1,7 @@
-#include <set>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "parallel/verify_rules.h"
 
@@ -39,31 +40,45 @@ using Key = std::tuple<int, ActionKind, int, int, Transfer>;  // device, kind, s
 
 Key key_of(int device, const Action& action) { return {device, action.kind, action.stage, action.micro_batch, action.transfer}; }
 
+struct KeyHash {
+  std::size_t operator()(const Key& key) const {
+    const auto& [device, kind, stage, micro_batch, transfer] = key;
+    return hash_numbers({device, static_cast<int>(kind), stage, micro_batch, static_cast<int>(transfer.payload), transfer.value,
+                         transfer.consumer, transfer.from, transfer.to});
+  }
+};
+
 /// All actions that a right program has, without their order.
 class ExpectedActions {
  public:
   explicit ExpectedActions(const Trial& trial) : program_(trial.program), flow_(trial.flow) {
     const auto split = split_backwards();
     for (int stage = 0; stage < program_.stage_count(); ++stage)
-      for (int m = 0; m < program_.micro_batches; ++m) add_micro_batch(stage, m, split.contains({stage, m}));
+      for (int m = 0; m < program_.micro_batches; ++m) add_micro_batch(stage, m, split[place(stage, m)]);
     if (program_.training) add_step(trial.topology);
   }
 
-  std::set<Key> take() { return std::move(keys_); }
+  std::vector<Key> take() { return std::move(keys_); }
 
  private:
-  std::set<std::pair<int, int>> split_backwards() const {
-    std::set<std::pair<int, int>> split;
+  std::size_t place(int stage, int micro_batch) const { return static_cast<std::size_t>(stage) * program_.micro_batches + micro_batch; }
+
+  /// By place: whether the program has I or W there. The numbers of a damaged action may name no place.
+  std::vector<bool> split_backwards() const {
+    std::vector<bool> split(place(program_.stage_count(), 0), false);
     for (const auto& actions : program_.devices)
-      for (const Action& action : actions)
-        if (action.kind == ActionKind::input_gradient || action.kind == ActionKind::weight_gradient)
-          split.insert({action.stage, action.micro_batch});
+      for (const Action& action : actions) {
+        if (action.kind != ActionKind::input_gradient && action.kind != ActionKind::weight_gradient) continue;
+        const bool is_stage = action.stage >= 0 && action.stage < program_.stage_count();
+        if (is_stage && action.micro_batch >= 0 && action.micro_batch < program_.micro_batches)
+          split[place(action.stage, action.micro_batch)] = true;
+      }
     return split;
   }
 
   void add_micro_batch(int stage, int micro_batch, bool split) {
     const StageFlow& flow = flow_.stages[stage];
-    const auto add = [&](ActionKind kind) { keys_.insert({program_.device_of_stage[stage], kind, stage, micro_batch, {}}); };
+    const auto add = [&](ActionKind kind) { keys_.push_back({program_.device_of_stage[stage], kind, stage, micro_batch, {}}); };
     add(ActionKind::forward);
     for (const Transfer& transfer : flow.activations_out) add_between_stages(transfer, micro_batch);
     if (!program_.training) return;
@@ -77,53 +92,58 @@ class ExpectedActions {
     for (const Transfer& transfer : flow_.tied_gradients) add_between_stages(transfer, -1);
     for (std::size_t i = 0; i < topology.tied.size(); ++i) {
       const int owner = program_.partition.stage_of(topology.tied[i].nodes.front());
-      keys_.insert({program_.device_of_stage[owner], ActionKind::reduce_tied, owner, -1, {.value = static_cast<int>(i)}});
+      keys_.push_back({program_.device_of_stage[owner], ActionKind::reduce_tied, owner, -1, {.value = static_cast<int>(i)}});
     }
     for (const Transfer& transfer : flow_.norm_parts) add_between_devices(transfer);
     for (const Transfer& transfer : flow_.norms) add_between_devices(transfer);
     for (int device = 0; device < program_.device_count(); ++device) {
-      keys_.insert({device, ActionKind::gradient_norm, -1, -1, {}});
-      keys_.insert({device, ActionKind::step, -1, -1, {}});
+      keys_.push_back({device, ActionKind::gradient_norm, -1, -1, {}});
+      keys_.push_back({device, ActionKind::step, -1, -1, {}});
     }
-    keys_.insert({program_.device_of_stage[0], ActionKind::reduce_norm, -1, -1, {}});
+    keys_.push_back({program_.device_of_stage[0], ActionKind::reduce_norm, -1, -1, {}});
     for (int stage = 0; stage < program_.stage_count(); ++stage)
       if (flow_.stages[stage].commits_statistics)
-        keys_.insert({program_.device_of_stage[stage], ActionKind::commit_statistics, stage, -1, {}});
+        keys_.push_back({program_.device_of_stage[stage], ActionKind::commit_statistics, stage, -1, {}});
     for (const Transfer& transfer : flow_.tied_weights) add_between_stages(transfer, -1);
   }
 
   void add_between_stages(const Transfer& transfer, int micro_batch) {
-    keys_.insert({program_.device_of_stage[transfer.from], ActionKind::send, transfer.from, micro_batch, transfer});
-    keys_.insert({program_.device_of_stage[transfer.to], ActionKind::recv, transfer.to, micro_batch, transfer});
+    keys_.push_back({program_.device_of_stage[transfer.from], ActionKind::send, transfer.from, micro_batch, transfer});
+    keys_.push_back({program_.device_of_stage[transfer.to], ActionKind::recv, transfer.to, micro_batch, transfer});
   }
 
   void add_between_devices(const Transfer& transfer) {
-    keys_.insert({transfer.from, ActionKind::send, -1, -1, transfer});
-    keys_.insert({transfer.to, ActionKind::recv, -1, -1, transfer});
+    keys_.push_back({transfer.from, ActionKind::send, -1, -1, transfer});
+    keys_.push_back({transfer.to, ActionKind::recv, -1, -1, transfer});
   }
 
   const Program& program_;
   const Dataflow& flow_;
-  std::set<Key> keys_;
+  std::vector<Key> keys_;
 };
 
 }  // namespace
 
 std::optional<Violation> check_actions(const Trial& trial) {
-  const std::set<Key> expected = ExpectedActions(trial).take();
-  std::set<Key> missing = expected;
+  const std::vector<Key> expected = ExpectedActions(trial).take();
+  std::unordered_map<Key, bool, KeyHash> is_there;
+  is_there.reserve(expected.size());
+  for (const Key& key : expected) is_there.emplace(key, false);
   for (int device = 0; device < trial.program.device_count(); ++device) {
     const auto& actions = trial.program.devices[device];
     for (std::size_t i = 0; i < actions.size(); ++i) {
-      const Key key = key_of(device, actions[i]);
-      if (missing.erase(key)) continue;
+      const auto found = is_there.find(key_of(device, actions[i]));
+      if (found != is_there.end() && !std::exchange(found->second, true)) continue;
       return trial.violation(device, static_cast<int>(i),
-                             expected.contains(key) ? "stands there twice: " : "has no place there: ", rule_of(actions[i].kind));
+                             found == is_there.end() ? "has no place there: " : "stands there twice: ", rule_of(actions[i].kind));
     }
   }
-  if (missing.empty()) return {};
-  const auto& [device, kind, stage, micro_batch, transfer] = *missing.begin();
-  return trial.missing(device, -1, {kind, stage, micro_batch, transfer, {}}, "is missing: ", rule_of(kind));
+  for (const Key& key : expected)
+    if (!is_there[key]) {
+      const auto& [device, kind, stage, micro_batch, transfer] = key;
+      return trial.missing(device, -1, {kind, stage, micro_batch, transfer, {}}, "is missing: ", rule_of(kind));
+    }
+  return {};
 }
 
 }  // namespace sluice::parallel

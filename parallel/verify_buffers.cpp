@@ -1,4 +1,5 @@
-#include <map>
+#include <unordered_map>
+#include <utility>
 
 #include "parallel/verify_rules.h"
 
@@ -24,6 +25,12 @@ std::string name_of(const Buffer& buffer, const Topology& topology) {
   if (buffer.kind == Buffer::Kind::tape) return "the tape" + holder;
   return "the " + describe_payload({payload, buffer.value, buffer.consumer}, topology) + holder;
 }
+
+struct BufferHash {
+  std::size_t operator()(const Buffer& buffer) const {
+    return hash_numbers({static_cast<int>(buffer.kind), buffer.stage, buffer.micro_batch, buffer.value, buffer.consumer});
+  }
+};
 
 /// Follows the buffers of one device through its list.
 class Lives {
@@ -102,19 +109,24 @@ class Lives {
                             describe(actions_[life->second.freed_at], trial_.topology), " has freed: nothing is touched after it is freed");
   }
 
+  /// The first made of those that nobody frees.
   std::optional<Violation> find_leak() const {
-    for (const auto& [buffer, life] : lives_)
-      if (life.freed_at < 0)
-        return trial_.violation(device_, life.made_at, "makes ", name_of(buffer, trial_.topology),
-                                ", which is never freed: every buffer is freed once");
-    return {};
+    const std::pair<const Buffer, Life>* leak = nullptr;
+    for (const auto& entry : lives_) {
+      if (entry.second.freed_at >= 0) continue;
+      const auto order = [](const auto& e) { return std::pair(e.second.made_at, e.first); };
+      if (!leak || order(entry) < order(*leak)) leak = &entry;
+    }
+    if (!leak) return {};
+    return trial_.violation(device_, leak->second.made_at, "makes ", name_of(leak->first, trial_.topology),
+                            ", which is never freed: every buffer is freed once");
   }
 
   const Trial& trial_;
   const int device_;
   const std::vector<Action>& actions_;
   int index_ = 0;
-  std::map<Buffer, Life> lives_;
+  std::unordered_map<Buffer, Life, BufferHash> lives_;
 };
 
 }  // namespace

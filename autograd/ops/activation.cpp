@@ -2,6 +2,7 @@
 
 namespace sluice {
 
+// Not deferred: one pass makes dx and dbias, which weighs nothing beside x and dy.
 Var bias_activation(Unary rule, const Var& x, const Var& bias) {
   return record("bias_activation", bias_activation(rule, x.value(), bias.value()), {x, bias}, {x.value(), bias.value()}, rule,
                 [](const Node& node, const Tensor& dy, Needs needs) {

@@ -21,6 +21,7 @@ struct PackedViews {
   Tensor q, k, v;
 };
 
+/// Not deferred: one kernel makes all three from the same scores.
 Gradients attention_gradients(const Node& node, const Tensor& dy, Needs needs) {
   const Tensor &q = node.saved[0], &k = node.saved[1], &v = node.saved[2];
   Gradients gradients(3);

@@ -9,6 +9,7 @@ struct BatchNormAttributes {
   bool relu, constant;
 };
 
+// Not deferred: dx needs the sums that are dgamma and dbeta, and these weigh nothing beside x and dy.
 Var record_norm(Tensor y, const Var& x, const Var& gamma, const Var& beta, const Tensor& mean, const Tensor& variance,
                 BatchNormAttributes attributes) {
   return record("batch_norm", std::move(y), {x, gamma, beta}, {x.value(), gamma.value(), beta.value(), mean, variance}, attributes,

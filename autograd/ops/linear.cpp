@@ -1,5 +1,7 @@
 #include "autograd/ops/linear.h"
 
+#include "core/ops/elementwise.h"
+#include "core/ops/linear_gelu.h"
 #include "core/ops/matmul.h"
 #include "core/ops/padded_rows.h"
 
@@ -7,26 +9,44 @@ namespace sluice {
 
 namespace {
 
+struct LinearShapes {
+  Shape x, weight;
+};
+
 /// dx = dy W,  dW = dy^T x,  dbias = sum of dy's rows.
+/// Deferred: x and dy stay for dW, a third of the layer's work. dbias reads dy, which stays anyway.
 Gradients linear_gradients(const Node& node, const Tensor& dy, Needs needs) {
   const Tensor &x = node.saved[0], &weight = node.saved[1];
+  const auto& shapes = node.attribute<LinearShapes>();
   const Tensor rows = as_padded_matrix(dy);
   Gradients gradients(3);
-  if (needs[0]) gradients[0] = matmul(rows, weight).reshape(x.shape());
+  if (needs[0]) gradients[0] = matmul(rows, weight).reshape(shapes.x);
   // Not into the accumulator: a product that adds to sums outside the cache is slower than a product and a pass (docs/performance.md).
   if (needs[1]) {
-    gradients[1] = empty(weight.shape(), node.inputs[1]->gradient_dtype(), weight.device_ptr());
+    gradients[1] = empty(shapes.weight, node.inputs[1]->gradient_dtype(), dy.device_ptr());
     matmul_into(rows, as_matrix(x.contiguous()), gradients[1], true, false, 0);
   }
   if (needs[2]) gradients[2] = sum_rows(rows);
   return gradients;
 }
 
+Var record_linear(Tensor y, const Var& x, const Var& weight, const Var& bias) {
+  return record("linear", std::move(y), {x, weight, bias}, {x.value(), weight.value()}, LinearShapes{x.shape(), weight.shape()},
+                linear_gradients, {Needs::of(1), Needs::of(0)});
+}
+
 }  // namespace
 
 Var linear(const Var& x, const Var& weight, const Var& bias) {
-  return record("linear", linear(x.value(), weight.value(), bias.value()), {x, weight, bias}, {x.value(), weight.value()}, {},
-                linear_gradients);
+  return record_linear(linear(x.value(), weight.value(), bias.value()), x, weight, bias);
+}
+
+// The gradient of a GELU in a node of its own cannot be an epilogue: the product before it belongs to the next layer, which may be on
+// another device.
+Var linear_gelu(const Var& x, const Var& weight, const Var& bias) {
+  const auto [y, before] = linear_gelu(x.value(), weight.value(), bias.value());
+  return record("gelu_tanh", y, {record_linear(before, x, weight, bias)}, {before}, {},
+                [](const Node& node, const Tensor& dy, Needs) { return Gradients{unary_backward(Unary::GeluTanh, node.saved[0], dy)}; });
 }
 
 }  // namespace sluice

@@ -4,25 +4,31 @@ namespace sluice {
 
 namespace {
 
-/// op(left) op(right) in the shape of `like`, which is an operand's value.
-Tensor product_like(const Tensor& like, DType dtype, const Tensor& left, const Tensor& right, bool transpose_left, bool transpose_right) {
-  Tensor result = empty(like.shape(), dtype, like.device_ptr());
+struct MatmulAttributes {
+  Shape a, b;
+  bool transpose_a, transpose_b;
+};
+
+/// op(left) op(right) in the shape of an operand.
+Tensor product(const Shape& shape, DType dtype, const Tensor& left, const Tensor& right, bool transpose_left, bool transpose_right) {
+  Tensor result = empty(shape, dtype, left.device_ptr());
   matmul_into(left, right, result, transpose_left, transpose_right, 0);
   return result;
 }
 
 /// With c = op(a) op(b):  d op(a) = dc op(b)^T and d op(b) = op(a)^T dc; where op transposes, the factors change places.
+/// Deferred: a weight's gradient keeps dc and the other factor.
 Gradients matmul_gradients(const Node& node, const Tensor& dc, Needs needs) {
   const Tensor &a = node.saved[0], &b = node.saved[1];
-  const auto [transpose_a, transpose_b] = node.attribute<std::pair<bool, bool>>();
+  const auto& [a_shape, b_shape, transpose_a, transpose_b] = node.attribute<MatmulAttributes>();
   Gradients gradients(2);
   if (needs[0]) {
     const DType dtype = node.inputs[0]->gradient_dtype();
-    gradients[0] = transpose_a ? product_like(a, dtype, b, dc, transpose_b, true) : product_like(a, dtype, dc, b, false, !transpose_b);
+    gradients[0] = transpose_a ? product(a_shape, dtype, b, dc, transpose_b, true) : product(a_shape, dtype, dc, b, false, !transpose_b);
   }
   if (needs[1]) {
     const DType dtype = node.inputs[1]->gradient_dtype();
-    gradients[1] = transpose_b ? product_like(b, dtype, dc, a, true, transpose_a) : product_like(b, dtype, a, dc, !transpose_a, false);
+    gradients[1] = transpose_b ? product(b_shape, dtype, dc, a, true, transpose_a) : product(b_shape, dtype, a, dc, !transpose_a, false);
   }
   return gradients;
 }
@@ -31,7 +37,7 @@ Gradients matmul_gradients(const Node& node, const Tensor& dc, Needs needs) {
 
 Var matmul(const Var& a, const Var& b, bool transpose_a, bool transpose_b) {
   return record("matmul", matmul(a.value(), b.value(), transpose_a, transpose_b), {a, b}, {a.value(), b.value()},
-                std::pair(transpose_a, transpose_b), matmul_gradients);
+                MatmulAttributes{a.shape(), b.shape(), transpose_a, transpose_b}, matmul_gradients, {Needs::of(1), Needs::of(0)});
 }
 
 }  // namespace sluice

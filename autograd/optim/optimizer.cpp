@@ -1,5 +1,6 @@
 #include "autograd/optim/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace sluice {
@@ -11,6 +12,11 @@ void check_range(const char* optimizer, const char* option, double value, double
 }
 
 }  // namespace
+
+double Optimizer::ema_decay(int64_t step) const {
+  const auto done = static_cast<double>(step);
+  return std::min(ema, (1 + done) / (10 + done));
+}
 
 SGD::SGD(const Options& options) : options_(options) {
   check_range("sgd", "lr", options.lr, INFINITY);

@@ -27,8 +27,14 @@ class Optimizer {
   /// device.
   virtual void apply(const std::vector<OptimizerSlot>& slots, const Update& update) const = 0;
   virtual std::unique_ptr<Optimizer> clone() const = 0;
+  /// Of the moving averages at a step, from 1: min(ema, (1 + step) / (10 + step)), so that the first steps soon forget the start.
+  /// Source  TensorFlow's ExponentialMovingAverage with num_updates.
+  double ema_decay(int64_t step) const;
 
   LearningRate rate;
+  /// Decay of the exponential moving averages of weights and running statistics, which evaluation uses; 0 = there are none, and at most
+  /// below 1. Those who hold the weights hold the averages too, start them at the weights and let them follow every step.
+  double ema = 0;
 };
 
 /// Stochastic gradient descent: see sgd_step. The momentum has a state only when it is not 0.

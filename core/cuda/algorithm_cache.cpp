@@ -1,9 +1,9 @@
 #include "core/cuda/algorithm_cache.h"
 
 #include <charconv>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "core/cache_folder.h"
 #include "core/error.h"
 #include "core/file.h"
 
@@ -82,16 +82,9 @@ void AlgorithmCache::keep(const std::string& key, const AlgorithmWords& words) {
   write(file_, all);
 }
 
-std::filesystem::path algorithm_cache_file() {
-  const auto folder = [](const char* variable) {
-    const char* value = std::getenv(variable);
-    return std::filesystem::path(value ? value : "");
-  };
-  constexpr const char* kName = "cublas-algorithms.json";
-  if (const auto own = folder("SLUICE_CACHE_DIR"); !own.empty()) return own / kName;
-  if (const auto caches = folder("XDG_CACHE_HOME"); !caches.empty()) return caches / "sluice" / kName;
-  if (const auto home = folder("HOME"); !home.empty()) return home / ".cache" / "sluice" / kName;
-  return {};
+std::filesystem::path algorithm_cache_file(const char* name) {
+  const auto folder = user_cache_folder();
+  return folder.empty() ? folder : folder / name;
 }
 
 }  // namespace sluice::cublas

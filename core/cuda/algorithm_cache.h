@@ -32,7 +32,7 @@ class AlgorithmCache {
   std::map<std::string, AlgorithmWords> algorithms_;
 };
 
-/// cublas-algorithms.json in $SLUICE_CACHE_DIR, else in sluice of $XDG_CACHE_HOME or ~/.cache; empty where none of them is set.
-std::filesystem::path algorithm_cache_file();
+/// A file of that name in user_cache_folder(); empty where there is none.
+std::filesystem::path algorithm_cache_file(const char* name = "cublas-algorithms.json");
 
 }  // namespace sluice::cublas

@@ -10,6 +10,7 @@
 #include "core/cuda/cublas_call.h"
 #include "core/cuda/cublas_tuning.h"
 #include "core/cuda/launch.h"
+#include "core/cuda/trial.h"
 
 namespace sluice::cublas {
 
@@ -40,7 +41,7 @@ std::optional<cublasLtMatmulAlgo_t> chosen_algorithm(Cuda& cuda, cublasLtHandle_
   constexpr int kCandidates = 16;
   const auto candidates = call.candidates(handle, kCandidates);
   if (candidates.empty()) return std::nullopt;
-  if (tuning())
+  if (wants_trials())
     if (const auto fastest = fastest_of(candidates, cuda, handle, call, on)) {
       cache.keep(key, words_of(*fastest));
       return fastest;
@@ -70,11 +71,11 @@ class Library {
   Ready& ready(Cuda& cuda, const Kind& kind, const Operands& on) {
     const auto found = ready_.find(kind);
     if (found != ready_.end()) {
-      found->second.call.set_bias(on.bias);
+      found->second.call.set_epilogue(on);
       return found->second;
     }
     Ready made{Call(kind), std::nullopt};
-    made.call.set_bias(on.bias);
+    made.call.set_epilogue(on);
     made.algorithm = chosen_algorithm(cuda, handle_, made.call, kind, on);
     return ready_.emplace(kind, made).first->second;
   }
@@ -128,6 +129,15 @@ void multiply(Cuda& cuda, const Product& product, const void* a, const void* b, 
   }
   throw DeviceError(join("cublas: this version of cuBLASLt has no algorithm for ", text_of(cuda, kind_of(cuda, sum, on)),
                          "; install another one, or train in f32"));
+}
+
+bool multiply_gelu(Cuda& cuda, Product product, const void* a, const void* b, const void* bias, void* before, void* c) {
+  product.has_bias = product.has_gelu = true;
+  const Operands on{a, b, bias, c, before};
+  const bool is_aligned = reinterpret_cast<uintptr_t>(before) % kWidestAccess == 0 &&
+                          product.before_ld * static_cast<int64_t>(size_of(product.c_dtype)) % kWidestAccess == 0;
+  const bool gains = product.dtype == DType::bf16 && product.c_dtype == DType::bf16 && gelu_epilogue_gains(cuda.compute_capability());
+  return gains && is_aligned && has_epilogue(product, on) && run(cuda, product, on);
 }
 
 }  // namespace sluice::cublas

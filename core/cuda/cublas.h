@@ -17,6 +17,8 @@ struct Product {
   double beta = 0;
   bool has_bias = false;  ///< of c's dtype; with beta 0 only
   int64_t batch = 1, a_stride = 0, b_stride = 0, c_stride = 0;
+  bool has_gelu = false;  ///< see multiply_gelu
+  int64_t before_ld = 0;
 
   auto operator<=>(const Product&) const = default;
 };
@@ -28,8 +30,18 @@ struct Product {
 /// tuned run on this machine (AlgorithmCache); else, with SLUICE_TUNE=1 in the environment, the fastest of cuBLASLt's first 16 proposals,
 /// timed and kept for later runs; else the first proposal. Sums of parts of k are added up in f32 (f64), never in bf16.
 /// Errors   DeviceError when cuBLAS has no such product or fails.
-/// Threads  those of the device. Choosing allocates and waits: a CUDA graph may capture later calls, not the first one of a kind.
+/// Threads  those of the device. Tuning waits, which cuts a CUDA graph under way (core/cuda/graph.h).
 /// Source   docs.nvidia.com/cuda/cublas, "Using the cuBLASLt API".
 void multiply(Cuda& cuda, const Product& product, const void* a, const void* b, const void* bias, void* c);
+
+/// Whether GELU in a product's epilogue takes less time than a pass over memory after it: on Hopper and the data-center Blackwells. On
+/// Ampere and Ada the epilogue is a pass of the library's own, and a slow one; on sm_120 it slows the product down more than a pass takes.
+/// Source  github.com/karpathy/llm.c, pull requests 338 and 591; github.com/sgl-project/sglang, issue 34350.
+inline bool gelu_epilogue_gains(int compute_capability) { return compute_capability == 90 || compute_capability / 10 == 10; }
+
+/// before = op(a) op(b) + bias, with rows `before_ld` elements apart, and c = gelu_tanh(before), of sums that are not rounded in between:
+/// one kernel of the library, for bf16 alone. Returns false, with nothing done, where that gains nothing or the library has no such
+/// algorithm; which it is depends on the kind of product and on the model of GPU only.
+bool multiply_gelu(Cuda& cuda, Product product, const void* a, const void* b, const void* bias, void* before, void* c);
 
 }  // namespace sluice::cublas

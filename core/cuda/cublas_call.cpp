@@ -58,9 +58,10 @@ std::string text_of(const Cuda& cuda, const Kind& kind) {
   const Product& p = kind.product;
   return join(cuda.description().name, ", driver ", cuda.description().driver_version, ", cuBLAS ", cublasLtGetVersion(), ": ",
               name_of(p.dtype), kind.allow_tf32 ? " as tf32" : "", " to ", name_of(p.c_dtype), " [", p.m, ", ", p.n, ", ", p.k, "] ",
-              p.transpose_a ? "t" : "n", p.transpose_b ? "t" : "n", p.has_bias ? " + bias" : "", p.beta != 0 ? " + c" : "", ", rows ",
-              p.a_ld, " ", p.b_ld, " ", p.c_ld, ", batch ", p.batch, " of strides ", p.a_stride, " ", p.b_stride, " ", p.c_stride,
-              ", aligned ", kind.a_alignment, " ", kind.b_alignment, " ", kind.c_alignment);
+              p.transpose_a ? "t" : "n", p.transpose_b ? "t" : "n", p.has_bias ? " + bias" : "",
+              p.has_gelu ? join(", gelu of rows ", p.before_ld) : "", p.beta != 0 ? " + c" : "", ", rows ", p.a_ld, " ", p.b_ld, " ",
+              p.c_ld, ", batch ", p.batch, " of strides ", p.a_stride, " ", p.b_stride, " ", p.c_stride, ", aligned ", kind.a_alignment,
+              " ", kind.b_alignment, " ", kind.c_alignment);
 }
 
 Layout::Layout(DType dtype, int64_t rows, int64_t columns, int64_t ld, int64_t batch, int64_t stride) {
@@ -81,12 +82,16 @@ Call::Call(const Kind& kind)
   set(operation_, CUBLASLT_MATMUL_DESC_TRANSA, product_.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(operation_, CUBLASLT_MATMUL_DESC_TRANSB, product_.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
   if (!product_.has_bias) return;
-  set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+  set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, product_.has_gelu ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_BIAS);
   set(operation_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(product_.c_dtype));
+  if (!product_.has_gelu) return;
+  set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, data_type(product_.c_dtype));
+  set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, product_.before_ld);
 }
 
-void Call::set_bias(const void* bias) {
-  if (product_.has_bias) set(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+void Call::set_epilogue(const Operands& on) {
+  if (product_.has_bias) set(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, on.bias);
+  if (product_.has_gelu) set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, on.before);
 }
 
 cublasLtMatmulPreferenceOpaque_t Call::preferences() const {

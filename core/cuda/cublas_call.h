@@ -17,6 +17,7 @@ inline constexpr int kWidestAccess = 16;
 struct Operands {
   const void *a, *b, *bias;
   void* c;
+  void* before = nullptr;  ///< of the GELU
 };
 
 /// A kind of call: what one algorithm serves. Alignments are in bytes, of all matrices of the batch.
@@ -45,8 +46,8 @@ class Call {
   explicit Call(const Kind& kind);
 
   const Product& product() const { return product_; }
-  /// Before anything else where there is a bias: the library looks at its address also while it chooses.
-  void set_bias(const void* bias);
+  /// Before anything else: the library looks at the addresses of bias and `before` also while it chooses.
+  void set_epilogue(const Operands& on);
 
   /// Up to `most` algorithms that can run, the one that the library expects to be the fastest first.
   std::vector<cublasLtMatmulAlgo_t> candidates(cublasLtHandle_t handle, int most) const;

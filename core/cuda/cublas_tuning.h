@@ -6,9 +6,6 @@
 
 namespace sluice::cublas {
 
-/// SLUICE_TUNE is set in the environment, and not to 0.
-bool tuning();
-
 /// The fastest of the candidates, timed on the device's stream with the call's own operands; nothing where they could not be tried. Where
 /// the product is stored, c holds some of its results afterwards; where it is added to c, c is unchanged.
 /// Cost  20 calls a candidate; where the product is added, memory of c's size outside of the device's budget.

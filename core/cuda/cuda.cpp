@@ -107,12 +107,14 @@ struct Cuda::Staging {
 Cuda::Cuda(int index, bool allow_tf32) : index_(index), allow_tf32_(allow_tf32), description_(describe_gpu(index)) {
   activate();
   CUDA_TRY(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  graphs_ = std::make_unique<GraphCapture>(index_, stream_, !synchronous());
   CUDA_TRY(cudaMalloc(reinterpret_cast<void**>(&faults_), sizeof(Faults)));
   CUDA_TRY(cudaMemsetAsync(faults_, 0xff, sizeof(Faults), stream_));
 }
 
 Cuda::~Cuda() {
   cudaSetDevice(index_);
+  graphs_.reset();
   cudaStreamSynchronize(stream_);
   states_.clear();
   staging_.reset();
@@ -129,15 +131,17 @@ void* Cuda::workspace() {
   return workspace_;
 }
 
-Moment Cuda::record(bool with_time) const { return std::make_shared<CudaEvent>(index_, stream_, with_time); }
+Moment Cuda::record(bool with_time) const { return graphs_->record(with_time); }
 
 void Cuda::wait_for(const Moment& moment) const {
   if (!moment) return;
+  graphs_->launch();
   activate();
   CUDA_TRY(cudaStreamWaitEvent(stream_, moment->handle(), 0));
 }
 
 void Cuda::synchronize() {
+  graphs_->launch();
   activate();
   CUDA_TRY(cudaStreamSynchronize(stream_));
   check_faults();
@@ -163,6 +167,7 @@ void* Cuda::allocate(size_t bytes) const {
   const cudaError_t status = cudaMalloc(&memory, bytes);
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();
+    graphs_->launch();  // so that what is freed now becomes free at once
     return nullptr;
   }
   cuda_try(status, "cudaMalloc");
@@ -170,23 +175,27 @@ void* Cuda::allocate(size_t bytes) const {
 }
 
 void Cuda::release(void* memory) const noexcept {
+  if (graphs_->keep_until_launch(memory)) return;
   cudaSetDevice(index_);
   cudaFree(memory);
 }
 
 void Cuda::upload(const void* host, void* device, size_t bytes) {
+  graphs_->launch();
   activate();
   if (!staging_) staging_ = std::make_unique<Staging>();
   staging_->upload(*this, static_cast<const char*>(host), static_cast<char*>(device), bytes);
 }
 
 void Cuda::download(const void* device, void* host, size_t bytes) {
+  graphs_->launch();
   activate();
   CUDA_TRY(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_));
   synchronize();
 }
 
 void Cuda::copy_from(const Cuda& other, const void* from, void* to, size_t bytes) {
+  graphs_->launch();
   activate();
   if (other.index_ == index_)
     CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_));

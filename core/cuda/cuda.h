@@ -7,6 +7,7 @@
 #include <string>
 #include <typeindex>
 
+#include "core/cuda/graph.h"
 #include "core/moment.h"
 
 struct CUstream_st;
@@ -55,6 +56,12 @@ class Cuda {
   void* workspace();
   /// Makes this GPU the calling thread's current one, as every call of CUDA needs.
   void activate() const;
+  /// activate(), and the place at which a graph begins, where kernels are captured: before each of them.
+  void begin_kernel() {
+    activate();
+    graphs_->begin();
+  }
+  GraphCapture& graphs() { return *graphs_; }
 
   /// @name Order
   /// @{
@@ -100,6 +107,7 @@ class Cuda {
   void* workspace_ = nullptr;
   Faults* faults_ = nullptr;
   std::unique_ptr<Staging> staging_;
+  std::unique_ptr<GraphCapture> graphs_;
   std::map<std::type_index, std::shared_ptr<void>> states_;
 };
 

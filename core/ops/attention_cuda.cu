@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/cuda/cudnn.h"
 #include "core/cuda/launch.h"
 #include "core/ops/attention.h"
 #include "core/ops/attention_generic_cuda.cuh"
@@ -104,10 +105,7 @@ void differentiate_tiles(Cuda& cuda, const Backward<bfloat16>& x) {
            key_gradients_mma<kWidth>, x.extent, x.scale, x.q, x.k, x.v, x.dy, x.log_sum_exp, x.row_sums, x.dk, x.dv);
 }
 
-}  // namespace
-
-void attention(Cuda& cuda, const Tensor& q, const Tensor& k, const Tensor& v, bool causal, const AttentionResult& result, const Tensor&) {
-  const Extent extent(q, k, causal);
+void attend_by_own(Cuda& cuda, const Extent& extent, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionResult& result) {
   on_float(q.dtype(), "attention", [&]<class T>() {
     const Heads<T> queries(q), keys(k), values(v);
     if constexpr (std::is_same_v<T, bfloat16>)
@@ -118,21 +116,69 @@ void attention(Cuda& cuda, const Tensor& q, const Tensor& k, const Tensor& v, bo
   });
 }
 
+template <class T>
+void differentiate_by_own(Cuda& cuda, const Backward<T>& x, const Heads<T>& y) {
+  sum_rows<T>(cuda, x, y);
+  if constexpr (std::is_same_v<T, bfloat16>)
+    if (has_packs(x.extent, x.q, x.k, x.v, x.dy, x.dq, x.dk, x.dv) &&
+        on_mma_width(cuda, x.extent.width, [&]<int kWidth>() { differentiate_tiles<kWidth>(cuda, x); }))
+      return;
+  differentiate_generic<T>(cuda, x);
+}
+
+cudnn::HeadStrides strides_of(const Tensor& x) {
+  return x.defined() ? cudnn::HeadStrides{x.stride(0), x.stride(1), x.stride(2)} : cudnn::HeadStrides{};
+}
+
+void* address_of(const Tensor& x) { return x.defined() ? const_cast<void*>(x.data()) : nullptr; }
+
+/// As cuDNN sees the call, but for what only backward has.
+cudnn::Attention description_of(const Extent& extent, bool backward, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& y) {
+  return {.backward = backward,
+          .causal = extent.causal,
+          .samples = extent.samples,
+          .queries = extent.queries,
+          .keys = extent.keys,
+          .heads = extent.heads,
+          .key_heads = extent.key_heads,
+          .width = extent.width,
+          .q = strides_of(q),
+          .k = strides_of(k),
+          .v = strides_of(v),
+          .y = strides_of(y),
+          .dy = {},
+          .dq = {},
+          .dk = {},
+          .dv = {}};
+}
+
+}  // namespace
+
+void attention(Cuda& cuda, const Tensor& q, const Tensor& k, const Tensor& v, bool causal, const AttentionResult& result, const Tensor&) {
+  const Extent extent(q, k, causal);
+  const auto own = [&] { attend_by_own(cuda, extent, q, k, v, result); };
+  const cudnn::AttentionOperands on{q.data(), k.data(), v.data(), address_of(result.y), address_of(result.log_sum_exp)};
+  if (q.dtype() != DType::bf16 || !cudnn::attend(cuda, description_of(extent, false, q, k, v, result.y), on, own)) own();
+}
+
 void attention_backward(Cuda& cuda, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionResult& result, const Tensor& dy,
                         bool causal, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& scratch) {
-  on_float(q.dtype(), "attention", [&]<class T>() {
-    using C = compute_t<T>;
-    const Extent extent(q, k, causal);
-    const Backward<T> x{extent,       static_cast<C>(extent.scale()), Heads<T>(q),       Heads<T>(k),  Heads<T>(v),
-                        Heads<T>(dy), result.log_sum_exp.data<C>(),   scratch.data<C>(), Heads<T>(dq), Heads<T>(dk),
-                        Heads<T>(dv)};
-    sum_rows<T>(cuda, x, Heads<T>(result.y));
-    if constexpr (std::is_same_v<T, bfloat16>)
-      if (has_packs(extent, x.q, x.k, x.v, x.dy, x.dq, x.dk, x.dv) &&
-          on_mma_width(cuda, extent.width, [&]<int kWidth>() { differentiate_tiles<kWidth>(cuda, x); }))
-        return;
-    differentiate_generic<T>(cuda, x);
-  });
+  const Extent extent(q, k, causal);
+  const auto own = [&] {
+    on_float(q.dtype(), "attention", [&]<class T>() {
+      using C = compute_t<T>;
+      const Backward<T> x{extent,       static_cast<C>(extent.scale()), Heads<T>(q),       Heads<T>(k),  Heads<T>(v),
+                          Heads<T>(dy), result.log_sum_exp.data<C>(),   scratch.data<C>(), Heads<T>(dq), Heads<T>(dk),
+                          Heads<T>(dv)};
+      differentiate_by_own<T>(cuda, x, Heads<T>(result.y));
+    });
+  };
+  cudnn::Attention of = description_of(extent, true, q, k, v, result.y);
+  of.dy = strides_of(dy), of.dq = strides_of(dq), of.dk = strides_of(dk), of.dv = strides_of(dv);
+  const cudnn::AttentionOperands on{
+      q.data(),       k.data(),       v.data(),      address_of(result.y), address_of(result.log_sum_exp), dy.data(), address_of(scratch),
+      address_of(dq), address_of(dk), address_of(dv)};
+  if (q.dtype() != DType::bf16 || !cudnn::attend(cuda, of, on, own)) own();
 }
 
 }  // namespace sluice::kernels

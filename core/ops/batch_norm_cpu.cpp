@@ -109,7 +109,7 @@ void batch_moments(Cpu& cpu, const Tensor& x, int64_t rows_per_chunk, const Tens
   on_float(x.dtype(), "batch_norm", [&]<class T>() {
     using C = compute_t<T>;
     const T* from = x.data<T>();
-    C* sums = chunk_sums.data<C>();
+    C *sums = chunk_sums.data<C>(), *to_mean = mean.data<C>(), *to_variance = variance.data<C>();
     for_blocks(cpu, x, rows_per_chunk, [&](const Block& block) {
       C origin[kColumns];
       block.fill(origin, [&](int64_t j) { return static_cast<C>(from[block.begin * columns + j]); });
@@ -120,7 +120,9 @@ void batch_moments(Cpu& cpu, const Tensor& x, int64_t rows_per_chunk, const Tens
       });
     });
     cpu.parallel_for(columns, kColumns, [&](int64_t first, int64_t last) {
-      double mean_of[kColumns] = {}, squares[kColumns] = {};
+      double mean_of[kColumns], squares[kColumns];
+      std::fill_n(mean_of, last - first, 0.0);
+      std::fill_n(squares, last - first, 0.0);
       const auto each_chunk = [&](const auto& body) {
         for (int64_t chunk = 0; chunk < chunks; ++chunk) {
           const int64_t row = chunk * rows_per_chunk;
@@ -134,14 +136,14 @@ void batch_moments(Cpu& cpu, const Tensor& x, int64_t rows_per_chunk, const Tens
       };
       const auto all = static_cast<double>(rows);
       each_chunk([&](int64_t j, double count, double origin, double sum, double) { mean_of[j] += count * origin + sum; });
-      for (double& value : mean_of) value /= all;
+      for (int64_t j = 0; j < last - first; ++j) mean_of[j] /= all;
       each_chunk([&](int64_t j, double count, double origin, double sum, double sum_of_squares) {
         const double shift = origin - mean_of[j];
         squares[j] += sum_of_squares + shift * (2 * sum + shift * count);
       });
       for (int64_t j = 0; j < last - first; ++j) {
-        mean.data<C>()[first + j] = static_cast<C>(mean_of[j]);
-        variance.data<C>()[first + j] = static_cast<C>(squares[j] < 0 ? 0 : squares[j] / all);
+        to_mean[first + j] = static_cast<C>(mean_of[j]);
+        to_variance[first + j] = static_cast<C>(squares[j] < 0 ? 0 : squares[j] / all);
       }
     });
   });
@@ -181,7 +183,9 @@ void batch_norm_weight_gradients(Cpu& cpu, const Tensor& dy, const Tensor& x, co
       });
     });
     cpu.parallel_for(columns, kColumns, [&](int64_t first, int64_t last) {
-      double beta[kColumns] = {}, gamma[kColumns] = {};
+      double beta[kColumns], gamma[kColumns];
+      std::fill_n(beta, last - first, 0.0);
+      std::fill_n(gamma, last - first, 0.0);
       for (int64_t chunk = 0; chunk < chunks; ++chunk) {
         const C* sum = sums + chunk * columns + first;
         for (int64_t j = 0; j < last - first; ++j) {

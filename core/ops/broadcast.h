@@ -33,11 +33,11 @@ struct Broadcast {
 
   SLUICE_HD int64_t offset(const int64_t* steps, int64_t row) const {
     int64_t result = 0;
-    for (int axis = rank - 2; axis >= 0; --axis) {
+    for (int axis = rank - 2; axis > 0; --axis) {
       result += row % extents[axis] * steps[axis];
       row /= extents[axis];
     }
-    return result;
+    return rank > 1 ? result + row * steps[0] : result;
   }
 
   int rank = 0;

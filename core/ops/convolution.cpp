@@ -98,6 +98,12 @@ Tensor dense_weight_gradient(const Tensor& dy, const Tensor& x, const WindowPlan
 
 }  // namespace
 
+onednn::Convolution description_of(const Convolution& of, int64_t images) {
+  const auto& [batch, in_h, in_w, out_h, out_w, before_h, before_w, window] = of.plan;
+  return {of.pass,       of.dtype,        images,          in_h,     in_w,    of.channels, out_h, out_w, of.outputs, window.size_h,
+          window.size_w, window.stride_h, window.stride_w, before_h, before_w};
+}
+
 int64_t images_of_piece(const Convolution& of) {
   constexpr int64_t kPixels = 1024, kMostPieces = 8;
   const int64_t images =

@@ -39,12 +39,15 @@ struct Convolution {
 /// 8 pieces, of which each has a weight gradient of its own.
 int64_t images_of_piece(const Convolution& of);
 
+/// The convolution of some of the images in a library's terms.
+onednn::Convolution description_of(const Convolution& of, int64_t images);
+
 namespace kernels {
 /// Bytes of scratch for one CPU thread; nothing when there is no CPU kernel for this dtype. A function of the shapes alone.
 std::optional<int64_t> convolution_scratch_bytes(const Convolution& of);
 /// forward: x, weight -> y. input_gradient: dy, weight -> dx. weight_gradient: dy, x -> partial [pieces, O, taps] in the type of
 /// arithmetic: on the CPU the sums over each piece of images, on CUDA one over all.
-/// Scratch u8 [threads, bytes] on the CPU; on CUDA columns [pixels of some images, taps].
+/// Scratch u8 [threads, bytes] on the CPU; on CUDA columns [pixels of some images, taps], also where cuDNN leaves them alone.
 void convolution(Cpu& cpu, const Convolution& of, const Tensor& first, const Tensor& second, const Tensor& result, const Tensor& scratch);
 void convolution(Cuda& cuda, const Convolution& of, const Tensor& first, const Tensor& second, const Tensor& result, const Tensor& scratch);
 }  // namespace kernels

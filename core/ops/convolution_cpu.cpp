@@ -12,19 +12,12 @@ constexpr int64_t kColumnElements = int64_t{1} << 17;
 
 int64_t pixels_of_block(const Convolution& of) { return std::clamp<int64_t>(kColumnElements / of.taps(), 32, 512); }
 
-/// oneDNN's description of the convolution of some images.
-onednn::Convolution described(const Convolution& of, int64_t images) {
-  const auto& [batch, in_h, in_w, out_h, out_w, before_h, before_w, window] = of.plan;
-  return {of.pass,       of.dtype,        images,          in_h,     in_w,    of.channels, out_h, out_w, of.outputs, window.size_h,
-          window.size_w, window.stride_h, window.stride_w, before_h, before_w};
-}
-
 /// oneDNN has a kernel for both sizes of piece. Only then it is taken: pieces of one pass do not mix libraries.
 std::optional<int64_t> library_scratch_bytes(const Convolution& of) {
   const int64_t piece = images_of_piece(of), rest = of.plan.batch % piece;
-  const auto whole = onednn::scratch_bytes(described(of, piece));
+  const auto whole = onednn::scratch_bytes(description_of(of, piece));
   if (!whole || rest == 0) return whole;
-  const auto last = onednn::scratch_bytes(described(of, rest));
+  const auto last = onednn::scratch_bytes(description_of(of, rest));
   return last ? std::optional(std::max(*whole, *last)) : std::nullopt;
 }
 
@@ -128,7 +121,7 @@ void by_library(Cpu& cpu, const Convolution& of, const Tensor& first, const Tens
   };
   const bool sums_weights = of.pass == ConvolutionPass::weight_gradient;
   cpu.parallel_slots(pieces, [&](int64_t item, int64_t slot) {
-    const auto description = described(of, std::min(piece, of.plan.batch - item * piece));
+    const auto description = description_of(of, std::min(piece, of.plan.batch - item * piece));
     void* to = sums_weights ? static_cast<char*>(result.data()) + item * (result.bytes() / pieces) : part(result, item);
     onednn::convolve(description, part(first, item), sums_weights ? part(second, item) : second.data(), to,
                      scratch.data<uint8_t>() + slot * scratch.dim(1));

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/cuda/cublas.h"
+#include "core/cuda/cudnn.h"
 #include "core/ops/convolution.h"
 #include "core/ops/packs_cuda.cuh"
 
@@ -117,10 +118,8 @@ class ByColumns {
   int64_t y_image_, x_image_;
 };
 
-}  // namespace
-
-void convolution(Cuda& cuda, const Convolution& of, const Tensor& first, const Tensor& second, const Tensor& result,
-                 const Tensor& scratch) {
+void convolve_by_columns(Cuda& cuda, const Convolution& of, const Tensor& first, const Tensor& second, const Tensor& result,
+                         const Tensor& scratch) {
   const int64_t images = scratch.dim(0) / of.plan.out_pixels();
   on_float(of.dtype, "conv2d", [&]<class T>() {
     using C = compute_t<T>;
@@ -133,6 +132,15 @@ void convolution(Cuda& cuda, const Convolution& of, const Tensor& first, const T
       if (of.pass == ConvolutionPass::weight_gradient) by_columns.weight_gradient(a, b, result.data<C>(), scratch.data<T>(), at, count);
     }
   });
+}
+
+}  // namespace
+
+void convolution(Cuda& cuda, const Convolution& of, const Tensor& first, const Tensor& second, const Tensor& result,
+                 const Tensor& scratch) {
+  const auto own = [&] { convolve_by_columns(cuda, of, first, second, result, scratch); };
+  const cudnn::Operands on{first.data(), second.data(), const_cast<void*>(result.data())};
+  if (!cudnn::convolve(cuda, description_of(of, of.plan.batch), on, own)) own();
 }
 
 }  // namespace sluice::kernels

@@ -1,39 +1,35 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/ops/broadcast.h"
 #include "core/ops/copy.h"
 
 namespace sluice::kernels {
 
 namespace {
 
-/// Offset of a row (all axes but the last) in elements of a strided tensor.
-int64_t row_offset(const Tensor& x, int64_t row) {
-  int64_t offset = 0;
-  for (int axis = x.rank() - 2; axis >= 0; --axis) {
-    offset += row % x.dim(axis) * x.stride(axis);
-    row /= x.dim(axis);
-  }
-  return offset;
+template <class From, class To>
+void copy_run(const From* x, int64_t x_step, To* y, int64_t y_step, int64_t count) {
+  if constexpr (std::is_same_v<From, To>)
+    if (x_step == 1 && y_step == 1) {
+      std::memcpy(y, x, count * sizeof(To));
+      return;
+    }
+  for (int64_t i = 0; i < count; ++i) y[i * y_step] = static_cast<To>(static_cast<compute_t<From>>(x[i * x_step]));
 }
 
 template <class From, class To>
 void copy_rows(Cpu& cpu, const Tensor& from, const Tensor& to) {
-  const int64_t columns = from.rank() == 0 ? 1 : from.dim(-1);
-  const int64_t rows = columns == 0 ? 0 : from.elements() / columns;
-  const int64_t from_step = from.rank() == 0 ? 1 : from.stride(-1), to_step = to.rank() == 0 ? 1 : to.stride(-1);
+  const Broadcast plan(from, to, to.shape());
   const From* source = from.data<From>();
   To* target = to.data<To>();
-  cpu.parallel_for(rows, grain_for(columns), [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      const From* x = source + row_offset(from, row);
-      To* y = target + row_offset(to, row);
-      if constexpr (std::is_same_v<From, To>)
-        if (from_step == 1 && to_step == 1) {
-          std::memcpy(y, x, columns * sizeof(To));
-          continue;
-        }
-      for (int64_t i = 0; i < columns; ++i) y[i * to_step] = static_cast<To>(static_cast<compute_t<From>>(x[i * from_step]));
+  const int64_t columns = plan.columns(), from_step = plan.a_step[plan.rank - 1], to_step = plan.b_step[plan.rank - 1];
+  cpu.parallel_for(to.elements(), grain_for(1), [&](int64_t begin, int64_t end) {
+    int64_t row = begin / columns, column = begin % columns;
+    for (int64_t count; begin < end; begin += count, ++row, column = 0) {
+      count = std::min(columns - column, end - begin);
+      copy_run(source + plan.offset(plan.a_step, row) + column * from_step, from_step,
+               target + plan.offset(plan.b_step, row) + column * to_step, to_step, count);
     }
   });
 }

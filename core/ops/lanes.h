@@ -38,6 +38,43 @@ inline void store(bfloat16* y, Words words) {
 
 }  // namespace bf16_lanes
 
+/// Bytes in memory, floats or doubles in a register.
+namespace byte_lanes {
+
+constexpr int kCount = Eigen::internal::packet_traits<float>::size;
+typedef uint8_t Bytes __attribute__((vector_size(kCount)));
+typedef uint16_t Halves __attribute__((vector_size(2 * kCount)));
+typedef int32_t Words __attribute__((vector_size(4 * kCount)));
+typedef float Floats __attribute__((vector_size(4 * kCount)));
+
+// Doubled and halved in two steps: g++ 12 takes a wider one apart, element by element.
+inline auto load(const uint8_t* x, float) {
+  Bytes bytes;
+  std::memcpy(&bytes, x, sizeof bytes);
+  const Words words = __builtin_convertvector(__builtin_convertvector(bytes, Halves), Words);
+  return std::bit_cast<Eigen::internal::packet_traits<float>::type>(__builtin_convertvector(words, Floats));
+}
+inline void store(uint8_t* y, Eigen::internal::packet_traits<float>::type lanes) {
+  const Words words = __builtin_convertvector(std::bit_cast<Floats>(lanes), Words);
+  const Bytes bytes = __builtin_convertvector(__builtin_convertvector(words, Halves), Bytes);
+  std::memcpy(y, &bytes, sizeof bytes);
+}
+
+// f64 serves checks.
+inline auto load(const uint8_t* x, double) {
+  using Register = Eigen::internal::packet_traits<double>::type;
+  double values[sizeof(Register) / sizeof(double)];
+  for (double& value : values) value = *x++;
+  return Eigen::internal::ploadu<Register>(values);
+}
+inline void store(uint8_t* y, Eigen::internal::packet_traits<double>::type lanes) {
+  double values[sizeof lanes / sizeof(double)];
+  Eigen::internal::pstoreu(values, lanes);
+  for (double value : values) *y++ = static_cast<uint8_t>(value);
+}
+
+}  // namespace byte_lanes
+
 /// One SIMD register of T (float or double) with arithmetic, so that a formula written once for `class V` runs on all lanes.
 /// Every element goes through the same instructions, also in a short tail: bits depend neither on alignment nor on the place in a chunk.
 template <class T>
@@ -54,6 +91,9 @@ struct Lanes {
   void store(T* y) const { Eigen::internal::pstoreu(y, all); }
   static Lanes load(const bfloat16* x) { return std::bit_cast<Register>(bf16_lanes::load(x)); }
   void store(bfloat16* y) const { bf16_lanes::store(y, std::bit_cast<bf16_lanes::Words>(all)); }
+
+  static Lanes load(const uint8_t* x) { return byte_lanes::load(x, T()); }
+  void store(uint8_t* y) const { byte_lanes::store(y, all); }
 
   friend Lanes operator+(Lanes a, Lanes b) { return Eigen::internal::padd(a.all, b.all); }
   friend Lanes operator-(Lanes a, Lanes b) { return Eigen::internal::psub(a.all, b.all); }
@@ -81,6 +121,14 @@ struct Lanes {
   /// where_positive(x, a, b): a in the lanes with x > 0, else b.
   friend Lanes where_positive(Lanes x, Lanes a, Lanes b) {
     return Eigen::internal::pselect(Eigen::internal::pcmp_lt(Lanes(0).all, x.all), a.all, b.all);
+  }
+  /// a where x == y, else b.
+  friend Lanes where_equal(Lanes x, Lanes y, Lanes a, Lanes b) { return x.all == y.all ? a.all : b.all; }
+  /// Replaces the lanes of `largest` that x exceeds, and those of `place` along with them. The first NaN stays.
+  friend void raise(Lanes& largest, Lanes& place, Lanes x, Lanes at) {
+    const auto is_larger = ~(x.all <= largest.all) & (largest.all == largest.all);
+    largest.all = is_larger ? x.all : largest.all;
+    place.all = is_larger ? at.all : place.all;
   }
 
  private:

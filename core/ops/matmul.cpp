@@ -36,7 +36,8 @@ Tensor with_leading_dimension(const Tensor& x) {
 using kernels::MatmulOperands;
 
 Cost cost_of(const MatmulOperands& of) {
-  const double matrices = static_cast<double>(std::max({leading(of.a).elements(), leading(of.b).elements(), leading(of.c).elements()}));
+  const double matrices =
+      static_cast<double>(std::max({kernels::matrices_of(of.a), kernels::matrices_of(of.b), kernels::matrices_of(of.c)}));
   const double flops = 2.0 * matrices * of.c.dim(-2) * of.c.dim(-1) * columns_of(of.a, of.transpose_a);
   const double c_bytes = static_cast<double>(of.c.bytes());
   return {flops, static_cast<double>(of.a.bytes() + of.b.bytes()) + (of.beta == 0 ? 0 : c_bytes), c_bytes};

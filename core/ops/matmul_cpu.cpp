@@ -72,8 +72,10 @@ void multiply(onednn::Product product, const T* a, const T* b, const C* bias, C*
 std::optional<int64_t> matmul_scratch_bytes(const MatmulOperands& of) {
   const Parts parts(of);
   int64_t bytes = 0;
-  for (const int64_t part : {int64_t{0}, parts.count() - 1})
-    for (const double beta : {of.beta, terms_of(of) > 1 ? 1.0 : of.beta}) {
+  const bool adds_up = terms_of(of) > 1;
+  const int64_t to_last = std::max<int64_t>(1, parts.count() - 1);  // the last part may be smaller than the first
+  for (int64_t part = 0; part < parts.count(); part += to_last)
+    for (double beta = of.beta; beta <= (adds_up ? 1 : of.beta); ++beta) {
       onednn::Product product = parts.product(part);
       product.beta = beta;
       if (product.dtype != DType::bf16 && is_tiny(product)) continue;

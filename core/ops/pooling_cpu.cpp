@@ -1,3 +1,5 @@
+#include <vector>
+
 #include "core/ops/lanes.h"
 #include "core/ops/pooling.h"
 
@@ -5,230 +7,174 @@ namespace sluice::kernels {
 
 namespace {
 
-constexpr int64_t kElements = 1024;  // of a strip: what is gathered for them lies on the stack
+/// The taps of a window that take part for one row (or column) of the images that a kernel writes, in ascending order, and what they read.
+struct Taps {
+  int64_t first, count;
+  int64_t source;  ///< row (or column) that the first of them reads
 
-/// Neighbouring pixels of one row of the images that a kernel writes, with all of their channels; or one pixel with a part of them.
-struct Strip {
-  int64_t image, row, first, last;  ///< last: one past the last column
-  int64_t channel, channels;        ///< the first, and how many of each pixel
-  int64_t elements() const { return (last - first) * channels; }
+  /// `later`, so many columns on, are the same taps over the pixels that follow.
+  bool go_on(const Taps& later, int64_t columns) const {
+    return later.first == first && later.count == count && later.source == source + columns;
+  }
 };
 
-/// Calls body(strip) for strips that cover images [batch, height, width, channels]. `work`: operations an element.
-template <class Body>
-void for_strips(Cpu& cpu, int64_t batch, int64_t height, int64_t width, int64_t channels, int64_t work, const Body& body) {
-  const int64_t pixels = std::max<int64_t>(1, kElements / std::max<int64_t>(1, channels));
-  cpu.parallel_for(batch * height, grain_for(width * channels * work), [&](int64_t begin, int64_t end) {
-    for (int64_t line = begin; line < end; ++line)
-      for (int64_t first = 0; first < width; first += pixels)
-        for (int64_t channel = 0; channel < channels; channel += kElements)
-          body(Strip{line / height, line % height, first, std::min(width, first + pixels), channel,
-                     std::min(kElements, channels - channel)});
+/// The taps along one axis. Places of a window read the pixels under them: a step of one tap is a step of one pixel. Pixels read the places
+/// that cover them: their taps lie a stride apart, and a later tap is an earlier place.
+struct Axis {
+  int64_t written, read, size, stride, before;
+  bool is_gather;  ///< pixels read places
+
+  int64_t tap_step() const { return is_gather ? stride : 1; }
+  int64_t source_step() const { return is_gather ? -1 : 1; }
+  Taps at(int64_t position) const {
+    if (!is_gather) {
+      const auto [begin, end] = covered_by(position, read, size, stride, before);
+      return {begin - position * stride + before, std::max<int64_t>(0, end - begin), begin};
+    }
+    const auto [begin, end] = covering(position, read, size, stride, before);
+    return {position + before - (end - 1) * stride, std::max<int64_t>(0, end - begin), end - 1};
+  }
+};
+
+Axis rows_axis(const WindowPlan& p, bool is_gather) {
+  return {is_gather ? p.in_h : p.out_h, is_gather ? p.out_h : p.in_h, p.window.size_h, p.window.stride_h, p.before_h, is_gather};
+}
+Axis columns_axis(const WindowPlan& p, bool is_gather) {
+  return {is_gather ? p.in_w : p.out_w, is_gather ? p.out_w : p.in_w, p.window.size_w, p.window.stride_w, p.before_w, is_gather};
+}
+
+/// One tap of a run: where it reads, and a number that goes with it.
+template <class C>
+struct Tap {
+  int64_t offset;
+  C value;
+};
+
+/// Neighbouring elements of a row that a kernel writes, whose windows have the same taps; and those taps, row by row.
+template <class C>
+struct Run {
+  int64_t to = 0, count = 0;  ///< elements: the offset in the image written, and how many
+  std::vector<Tap<C>> taps{};
+};
+
+/// Calls body(run) for runs that cover the images written. value(taps of the row, of the column, numbers among them) goes with a tap;
+/// may_join(column): its windows and those of the column before it are alike beyond their taps.
+template <class C, class Value, class MayJoin, class Body>
+void for_runs(Cpu& cpu, int64_t batch, const Axis& rows, const Axis& columns, int64_t channels, const Value& value, const MayJoin& may_join,
+              const Body& body) {
+  const int64_t work = std::max<int64_t>(1, rows.size * columns.size / (rows.is_gather ? rows.stride * columns.stride : 1));
+  cpu.parallel_for(batch * rows.written, grain_for(columns.written * channels * work), [&](int64_t begin, int64_t end) {
+    Run<C> run;
+    for (int64_t line = begin; line < end; ++line) {
+      const Taps across = rows.at(line % rows.written);
+      for (int64_t column = 0, next; column < columns.written; column = next) {
+        const Taps along = columns.at(column);
+        for (next = column + 1; next < columns.written && may_join(next) && along.go_on(columns.at(next), next - column);) ++next;
+        run.taps.clear();
+        for (int64_t r = 0; r < across.count; ++r)
+          for (int64_t s = 0; s < along.count; ++s) {
+            const int64_t row = line / rows.written * rows.read + across.source + r * rows.source_step();
+            run.taps.push_back({(row * columns.read + along.source + s * columns.source_step()) * channels, value(across, along, r, s)});
+          }
+        run.to = (line * columns.written + column) * channels;
+        run.count = (next - column) * channels;
+        body(run);
+      }
+    }
   });
 }
 
-template <class Body>
-void for_output_strips(Cpu& cpu, const WindowPlan& plan, int64_t channels, const Body& body) {
-  for_strips(cpu, plan.batch, plan.out_h, plan.out_w, channels, plan.window.size_h * plan.window.size_w, body);
-}
-template <class Body>
-void for_input_strips(Cpu& cpu, const WindowPlan& plan, int64_t channels, const Body& body) {
-  const Window& window = plan.window;
-  const int64_t work = window.size_h * window.size_w / (window.stride_h * window.stride_w);
-  for_strips(cpu, plan.batch, plan.in_h, plan.in_w, channels, std::max<int64_t>(1, work), body);
-}
+constexpr auto kAlways = [](int64_t) { return true; };
 
-/// Columns [first, last) of a strip and, for the first of them, the column that it reads. Those of the others follow one by one.
-template <class Body>
-void for_runs(const Strip& strip, int64_t first, int64_t last, int64_t step, int64_t source, int64_t source_step, const Body& body) {
-  if (step == 1 && source_step == 1) {
-    if (first < last) body(first - strip.first, source, last - first);
-    return;
-  }
-  for (int64_t column = first; column < last; column += step, source += source_step) body(column - strip.first, source, 1);
-}
-
-int64_t divided_up(int64_t a, int64_t b) { return a <= 0 ? 0 : (a + b - 1) / b; }
-
-/// For every place of the window, row by row, calls body(place, row of x, pixel of the strip, column of x, pixels) for runs of a strip of y
-/// and what lies under them.
-template <class Body>
-void for_covered(const WindowPlan& plan, const Strip& strip, const Body& body) {
-  const Window& window = plan.window;
-  for (int64_t down = 0; down < window.size_h; ++down) {
-    const int64_t row = strip.row * window.stride_h - plan.before_h + down;
-    if (row < 0 || row >= plan.in_h) continue;
-    for (int64_t across = 0; across < window.size_w; ++across) {
-      const int64_t shift = across - plan.before_w;  // y's column j lies over x's column j * stride_w + shift
-      const int64_t first = std::max(strip.first, divided_up(-shift, window.stride_w));
-      const int64_t last = std::min(strip.last, divided_up(plan.in_w - shift, window.stride_w));
-      for_runs(strip, first, last, 1, first * window.stride_w + shift, window.stride_w, [&](int64_t pixel, int64_t column, int64_t count) {
-        body(static_cast<int32_t>(down * window.size_w + across), row, pixel, column, count);
-      });
-    }
-  }
-}
-
-/// The same for a strip of x and the windows that cover it: body(place, row of y, pixel of the strip, column of y, pixels).
-template <class Body>
-void for_covering(const WindowPlan& plan, const Strip& strip, const Body& body) {
-  const Window& window = plan.window;
-  for (int64_t down = 0; down < window.size_h; ++down) {
-    const int64_t top = strip.row + plan.before_h - down, row = top / window.stride_h;
-    if (top < 0 || top % window.stride_h != 0 || row >= plan.out_h) continue;
-    for (int64_t across = 0; across < window.size_w; ++across) {
-      const int64_t shift = across - plan.before_w;
-      const int64_t source = divided_up(strip.first - shift, window.stride_w), first = source * window.stride_w + shift;
-      const int64_t last = std::min(strip.last, (plan.out_w - 1) * window.stride_w + shift + 1);
-      for_runs(strip, first, last, window.stride_w, source, 1, [&](int64_t pixel, int64_t column, int64_t count) {
-        body(static_cast<int32_t>(down * window.size_w + across), row, pixel, column, count);
-      });
-    }
-  }
-}
-
-IndexRange rows_under(const WindowPlan& plan, int64_t place) {
-  return covered_by(place, plan.in_h, plan.window.size_h, plan.window.stride_h, plan.before_h);
-}
-IndexRange columns_under(const WindowPlan& plan, int64_t place) {
-  return covered_by(place, plan.in_w, plan.window.size_w, plan.window.stride_w, plan.before_w);
-}
-
-/// Calls body(pixel, pixels, pixels of x under each of their windows) for runs of y's pixels with equal windows.
-template <class Body>
-void for_equal_windows(const WindowPlan& plan, int64_t row, int64_t first, int64_t count, const Body& body) {
-  const auto [top, bottom] = rows_under(plan, row);
-  const auto width = [&](int64_t column) {
-    const auto [left, right] = columns_under(plan, column);
-    return right - left;
+/// The number of a tap's place in the window, row by row.
+template <class C>
+auto place_in(const WindowPlan& plan, const Axis& rows, const Axis& columns) {
+  return [&plan, rows, columns](const Taps& across, const Taps& along, int64_t r, int64_t s) {
+    return static_cast<C>((across.first + r * rows.tap_step()) * plan.window.size_w + along.first + s * columns.tap_step());
   };
-  for (int64_t begin = first, end; begin < first + count; begin = end) {
-    for (end = begin + 1; end < first + count && width(end) == width(begin);) ++end;
-    body(begin - first, end - begin, (bottom - top) * width(begin));
-  }
-}
-
-/// largest = the larger of it and x, also where x is NaN or the first; place = at there. Out of line, as the next one, because g++ forgets
-/// __restrict where it inlines, and then does not vectorise.
-template <class T, class C = compute_t<T>>
-[[gnu::noinline]] void raise(const T* __restrict x, int64_t count, int32_t at, C* __restrict largest, int32_t* __restrict place) {
-  for (int64_t j = 0; j < count; ++j) {
-    const C value = x[j], before = largest[j];
-    const bool is_larger = (value > before) | ((value != value) & (before == before)) | (place[j] < 0);
-    largest[j] = is_larger ? value : before;
-    place[j] = is_larger ? at : place[j];
-  }
-}
-
-/// sum += dy where the maximum of its window was at `at`.
-template <class T, class C = compute_t<T>>
-[[gnu::noinline]] void add_where(const T* __restrict dy, const uint8_t* __restrict place, int64_t count, int32_t at, C* __restrict sum) {
-  for (int64_t j = 0; j < count; ++j) {
-    const C value = dy[j];
-    sum[j] += place[j] == at ? value : C(0);
-  }
-}
-
-/// sum += factor x
-template <class T, class C = compute_t<T>>
-void add_scaled(const T* x, int64_t count, C factor, C* sum) {
-  for_lanes<T>(0, count, [&](auto load, auto store) { store(sum, load(sum) + load(x) * decltype(load(x))(factor)); });
-}
-
-template <class T, class C = compute_t<T>>
-void write_scaled(const C* sum, int64_t count, C factor, T* y) {
-  for_lanes<T>(0, count, [&](auto load, auto store) { store(y, load(sum) * decltype(load(sum))(factor)); });
-}
-
-/// The offset of a pixel of a strip's image, at the strip's first channel.
-int64_t offset_of(const Strip& strip, int64_t row, int64_t column, int64_t height, int64_t width, int64_t channels) {
-  return ((strip.image * height + row) * width + column) * channels + strip.channel;
 }
 
 }  // namespace
 
 void max_pool2d(Cpu& cpu, const Tensor& x, const WindowPlan& plan, const Tensor& y, const Tensor& place) {
-  const int64_t channels = x.dim(-1);
+  const Axis rows = rows_axis(plan, false), columns = columns_axis(plan, false);
   on_float(x.dtype(), "max_pool2d", [&]<class T>() {
     using C = compute_t<T>;
+    using V = Lanes<C>;
     const T* from = x.data<T>();
     T* to = y.data<T>();
     uint8_t* place_to = place.defined() ? place.data<uint8_t>() : nullptr;
-    for_output_strips(cpu, plan, channels, [&](const Strip& strip) {
-      C largest[kElements];
-      int32_t at[kElements];
-      std::fill_n(largest, strip.elements(), C(0));
-      std::fill_n(at, strip.elements(), -1);
-      for_covered(plan, strip, [&](int32_t which, int64_t row, int64_t pixel, int64_t column, int64_t count) {
-        const int64_t begin = pixel * strip.channels;
-        raise(from + offset_of(strip, row, column, plan.in_h, plan.in_w, channels), count * strip.channels, which, largest + begin,
-              at + begin);
+    for_runs<C>(cpu, plan.batch, rows, columns, x.dim(-1), place_in<C>(plan, rows, columns), kAlways, [&](const Run<C>& run) {
+      for_lanes<T>(0, run.count, [&](auto load, auto store) {
+        V largest = load(from + run.taps[0].offset), at(run.taps[0].value);
+        for (size_t i = 1; i < run.taps.size(); ++i) raise(largest, at, load(from + run.taps[i].offset), V(run.taps[i].value));
+        store(to + run.to, largest);
+        if (place_to) store(place_to + run.to, at);
       });
-      const int64_t begin = offset_of(strip, strip.row, strip.first, plan.out_h, plan.out_w, channels);
-      write_scaled(largest, strip.elements(), C(1), to + begin);
-      for (int64_t j = 0; place_to && j < strip.elements(); ++j) place_to[begin + j] = static_cast<uint8_t>(at[j]);
     });
   });
 }
 
 void max_pool2d_backward(Cpu& cpu, const Tensor& dy, const Tensor& place, const WindowPlan& plan, const Tensor& dx) {
-  const int64_t channels = dy.dim(-1);
+  const Axis rows = rows_axis(plan, true), columns = columns_axis(plan, true);
   on_float(dy.dtype(), "max_pool2d_backward", [&]<class T>() {
     using C = compute_t<T>;
-    const T* gradient = dy.data<T>();
+    using V = Lanes<C>;
+    const T* from = dy.data<T>();
     const uint8_t* places = place.data<uint8_t>();
     T* to = dx.data<T>();
-    for_input_strips(cpu, plan, channels, [&](const Strip& strip) {
-      C sum[kElements];
-      std::fill_n(sum, strip.elements(), C(0));
-      for_covering(plan, strip, [&](int32_t which, int64_t row, int64_t pixel, int64_t column, int64_t count) {
-        const int64_t at = offset_of(strip, row, column, plan.out_h, plan.out_w, channels);
-        add_where(gradient + at, places + at, count * strip.channels, which, sum + pixel * strip.channels);
+    for_runs<C>(cpu, plan.batch, rows, columns, dy.dim(-1), place_in<C>(plan, rows, columns), kAlways, [&](const Run<C>& run) {
+      for_lanes<T>(0, run.count, [&](auto load, auto store) {
+        V sum(0);
+        for (const Tap<C>& tap : run.taps) sum = sum + where_equal(load(places + tap.offset), V(tap.value), load(from + tap.offset), V(0));
+        store(to + run.to, sum);
       });
-      write_scaled(sum, strip.elements(), C(1), to + offset_of(strip, strip.row, strip.first, plan.in_h, plan.in_w, channels));
     });
   });
 }
 
 void average_pool2d(Cpu& cpu, const Tensor& x, const WindowPlan& plan, const Tensor& y) {
-  const int64_t channels = x.dim(-1);
   on_float(x.dtype(), "average_pool2d", [&]<class T>() {
     using C = compute_t<T>;
+    using V = Lanes<C>;
     const T* from = x.data<T>();
     T* to = y.data<T>();
-    for_output_strips(cpu, plan, channels, [&](const Strip& strip) {
-      C sum[kElements];
-      std::fill_n(sum, strip.elements(), C(0));
-      for_covered(plan, strip, [&](int32_t, int64_t row, int64_t pixel, int64_t column, int64_t count) {
-        const T* values = from + offset_of(strip, row, column, plan.in_h, plan.in_w, channels);
-        add_scaled(values, count * strip.channels, C(1), sum + pixel * strip.channels);
-      });
-      T* target = to + offset_of(strip, strip.row, strip.first, plan.out_h, plan.out_w, channels);
-      for_equal_windows(plan, strip.row, strip.first, strip.last - strip.first, [&](int64_t pixel, int64_t count, int64_t covered) {
-        const int64_t begin = pixel * strip.channels;
-        write_scaled(sum + begin, count * strip.channels, C(1) / static_cast<C>(covered), target + begin);
+    const auto one = [](const Taps&, const Taps&, int64_t, int64_t) { return C(1); };
+    for_runs<C>(cpu, plan.batch, rows_axis(plan, false), columns_axis(plan, false), x.dim(-1), one, kAlways, [&](const Run<C>& run) {
+      const V share(C(1) / static_cast<C>(run.taps.size()));
+      for_lanes<T>(0, run.count, [&](auto load, auto store) {
+        V sum(0);
+        for (const Tap<C>& tap : run.taps) sum = sum + load(from + tap.offset);
+        store(to + run.to, sum * share);
       });
     });
   });
 }
 
 void average_pool2d_backward(Cpu& cpu, const Tensor& dy, const WindowPlan& plan, const Tensor& dx) {
-  const int64_t channels = dy.dim(-1);
+  const Axis rows = rows_axis(plan, true), columns = columns_axis(plan, true);
+  const Axis row_places = rows_axis(plan, false), column_places = columns_axis(plan, false);
+  // Every place that covers the column lies inside the image along it.
+  const auto is_whole = [&](int64_t column) {
+    const Taps taps = columns.at(column);
+    const auto covers_all = [&](int64_t at) { return column_places.at(at).count == plan.window.size_w; };
+    return taps.count == 0 || (covers_all(taps.source) && covers_all(taps.source - taps.count + 1));
+  };
+  const auto may_join = [&](int64_t column) { return is_whole(column) && is_whole(column - 1); };
   on_float(dy.dtype(), "average_pool2d_backward", [&]<class T>() {
     using C = compute_t<T>;
-    const T* gradient = dy.data<T>();
+    using V = Lanes<C>;
+    const T* from = dy.data<T>();
     T* to = dx.data<T>();
-    for_input_strips(cpu, plan, channels, [&](const Strip& strip) {
-      C sum[kElements];
-      std::fill_n(sum, strip.elements(), C(0));
-      for_covering(plan, strip, [&](int32_t, int64_t row, int64_t pixel, int64_t column, int64_t count) {
-        const T* values = gradient + offset_of(strip, row, column, plan.out_h, plan.out_w, channels);
-        for_equal_windows(plan, row, column, count, [&](int64_t at, int64_t equal, int64_t covered) {
-          const int64_t skipped = at * channels;
-          add_scaled(values + skipped, equal * strip.channels, C(1) / static_cast<C>(covered), sum + pixel * strip.channels + skipped);
-        });
+    const auto share = [&](const Taps& across, const Taps& along, int64_t r, int64_t s) {
+      return C(1) / static_cast<C>(row_places.at(across.source - r).count * column_places.at(along.source - s).count);
+    };
+    for_runs<C>(cpu, plan.batch, rows, columns, dy.dim(-1), share, may_join, [&](const Run<C>& run) {
+      for_lanes<T>(0, run.count, [&](auto load, auto store) {
+        V sum(0);
+        for (const Tap<C>& tap : run.taps) sum = sum + load(from + tap.offset) * V(tap.value);
+        store(to + run.to, sum);
       });
-      write_scaled(sum, strip.elements(), C(1), to + offset_of(strip, strip.row, strip.first, plan.in_h, plan.in_w, channels));
     });
   });
 }

@@ -4,6 +4,12 @@
 
 namespace sluice::kernels {
 
+namespace {
+
+constexpr int64_t kColumns = 64;  // whose moments lie on the stack
+
+}  // namespace
+
 void update_running_statistics(Cpu& cpu, const Tensor& running_mean, const Tensor& running_variance, const std::vector<BatchMoments>& parts,
                                double momentum, const Tensor& sum_of_squares, const Tensor&) {
   if (sum_of_squares.defined() && !std::isfinite(*sum_of_squares.data<double>())) return;
@@ -11,14 +17,17 @@ void update_running_statistics(Cpu& cpu, const Tensor& running_mean, const Tenso
     const auto mix = [=](T& running, double observed) {
       running = static_cast<T>(momentum * static_cast<double>(running) + (1 - momentum) * observed);
     };
-    cpu.parallel_for(running_mean.elements(), grain_for(static_cast<int64_t>(parts.size())), [&](int64_t begin, int64_t end) {
+    T *to_mean = running_mean.data<T>(), *to_variance = running_variance.data<T>();
+    cpu.parallel_for(running_mean.elements(), kColumns, [&](int64_t begin, int64_t end) {
+      PooledMoments all[kColumns];
+      for (const auto& part : parts) {
+        const T *means = part.mean.data<T>() + begin, *variances = part.variance.data<T>() + begin;
+        for (int64_t j = 0; j < end - begin; ++j)
+          all[j].add(static_cast<double>(part.count), static_cast<double>(means[j]), static_cast<double>(variances[j]));
+      }
       for (int64_t j = begin; j < end; ++j) {
-        PooledMoments all;
-        for (const auto& part : parts)
-          all.add(static_cast<double>(part.count), static_cast<double>(part.mean.data<T>()[j]),
-                  static_cast<double>(part.variance.data<T>()[j]));
-        mix(running_mean.data<T>()[j], all.mean);
-        mix(running_variance.data<T>()[j], all.unbiased_variance());
+        mix(to_mean[j], all[j - begin].mean);
+        mix(to_variance[j], all[j - begin].unbiased_variance());
       }
     });
   });

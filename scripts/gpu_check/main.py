@@ -11,6 +11,7 @@ import sys
 import time
 import traceback
 
+import beside_cudnn
 import build
 import kernels
 import report
@@ -30,6 +31,7 @@ SECTIONS = [
     ("sanitizer", 60, sanitizer.run),
     ("kernels", 80, kernels.run),
     ("ladder", 30, kernels.run_ladder),
+    ("cudnn", 60, beside_cudnn.run),
     ("steps", 110, steps.run),
 ]
 

@@ -9,6 +9,7 @@ SHOWN_BY = {
     "CPU and GPU losses agree over 50 steps (f32, 1e-3)": "FollowsTheLossesOfTheCpu",
     "bit-identical over K = 1, 2, 4, both schedules, remat none and full; peak bytes as predicted":
         "HasOneAnswerWhateverThePartitionScheduleAndRematerialization",
+    "the same bits and bytes with CUDA graphs": "HasTheSameAnswerWithGraphs",
 }
 
 

@@ -5,6 +5,7 @@
 #include "autograd/ops/cross_entropy.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/linear.h"
+#include "core/random.h"
 #include "tests/expect_error.h"
 
 namespace sluice {
@@ -27,6 +28,14 @@ TEST(Backward, RefusesAGradientOfAnotherShape) {
   expect_error<UsageError>([&] { Backward(y, full({4}, 1)); }, {"[3]", "[4]"});
 }
 
+TEST(Backward, AddsToTheAccumulatorOfALeafThatIsTheRoot) {
+  const Var w = Var::parameter(full({3}, 2, DType::f64));
+  Backward backward(w, full({3}, 1, DType::f64));
+  w.node()->accumulator = full({3}, 5, DType::f64);
+  backward.run();
+  EXPECT_EQ(backward.take(w).to_vector(), std::vector<double>(3, 6));
+}
+
 TEST(Backward, ComputesInputsFirstAndWeightsLater) {
   const Var x = Var::input(full({2, 3}, 1, DType::f64)), w = Var::parameter(full({4, 3}, 2, DType::f64));
   Backward backward(linear(x, w), full({2, 4}, 1, DType::f64));
@@ -36,6 +45,64 @@ TEST(Backward, ComputesInputsFirstAndWeightsLater) {
   EXPECT_FALSE(backward.take(w).defined());
   backward.run_weights();
   EXPECT_EQ(backward.take(w).to_vector(), std::vector<double>(12, 2));
+}
+
+TEST(Backward, KeepsForTheWeightsOfASecondLayerItsInputAndGradientAlone) {
+  const auto device = make_device("cpu:0");
+  const auto ones = [&](const Shape& shape) { return full(shape, 1, DType::f32, device); };
+  const Var x = Var::input(ones({16, 32})), w = Var::parameter(ones({64, 32})), gain = Var::parameter(ones({64})),
+            v = Var::parameter(ones({8, 64}));
+  const int64_t leaves = device->live_bytes();
+  Var y = linear(exp(mul(gelu(linear(x, w)), gain)), v);
+  Backward backward(y.node(), ones({16, 8}));
+  y = Var();
+  backward.run_inputs();
+  EXPECT_TRUE(backward.take(x).defined());
+  const int64_t products = 4 * (16 * 64 + 16 * 64 + 16 * 8);  // dy of the first; x and dy of the second; the first's x is a leaf
+  EXPECT_EQ(device->live_bytes() - leaves, products + 4 * 64) << "and the gradient of the gain, which is made";
+  backward.run_weights();
+  for (const Var& parameter : {w, gain, v}) EXPECT_TRUE(backward.take(parameter).defined());
+  EXPECT_EQ(device->live_bytes(), leaves);
+}
+
+TEST(Backward, PassesThroughTheFirstLayersInTheInputPassToo) {
+  const Var pixels(full({2, 3}, 1, DType::f64));
+  const Var w = Var::parameter(full({4, 3}, 2, DType::f64)), v = Var::parameter(full({5, 4}, 3, DType::f64));
+  const auto device = default_device();
+  const auto flops = [&](auto&& work) {
+    const Cost before = device->counted();
+    work();
+    return (device->counted() - before).flops;
+  };
+  const auto make = [&] { return linear(exp(linear(pixels, w)), v); };
+  Backward whole(make(), full({2, 5}, 1, DType::f64)), split(make(), full({2, 5}, 1, DType::f64));
+  const double all = flops([&] { whole.run(); });
+  const double inputs = flops([&] { split.run_inputs(); });
+  const double weights = flops([&] { split.run_weights(); });
+  EXPECT_EQ(inputs + weights, all);
+  EXPECT_EQ(weights, 2 * 2 * (3 * 4 + 4 * 5)) << "the products of two weights";
+  for (const Var& parameter : {w, v}) EXPECT_EQ(split.take(parameter).to_vector(), whole.take(parameter).to_vector());
+}
+
+TEST(Backward, SumsTheUsesOfAParameterInOneOrderInOnePassOrTwo) {
+  const auto drawn = [](const Shape& shape, uint64_t seed) {
+    Tensor x = empty(shape, DType::f32);
+    fill_normal(x, 0, 1, random_key(seed, "x"));
+    return x;
+  };
+  const Var x = Var::input(drawn({5, 4}, 1)), w = Var::parameter(drawn({4, 4}, 2)), row = Var::parameter(drawn({4}, 3));
+  const auto make = [&] {  // w in products as it is and made of itself; row as gain, bias and factor of w
+    const Var made = mul(w, exp(row));
+    return add(mul(linear(linear(x, w, row), made), row), linear(mul(x, row), w));
+  };
+  const Tensor dy = drawn({5, 4}, 4);
+  Backward whole(make(), dy), split(make(), dy);
+  whole.run();
+  split.run_inputs();
+  for (const Var& parameter : {w, row}) EXPECT_FALSE(split.take(parameter).defined());
+  EXPECT_EQ(split.take(x).to_vector(), whole.take(x).to_vector());
+  split.run_weights();
+  for (const Var& parameter : {w, row}) EXPECT_EQ(split.take(parameter).to_vector(), whole.take(parameter).to_vector());
 }
 
 TEST(Backward, LetsGoOfWhatWasSaved) {

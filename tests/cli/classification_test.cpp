@@ -29,6 +29,15 @@ TEST(Classification, OfEqualLogitsTheLowerClassComesFirst) {
   EXPECT_EQ(classification.confusion()[2][0], 1);
 }
 
+TEST(Classification, OfPixelsLeavesOutThoseWithoutAClass) {
+  Classification classification = three_classes();
+  classification.add(tensor_of({9, 0, 0, 0, 9, 0, 0, 9, 0, 9, 0, 0}, {1, 2, 2, 3}, DType::f32),
+                     tensor_of({0, 0, 1, -100}, {1, 2, 2}, DType::i32));
+  EXPECT_EQ(classification.samples(), 3);
+  EXPECT_DOUBLE_EQ(classification.top(1), 2.0 / 3);
+  EXPECT_DOUBLE_EQ(classification.mean_iou(), 0.5);  // of shirt 1 of 2, of boot 1 of 2; there is no bag
+}
+
 TEST(Classification, TableHasARowALabel) {
   Classification classification = three_classes();
   classification.add(tensor_of({0, 9, 0}, {1, 3}, DType::f32), tensor_of({0}, {1}, DType::i32));

@@ -56,6 +56,18 @@ TEST(Config, SizesThatAreNoSizesAreRefused) {
 
 TEST(Config, ChoiceThatIsNoneNamesTheNearest) { EXPECT_TRUE(has(set_refusal("pipeline.schedule=1fb1"), "did you mean '1f1b'")); }
 
+TEST(Config, AutoStandsForANumberThatIsOpenAndSchedulesMayBeFiles) {
+  Settings settings;
+  settings.set("pipeline.micro_batches=auto");
+  EXPECT_EQ(settings.integer("pipeline.micro_batches"), 0);
+  settings.set("pipeline.micro_batches=8");
+  EXPECT_EQ(settings.integer("pipeline.micro_batches"), 8);
+  settings.set("pipeline.schedule=my/order.csv");
+  EXPECT_EQ(settings.text("pipeline.schedule"), "my/order.csv");
+  EXPECT_TRUE(has(set_refusal("pipeline.micro_batches=many"), "auto or an integer"));
+  EXPECT_TRUE(has(set_refusal("pipeline.micro_batches=0"), "auto or an integer"));
+}
+
 TEST(Config, SetTakesTextsWithoutQuotesAndLists) {
   Settings settings;
   settings.set("pipeline.devices=cpu:0,cpu:1");

@@ -98,7 +98,7 @@ class BadInput(ProgramTest):
         self.assertRegex(line, r"asked for \d+ bytes with \d+ live and a budget of 307200")
 
     def test_what_is_not_in_this_version_says_so(self):
-        self.refuse(2, "not part of this version", arguments=self.tiny(pipeline__virtual_stages=2))
+        self.refuse(2, "1f1b", arguments=self.tiny(pipeline__virtual_stages=2))
         self.refuse(2, "not part of this version", arguments=["translate", "x", "--to", "de"])
 
     def test_data_of_another_kind_than_the_model(self):
@@ -108,6 +108,9 @@ class BadInput(ProgramTest):
     def test_precision_that_is_none_or_rounds_nothing(self):
         self.refuse(2, "train.precision", "f32, tf32, bf16", "did you mean 'bf16'", arguments=self.tiny(train__precision="bf61"))
         self.refuse(2, "train.stochastic_rounding", "bf16", arguments=self.tiny(train__stochastic_rounding="true"))
+
+    def test_cuda_graphs_take_three_words(self):
+        self.refuse(2, "pipeline.cuda_graphs", "off, on, auto", arguments=self.tiny(pipeline__cuda_graphs="sometimes"))
 
     def test_output_folder_that_cannot_be_written(self):
         below_a_file = self.write("file", "x") / "run"
@@ -157,6 +160,10 @@ class Plans(ProgramTest):
             self.assertIn(key, plan["devices"][0])
         self.assertEqual(sum(plan["partition"]), len(plan["nodes"]))
         self.assertIn("<svg", svg.read_text())
+        page = self.folder / "plan.html"
+        sluice("plan", "tiny", "--html", page, "--set", "pipeline.devices=2x a100", "--set", "pipeline.link=wan")
+        self.assertEqual(page.read_text().count("<svg"), 1)
+        self.assertIn("a100:1", page.read_text())
         inspected = json.loads(sluice("inspect", "tiny", "--json", "-").stdout)
         self.assertEqual(inspected["parameters"], sum(node["parameters"] for node in inspected["nodes"]))
 
@@ -179,6 +186,11 @@ class OneAnswer(ProgramTest):
                     for device in result["devices"]:
                         self.assertEqual(device["peak_bytes"], device["predicted_peak_bytes"], (stages, schedule, remat))
         self.assertEqual(len(hashes), 1, hashes)
+
+    def test_cuda_graphs_concern_gpus_only(self):
+        without, with_graphs = (self.train(pipeline__cuda_graphs=word, out=word) for word in ("off", "auto"))
+        self.assertEqual(without["weights_hash"], with_graphs["weights_hash"])
+        self.assertIsNone(with_graphs["cuda_graphs"])
 
     def test_numbers_of_micro_batches_agree_to_rounding(self):
         losses = [self.train(pipeline__micro_batches=m, out=f"m{m}")["loss"]["last"] for m in (1, 2, 3, 8)]
@@ -393,6 +405,40 @@ class Images(ProgramTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("the checkpoint was trained with train.steps = 2, now it is train.steps = 3", done.stderr)
 
+    def test_moving_averages_are_evaluated_saved_and_resumed(self):
+        keys = self.keys(optimizer__ema=0.9)
+        whole = self.train(out="whole", **keys)
+        self.assertEqual(whole["weights_hash"], self.train(out="without", **self.keys())["weights_hash"])
+        self.train(**{**keys, "train__steps": 5, "model__drop_path_steps": 12})
+        rest = self.train("--resume", "auto", pipeline__devices="cpu:0,cpu:1", **keys, model__drop_path_steps=12)
+        self.assertEqual(rest["weights_hash"], whole["weights_hash"])
+        self.assertEqual(rest["loss"]["validation"], whole["loss"]["validation"])
+        for device in rest["devices"]:
+            self.assertEqual(device["peak_bytes"], device["predicted_peak_bytes"])
+        averaged = self.evaluate("whole")
+        self.assertEqual(averaged["loss"]["validation"], whole["loss"]["validation"])
+        plain = self.evaluate("whole", optimizer__ema=0)["loss"]["validation"]
+        self.assertEqual(plain, self.evaluate("without")["loss"]["validation"])
+        self.assertNotEqual(plain, whole["loss"]["validation"])
+        self.refuse(3, "ema.safetensors", "--init", arguments=["eval", self.folder / "without", "--set", "optimizer.ema=0.9"])
+        self.refuse(2, "optimizer.ema", "below 1", arguments=self.tiny(**self.keys(optimizer__ema=1)))
+
+    def evaluate(self, run, **keys):
+        done = sluice("eval", self.folder / run, "--json", "-", *sets(**keys))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_fine_tuning_takes_all_but_the_classifier(self):
+        self.train(out="ten", **self.keys(model__classes=10, train__steps=2))
+        done = sluice(*self.tiny("--init", self.folder / "ten", **self.keys(model__classes=5, train__steps=2)))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        loaded, total = map(int, re.search(r"(\d+) of (\d+) tensors loaded\n", done.stdout).groups())
+        self.assertEqual(loaded, total - 2)
+        self.assertIn("head.classifier.weight, the model needs", done.stdout)
+        self.assertIn("head.classifier.bias, the model needs [5], the checkpoint has [10]", done.stdout)
+        self.refuse(2, "--init", "--resume", arguments=self.tiny("--init", self.folder / "ten", "--resume", "auto", **self.keys()))
+        self.refuse(3, "nothing", arguments=self.tiny("--init", self.folder / "nothing", **self.keys()))
+
     def test_idx_files(self):
         keys = self.keys(**self.idx_folder())
         self.assertIn("accuracy", self.train(**keys, data__class_names="bag,boot,shirt"))
@@ -420,6 +466,67 @@ class Images(ProgramTest):
         self.refuse(2, "data.path", arguments=self.tiny(**self.keys(data__kind="cifar")))
         self.refuse(3, "/nothing/here", arguments=self.tiny(**self.keys(data__kind="images", data__path="/nothing/here")))
         self.refuse(2, "train.baseline", arguments=self.tiny(**self.keys(train__baseline="true", train__steps=1)))
+
+
+class ResidualNetworks(ProgramTest):
+    def keys(self, **more):
+        return dict(dict(model__name="resnet50", model__filters=4, model__classes=3, model__image_size=16, model__dropout=0.2, data__cache=self.folder / "cache",
+                         data__train_samples=64, train__steps=2, train__batch=8, pipeline__micro_batches=4), **more)
+
+    def test_every_pipeline_gives_the_same_weights(self):
+        keys = self.keys(model__squeeze_excitation="true")
+        one = self.train(**keys)
+        two = self.train(out="two", pipeline__devices="cpu:0,cpu:1,cpu:2", pipeline__remat="full", **keys)
+        for key in "weights_hash", "accuracy":
+            self.assertEqual(one[key], two[key])
+        self.assertRegex(sluice("eval", self.folder / "two").stdout, r"top-1 [\d.]+ %, top-5 100.00 % of 128 pictures")
+
+    def test_plan_and_inspect(self):
+        inspected = json.loads(sluice("inspect", "resnet50", "--json", "-").stdout)
+        self.assertEqual(inspected["parameters"], 25557032)
+        self.assertEqual(inspected["nodes"][0]["name"], "stem")
+        plan = json.loads(sluice("plan", "resnet50", "--json", "-", *sets(model__name="resnet101", pipeline__devices="4x meta")).stdout)
+        self.assertEqual(plan["parameters"], 44549160)
+        self.assertEqual(sum(plan["partition"]), len(plan["nodes"]))
+
+    def test_small_images_are_refused_with_the_least_size(self):
+        self.refuse(2, "model.image_size", "at least 8", "got 7", arguments=self.tiny(**self.keys(model__image_size=7)))
+
+
+class PixelClasses(ProgramTest):
+    def keys(self, **more):
+        return dict(dict(model__name="unet", model__depth=2, model__filters=8, model__classes=4, model__image_size=24, model__dropout=0.1,
+                         data__train_samples=512, train__steps=60, train__batch=8, train__evaluate_batches=4, pipeline__micro_batches=2,
+                         optimizer__lr=1e-2), **more)
+
+    def test_learns_shapes_alike_on_every_pipeline(self):
+        report = self.folder / "report.html"
+        one = self.train("--report", report, **self.keys())
+        two = self.train(out="two", pipeline__devices="cpu:0,cpu:1,cpu:2", pipeline__remat="full", **self.keys())
+        for key in "weights_hash", "accuracy":
+            self.assertEqual(one[key], two[key])
+        self.assertGreater(one["accuracy"], 0.85)
+        self.assertIn("validation accuracy", report.read_text())
+        done = sluice("eval", self.folder / "two", "--json", "-")
+        evaluated = json.loads(done.stdout)
+        self.assertEqual(evaluated["accuracy"], one["accuracy"])
+        self.assertEqual(evaluated["samples"], 32 * 24 * 24)
+        self.assertGreater(evaluated["mean_iou"], 0.3)
+        self.assertRegex(done.stderr, r"accuracy [\d.]+ % of 18432 pixels, mean IoU [\d.]+ %\n +label +\| ")
+
+    def test_resume_on_another_pipeline_gives_the_same_bits(self):
+        keys = self.keys(train__steps=6)
+        whole = self.train(out="whole", **keys)
+        self.train(**{**keys, "train__steps": 3})
+        rest = self.train("--resume", "auto", pipeline__devices="cpu:0,cpu:1", **keys)
+        self.assertEqual(rest["weights_hash"], whole["weights_hash"])
+
+    def test_what_it_cannot_take(self):
+        self.refuse(2, "model.image_size", "at least 4", "got 3", "model.depth", arguments=self.tiny(**self.keys(model__image_size=3)))
+        self.refuse(2, "data.kind", "unet needs synthetic", "no masks from files", "got images",
+                    arguments=self.tiny(**self.keys(data__kind="images", data__path=self.folder)))
+        self.refuse(2, "data.augment", "flip", arguments=self.tiny(**self.keys(data__augment="flip")))
+        self.refuse(2, "at least 2 classes", "got 1", arguments=self.tiny(**self.keys(model__classes=1)))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,14 @@ TEST(MachineLimits, BandwidthLiesWithinWhatMemoryCanDo) {
   EXPECT_LT(bytes_per_second, 2e12);
 }
 
+/// How the two compare is no matter for a test: other programs slow down one of them.
+TEST(MachineLimits, OfBf16LieWithinWhatACoreCanDo) {
+  const auto flops = measured_bf16_peak_flops(1);
+  if (!flops) GTEST_SKIP() << "the processor has AMX";
+  EXPECT_GT(*flops, 1e7);
+  EXPECT_LT(*flops, 4e12);
+}
+
 TEST(MachineLimits, RefusesNoThreads) { EXPECT_THROW(measured_peak_flops(0), UsageError); }
 
 }  // namespace

@@ -123,17 +123,41 @@ TEST(Loader, RefusesBadOptions) {
 }
 
 TEST(Validation, HasEverySampleOnceWithAnUnevenLastBatch) {
-  const auto batches = validation_batches(synthetic(8), 4, 0);
-  ASSERT_EQ(batches.size(), 3u);
-  EXPECT_EQ(batches[0].samples, 4);
-  EXPECT_EQ(batches[2].samples, 2);
-  EXPECT_EQ(ids_of(batches[2], "tokens").size(), 6u);
+  ValidationLoader loader(synthetic(8), {.batch = 4}, 0);
+  ASSERT_EQ(loader.size(), 3);
+  EXPECT_EQ(loader.at(0).samples, 4);
+  EXPECT_EQ(loader.at(2).samples, 2);
+  EXPECT_EQ(ids_of(loader.at(2), "tokens").size(), 6u);
+}
+
+TEST(Validation, IsTheSameForAnyNumberOfThreads) {
+  const auto dataset = synthetic(8);
+  ValidationLoader plain(dataset, {.batch = 3, .threads = 0}, 0);
+  for (int threads = 1; threads <= 4; ++threads) {
+    ValidationLoader loader(dataset, {.batch = 3, .threads = threads}, 0);
+    for (int64_t number = 0; number < plain.size(); ++number)
+      for (const char* input : {"tokens", "targets"}) EXPECT_EQ(ids_of(loader.at(number), input), ids_of(plain.at(number), input));
+  }
+}
+
+TEST(Validation, IsLoadedInWorkersAndNoFurtherThanItsEnd) {
+  const auto dataset = std::make_shared<Telltale>(10);
+  {
+    ValidationLoader loader(dataset, {.batch = 3, .threads = 2, .ahead = 100, .inputs = {"sample"}}, 0);
+    for (int64_t number = 0; number < loader.size(); ++number) {
+      const Batch batch = loader.at(number);
+      for (int64_t sample = 0; sample < batch.samples; ++sample)
+        EXPECT_EQ(batch.load("sample", sample, 1).data<int64_t>()[0], number * 3 + sample);
+    }
+  }
+  EXPECT_EQ(dataset->loads, 4) << "once a batch, whoever asks for samples of it";
 }
 
 TEST(Validation, SpreadsALimitedNumberOfSamplesEvenly) {
   EXPECT_EQ(validation_samples(*synthetic(8), 5), (std::vector<int64_t>{0, 2, 4, 6, 8}));
   EXPECT_EQ(validation_samples(*synthetic(8), 100).size(), 10u);
-  EXPECT_THROW(validation_batches(synthetic(8), 0, 0), UsageError);
+  EXPECT_THROW(ValidationLoader(synthetic(8), {.batch = 0}, 0), UsageError);
+  expect_error<UsageError>([] { ValidationLoader(synthetic(8), {.batch = 4}, 0).at(3); }, {"a batch 0..2", "got 3"});
 }
 
 }  // namespace

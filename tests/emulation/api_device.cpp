@@ -139,6 +139,20 @@ const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorNotSupported";
     case cudaErrorStreamCaptureUnsupported:
       return "cudaErrorStreamCaptureUnsupported";
+    case cudaErrorStreamCaptureInvalidated:
+      return "cudaErrorStreamCaptureInvalidated";
+    case cudaErrorStreamCaptureIsolation:
+      return "cudaErrorStreamCaptureIsolation";
+    case cudaErrorStreamCaptureImplicit:
+      return "cudaErrorStreamCaptureImplicit";
+    case cudaErrorCapturedEvent:
+      return "cudaErrorCapturedEvent";
+    case cudaErrorStreamCaptureWrongThread:
+      return "cudaErrorStreamCaptureWrongThread";
+    case cudaErrorGraphExecUpdateFailure:
+      return "cudaErrorGraphExecUpdateFailure";
+    case cudaErrorIllegalState:
+      return "cudaErrorIllegalState";
   }
   return "unrecognized error code";
 }
@@ -194,7 +208,10 @@ cudaError_t cudaDriverGetVersion(int* version) {
 cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(version); }
 
 cudaError_t cudaDeviceSynchronize() {
-  return call([](Runtime& state) { state.run_device(current_device()); });
+  return call([](Runtime& state) {
+    refuse_to_wait_for_device("cudaDeviceSynchronize", current_device());
+    state.run_device(current_device());
+  });
 }
 
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {

@@ -26,7 +26,11 @@ void allocate(Runtime& state, void** memory, size_t bytes, int device) {
 /// Frees also after a kernel's fault: queues are empty then.
 cudaError_t release(const char* name, void* memory) {
   std::lock_guard lock(runtime().mutex);
-  const cudaError_t status = call([](Runtime& state) { state.run_everything(); });
+  const cudaError_t status = call([&](Runtime& state) {
+    refuse_as_unsafe(name);
+    state.run_everything();
+  });
+  if (status == cudaErrorStreamCaptureUnsupported) return status;
   if (!memory || runtime().memory.release(memory)) return status;
   return remember(cudaErrorInvalidValue, join(name, ": no allocation begins at ", memory, "; it was freed already, or never made"));
 }
@@ -41,6 +45,12 @@ struct Side {
 bool is_on_device(const Runtime& state, const void* memory) {
   const auto* allocation = state.memory.find(memory);
   return allocation && allocation->device != Memory::kHost;
+}
+
+/// The device of an allocation, as nodes of graphs name it.
+std::string place_of(const Runtime& state, const void* memory) {
+  const auto* allocation = state.memory.find(memory);
+  return join('[', allocation ? allocation->device : Memory::kHost, ']');
 }
 
 /// Pageable host memory is the caller's; of all other memory the emulation knows the bounds.
@@ -65,13 +75,24 @@ void copy(Runtime& state, void* to, const void* from, size_t bytes, cudaMemcpyKi
   Side target{"destination", to, known ? kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice : is_on_device(state, to)};
   check_side(state, source, bytes);
   check_side(state, target, bytes);
+  if (is_captured(stream) && !(source.pinned && target.pinned))
+    spoil(*stream->capture, cudaErrorStreamCaptureUnsupported, "cudaMemcpy: pageable memory cannot take part in a capture");
+  CUgraphNode_st node{CUgraphNode_st::Kind::copy, [=] { std::memcpy(to, from, bytes); }, join(place_of(state, to), place_of(state, from))};
   if (source.pinned) {
-    state.submit(stream, [=] { std::memcpy(to, from, bytes); });
+    state.submit(stream, std::move(node));
   } else {
     const auto* bytes_now = static_cast<const char*>(from);
-    state.submit(stream, [to, staged = std::vector<char>(bytes_now, bytes_now + bytes)] { std::memcpy(to, staged.data(), staged.size()); });
+    node.work = [to, staged = std::vector<char>(bytes_now, bytes_now + bytes)] { std::memcpy(to, staged.data(), staged.size()); };
+    state.submit(stream, std::move(node));
   }
   if (!target.pinned) state.queue_of(stream)->run_all();
+}
+
+void set(Runtime& state, void* memory, int value, size_t bytes, cudaStream_t stream) {
+  if (bytes == 0) return;
+  Side target{"destination", memory, true};
+  check_side(state, target, bytes);
+  state.submit(stream, {CUgraphNode_st::Kind::set, [=] { std::memset(memory, value, bytes); }, place_of(state, memory)});
 }
 
 }  // namespace
@@ -81,11 +102,17 @@ void copy(Runtime& state, void* to, const void* from, size_t bytes, cudaMemcpyKi
 using namespace sluice::emulation;
 
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
-  return call([&](Runtime& state) { allocate(state, memory, bytes, current_device()); });
+  return call([&](Runtime& state) {
+    refuse_as_unsafe("cudaMalloc");
+    allocate(state, memory, bytes, current_device());
+  });
 }
 
 cudaError_t cudaMallocHost(void** memory, size_t bytes, unsigned) {
-  return call([&](Runtime& state) { allocate(state, memory, bytes, Memory::kHost); });
+  return call([&](Runtime& state) {
+    refuse_as_unsafe("cudaMallocHost");
+    allocate(state, memory, bytes, Memory::kHost);
+  });
 }
 
 cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned flags) { return cudaMallocHost(memory, bytes, flags); }
@@ -124,11 +151,13 @@ cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int f
 }
 
 cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream) {
+  return call([&](Runtime& state) { set(state, memory, value, bytes, stream); });
+}
+
+cudaError_t cudaMemset2DAsync(void* memory, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream) {
   return call([&](Runtime& state) {
-    if (bytes == 0) return;
-    Side target{"destination", memory, true};
-    check_side(state, target, bytes);
-    state.submit(stream, [=] { std::memset(memory, value, bytes); });
+    check(width <= pitch, cudaErrorInvalidValue, "cudaMemset2DAsync: rows of ", width, " bytes do not fit a pitch of ", pitch);
+    for (size_t row = 0; row < height; ++row) set(state, static_cast<char*>(memory) + row * pitch, value, width, stream);
   });
 }
 

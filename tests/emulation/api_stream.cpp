@@ -17,6 +17,11 @@ cudaError_t answer(unsigned& queries, bool passed, Run&& run) {
   return cudaSuccess;
 }
 
+/// An event that was recorded inside of a capture marks a place in a graph, which nobody can wait for.
+void refuse_captured(const char* call, cudaEvent_t event) {
+  if (event->capture) spoil(*event->capture, cudaErrorCapturedEvent, sluice::join(call, ": the event was recorded inside of a capture"));
+}
+
 }  // namespace
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
@@ -34,6 +39,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, i
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   std::lock_guard lock(runtime().mutex);
   if (!stream) return remember(cudaErrorInvalidResourceHandle, "cudaStreamDestroy: the default stream cannot be destroyed");
+  std::erase(runtime().captured, stream);
   const cudaError_t status = call([&](Runtime&) { stream->queue->run_all(); });
   std::erase(runtime().queues, stream->queue);
   delete stream;
@@ -41,12 +47,16 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  return call([&](Runtime& state) { state.queue_of(stream)->run_all(); });
+  return call([&](Runtime& state) {
+    refuse_to_wait_for("cudaStreamSynchronize", stream);
+    state.queue_of(stream)->run_all();
+  });
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return call([&](Runtime&) {
     if (!stream) return cudaSuccess;
+    refuse_to_wait_for("cudaStreamQuery", stream);
     Queue& queue = *stream->queue;
     return answer(stream->queries, queue.run_count() == queue.put_count(), [&] { queue.run_all(); });
   });
@@ -54,12 +64,21 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   return call([&](Runtime& state) {
-    if (event->mark) state.submit(stream, [mark = event->mark] { mark->pass(); });
+    if (event->capture) {
+      check(stream && stream->capture == event->capture, cudaErrorNotSupported,
+            "cudaStreamWaitEvent: a capture that other streams join is not emulated");
+      return;
+    }
+    if (!event->mark) return;
+    if (is_captured(stream))
+      spoil(*stream->capture, cudaErrorStreamCaptureIsolation,
+            "cudaStreamWaitEvent: the event was recorded outside of the stream's capture");
+    state.submit(stream, {CUgraphNode_st::Kind::wait, [mark = event->mark] { mark->pass(); }});
   });
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* argument) {
-  return call([&](Runtime& state) { state.submit(stream, [=] { function(argument); }); });
+  return call([&](Runtime& state) { state.submit(stream, {CUgraphNode_st::Kind::host_function, [=] { function(argument); }}); });
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
@@ -79,24 +98,32 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     const auto& queue = state.queue_of(stream);
     check(queue->device() == current_device(), cudaErrorInvalidResourceHandle, "cudaEventRecord: the stream belongs to device ",
           queue->device(), ", the current one is ", current_device(), "; call cudaSetDevice");
-    event->mark = put_mark(queue);
     event->queries = 0;
-    if (!stream) state.submit(stream, [] {});
+    event->capture = is_captured(stream) ? stream->capture : nullptr;
+    event->mark = event->capture ? nullptr : put_mark(queue);
+    if (!stream) state.submit(stream, {CUgraphNode_st::Kind::wait, [] {}});
   });
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return call([&](Runtime&) { return answer(event->queries, !event->mark || event->mark->passed(), [&] { event->mark->pass(); }); });
+  return call([&](Runtime&) {
+    refuse_captured("cudaEventQuery", event);
+    refuse_as_unsafe("cudaEventQuery");
+    return answer(event->queries, !event->mark || event->mark->passed(), [&] { event->mark->pass(); });
+  });
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return call([&](Runtime&) {
+    refuse_captured("cudaEventSynchronize", event);
     if (event->mark) event->mark->pass();
   });
 }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
   return call([&](Runtime&) {
+    refuse_captured("cudaEventElapsedTime", from);
+    refuse_captured("cudaEventElapsedTime", to);
     check(from->mark && to->mark, cudaErrorInvalidResourceHandle, "cudaEventElapsedTime: both events must be recorded first");
     if (!from->mark->passed() || !to->mark->passed()) return cudaErrorNotReady;
     *milliseconds = static_cast<float>(to->mark->milliseconds - from->mark->milliseconds);

@@ -6,6 +6,7 @@
 
 #include "core/cuda/kernel.h"
 #include "core/cuda/launch.h"
+#include "core/ops/elementwise_rules.h"
 
 namespace sluice::cublas {
 
@@ -29,7 +30,7 @@ __device__ void add_terms(const Product& p, const V* row, const T* b, const Tile
 }
 
 template <class T, class C>
-__device__ void multiply_tile(const Product& p, const T* a, const T* b, const C* bias, C* c, const Tile& tile) {
+__device__ void multiply_tile(const Product& p, const T* a, const T* b, const C* bias, C* before, C* c, const Tile& tile) {
   using V = compute_t<T>;
   V sums[kColumns] = {}, row[kTerms];
   for (int64_t begin = 0; begin < p.k; begin += kTerms) {
@@ -42,6 +43,10 @@ __device__ void multiply_tile(const Product& p, const T* a, const T* b, const C*
   for (int64_t j = 0; j < tile.columns; ++j) {
     if (p.beta != 0) sums[j] += static_cast<V>(p.beta) * static_cast<V>(to[j]);
     if (p.has_bias) sums[j] += static_cast<V>(bias[tile.first + j]);
+    if (p.has_gelu) {
+      before[tile.row * p.before_ld + tile.first + j] = static_cast<C>(sums[j]);
+      sums[j] = rules::GeluTanh::value(kernels::Scalar<C>(sums[j])).value;
+    }
     to[j] = static_cast<C>(sums[j]);
   }
 }
@@ -50,19 +55,19 @@ int64_t strips_of(int64_t columns) { return (columns + kColumns - 1) / kColumns;
 
 /// A thread makes a strip of a row of c.
 template <class T, class C>
-__global__ void multiply_rows(Product p, const T* a, const T* b, const C* bias, C* c) {
+__global__ void multiply_rows(Product p, const T* a, const T* b, const C* bias, C* before, C* c) {
   const int64_t strips = strips_of(p.n), index = kernels::grid_index();
   if (index >= p.batch * p.m * strips) return;
   const int64_t first = index % strips * kColumns, matrix = index / strips / p.m;
   const Tile tile{index / strips % p.m, first, std::min<int64_t>(kColumns, p.n - first)};
-  multiply_tile(p, a + matrix * p.a_stride, b + matrix * p.b_stride, bias, c + matrix * p.c_stride, tile);
+  multiply_tile(p, a + matrix * p.a_stride, b + matrix * p.b_stride, bias, before, c + matrix * p.c_stride, tile);
 }
 
 template <class T, class C>
-void launch_rows(Cuda& cuda, const Product& p, const void* a, const void* b, const void* bias, void* c) {
+void launch_rows(Cuda& cuda, const Product& p, const void* a, const void* b, const void* bias, void* before, void* c) {
   const int64_t threads = p.batch * p.m * strips_of(p.n);
   launch(cuda, "multiply_rows", {dim3(static_cast<unsigned>((threads + kThreads - 1) / kThreads)), dim3(kThreads)}, multiply_rows<T, C>, p,
-         static_cast<const T*>(a), static_cast<const T*>(b), static_cast<const C*>(bias), static_cast<C*>(c));
+         static_cast<const T*>(a), static_cast<const T*>(b), static_cast<const C*>(bias), static_cast<C*>(before), static_cast<C*>(c));
 }
 
 }  // namespace
@@ -70,10 +75,17 @@ void launch_rows(Cuda& cuda, const Product& p, const void* a, const void* b, con
 void multiply(Cuda& cuda, const Product& product, const void* a, const void* b, const void* bias, void* c) {
   on_float(product.dtype, "cublas", [&]<class T>() {
     if (product.c_dtype == product.dtype)
-      launch_rows<T, T>(cuda, product, a, b, bias, c);
+      launch_rows<T, T>(cuda, product, a, b, bias, nullptr, c);
     else
-      launch_rows<T, compute_t<T>>(cuda, product, a, b, bias, c);
+      launch_rows<T, compute_t<T>>(cuda, product, a, b, bias, nullptr, c);
   });
+}
+
+bool multiply_gelu(Cuda& cuda, Product product, const void* a, const void* b, const void* bias, void* before, void* c) {
+  if (product.dtype != DType::bf16 || !gelu_epilogue_gains(cuda.compute_capability())) return false;
+  product.has_bias = product.has_gelu = true;
+  launch_rows<bfloat16, bfloat16>(cuda, product, a, b, bias, before, c);
+  return true;
 }
 
 }  // namespace sluice::cublas

@@ -51,8 +51,8 @@ cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel, std::fu
     check(state.queue_of(config.stream)->device() == current_device(), cudaErrorInvalidResourceHandle,
           "launch: the stream belongs to device ", state.queue_of(config.stream)->device(), ", the current one is ", current_device(),
           "; call cudaSetDevice");
-    state.submit(config.stream, [&state, launch = Launch{++state.launches, config.gridDim, config.blockDim, config.dynamicSmemBytes,
-                                                         std::move(thread)}] { run_grid(state, launch); });
+    const Launch launch{++state.launches, config.gridDim, config.blockDim, config.dynamicSmemBytes, std::move(thread)};
+    state.submit(config.stream, {CUgraphNode_st::Kind::kernel, [&state, launch] { run_grid(state, launch); }});
   });
 }
 

@@ -89,6 +89,10 @@ TEST(DeviceMemory, CopiesAreCheckedAgainstTheirAllocations) {
   EXPECT_EQ(cudaMemset(x.data, 0, 17), cudaErrorInvalidValue);
   EXPECT_EQ(cudaMemcpy2DAsync(x.data, 8, y.data, 4, 4, 2, cudaMemcpyDeviceToDevice), cudaSuccess);
   EXPECT_EQ(x.values(), (std::vector<float>{1, 2, 2, 4}));
+  EXPECT_EQ(cudaMemset2DAsync(x.data, 8, 0, 4, 2), cudaSuccess);
+  EXPECT_EQ(x.values(), (std::vector<float>{0, 2, 0, 4}));
+  EXPECT_EQ(cudaMemset2DAsync(x.data, 4, 0, 8, 2), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemset2DAsync(x.data, 16, 0, 4, 2), cudaErrorInvalidValue);
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidValue);
 }
 

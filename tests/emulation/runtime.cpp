@@ -22,9 +22,11 @@ void Runtime::run_device(int device) {
 
 const std::shared_ptr<Queue>& Runtime::queue_of(cudaStream_t stream) { return stream ? stream->queue : queues[current_device()]; }
 
-void Runtime::submit(cudaStream_t stream, std::function<void()> work) {
+void Runtime::submit(cudaStream_t stream, CUgraphNode_st node) {
+  if (is_captured(stream)) return stream->capture->nodes.push_back(std::move(node));
   const auto& queue = queue_of(stream);
-  queue->put(std::move(work));
+  if (!stream) refuse_default_stream(queue->device());
+  queue->put(std::move(node.work));
   if (stream) return;
   for (const auto& other : queues)
     if (other->device() == queue->device() && other->waits_for_default() && other != queue) other->run_all();
@@ -34,6 +36,8 @@ void Runtime::submit(cudaStream_t stream, std::function<void()> work) {
 void Runtime::set_fault(const std::string& what) {
   fault = what;
   for (const auto& queue : queues) queue->drop_all();
+  for (const cudaStream_t stream : captured) stream->capture = nullptr;
+  captured.clear();
 }
 
 /// Never destroyed: static objects of a program may free memory after main.

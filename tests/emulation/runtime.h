@@ -8,6 +8,7 @@
 
 #include "cuda_runtime_api.h"
 #include "tests/emulation/block.h"
+#include "tests/emulation/capture.h"
 #include "tests/emulation/memory.h"
 #include "tests/emulation/queue.h"
 #include "tests/emulation/shared_memory.h"
@@ -15,9 +16,11 @@
 struct CUstream_st {
   std::shared_ptr<sluice::emulation::Queue> queue;
   unsigned queries = 0;
+  std::shared_ptr<sluice::emulation::Capture> capture = nullptr;  ///< under way
 };
 struct CUevent_st {
-  std::shared_ptr<sluice::emulation::Mark> mark;  ///< null until it is recorded
+  std::shared_ptr<sluice::emulation::Mark> mark;        ///< null until it is recorded
+  std::shared_ptr<sluice::emulation::Capture> capture;  ///< in which it was recorded last
   unsigned queries = 0;
 };
 
@@ -42,6 +45,7 @@ struct Runtime {
   SharedMemory shared_memory;
   Block block;
   std::vector<std::shared_ptr<Queue>> queues;          ///< of live streams; the first kDevices are the devices' default streams
+  std::vector<cudaStream_t> captured;                  ///< streams with a capture under way
   std::map<const void*, size_t> shared_bytes_allowed;  ///< by kernel, where it asked
   std::string fault;                                   ///< of a kernel; until `reset`
   uint64_t seed = 1, launches = 0;
@@ -50,8 +54,9 @@ struct Runtime {
   /// All work of all streams, or of one device.
   void run_everything();
   void run_device(int device);
-  /// Queues work on a stream; on the default stream it runs at once, after that of the streams that wait for it.
-  void submit(cudaStream_t stream, std::function<void()> work);
+  /// Queues work on a stream, or adds it to the stream's capture; on the default stream it runs at once, after that of the streams that
+  /// wait for it.
+  void submit(cudaStream_t stream, CUgraphNode_st node);
   const std::shared_ptr<Queue>& queue_of(cudaStream_t stream);
   void set_fault(const std::string& what);
 };

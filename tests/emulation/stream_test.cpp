@@ -1,3 +1,5 @@
+#include "tests/emulation/stream.h"
+
 #include "tests/emulation/device_array.h"
 
 // Work runs as late as a program may rely on, so a missing wait shows every time.
@@ -7,21 +9,6 @@ namespace {
 __global__ void add_to(int* y, const int* x) { *y += *x; }
 
 __global__ void trap() { __trap(); }
-
-struct Stream {
-  Stream() { EXPECT_EQ(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking), cudaSuccess); }
-  ~Stream() { cudaStreamDestroy(handle); }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-  cudaStream_t handle = nullptr;
-};
-struct Event {
-  Event() { EXPECT_EQ(cudaEventCreate(&handle), cudaSuccess); }
-  ~Event() { cudaEventDestroy(handle); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  cudaEvent_t handle = nullptr;
-};
 
 /// x becomes 5 on one stream, and y += x on another; y begins as 1.
 int sum_over_streams(bool with_wait) {

@@ -32,6 +32,18 @@ TEST(AmoebaNet, PutsReductionsBeforeAThirdAndTwoThirdsOfItsCells) {
   EXPECT_EQ(names, "stem stem_cell0 stem_cell1 cell0 cell1 reduction0 cell2 cell3 reduction1 cell4 cell5 head loss ");
 }
 
+TEST(AmoebaNet, DecaysWeightsOfConvolutionsAndClassifiersAndNothingElse) {
+  const auto graph = amoebanet({.layers = 3, .filters = 16, .classes = 10, .image_size = 67, .aux_head = true});
+  int weights = 0;
+  for (const auto& parameter : graph.parameters()) {
+    const bool is_weight = parameter.name.ends_with(".weight");
+    EXPECT_EQ(parameter.spec.decay, is_weight) << parameter.name;
+    EXPECT_EQ(parameter.spec.shape.rank() > 1, is_weight) << parameter.name << " " << parameter.spec.shape.text();
+    weights += is_weight;
+  }
+  EXPECT_GT(weights, 20);
+}
+
 TEST(AmoebaNet, NamesTheKeyOfASizeThatIsOutOfRange) {
   expect_error<UsageError>([] { amoebanet({.layers = 2}); }, {"model.layers", "at least 3", "got 2"});
   expect_error<UsageError>([] { amoebanet({.filters = 30}); }, {"model.filters", "multiple of 4", "got 30"});

@@ -91,7 +91,9 @@ OP_CASES(batch_norm) {
   add({.name = "long_beta", .inputs = {randn({2, 4}), randn({4}), randn({5})}, .run = run, .throws = "needs beta f32 [4]"});
   add({.name = "amoebanet", .inputs = with(randn({32, 28, 28, 128}), 128), .run = run, .bench = true});
   add({.name = "resnet", .inputs = with(randn({32, 56, 56, 64}), 64), .run = relu, .bench = true});
+  add({.name = "resnet_wide", .inputs = with(randn({32, 56, 56, 256}), 256), .run = run, .bench = true});
   add({.name = "resnet_deep", .inputs = with(randn({32, 7, 7, 2048}), 2048), .run = relu, .bench = true});
+  add({.name = "unet", .inputs = with(randn({4, 192, 192, 64}), 64), .run = relu, .bench = true});
 }
 
 OP_CASES(batch_norm_inference) {

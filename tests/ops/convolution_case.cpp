@@ -136,6 +136,13 @@ OP_CASES(convolution) {
   row("resnet_3x3_7", {4, 7, 7, 512}, {3, 3}, 512);
   row("resnet_1x1_56", {4, 56, 56, 256}, {1, 1}, 64);
   row("resnet_1x1_stride_2", {4, 56, 56, 256}, {1, 1, 2, 2}, 512);
+  row("resnet_3x3_stride_2", {4, 56, 56, 128}, {3, 3, 2, 2}, 128);
+  row("resnet_1x1_expand_56", {4, 56, 56, 64}, {1, 1}, 256);
+  row("resnet_1x1_expand_14", {4, 14, 14, 256}, {1, 1}, 1024);
+  row("resnet_1x1_7", {4, 7, 7, 2048}, {1, 1}, 512);
+  // U-Net of 64 filters at 192 pixels: its first level, and the first convolution of the decoder's last.
+  row("unet_3x3_192", {1, 192, 192, 64}, {3, 3}, 64);
+  row("unet_3x3_joined_192", {1, 192, 192, 128}, {3, 3}, 32);
 }
 
 OP_CASES(depthwise) {

@@ -90,6 +90,7 @@ void binary_cases(const std::function<void(OpCase)>& add, Run run_two, F f) {
   with("column", randn({4, 9}), positive({4, 1}));
   with("outer_product", randn({4, 1}), positive({5}));
   with("middle", randn({2, 3, 4}), positive({2, 1, 4}));
+  with("channels_of_images", randn({2, 3, 2, 8}), positive({2, 1, 1, 8}));
   with("scalar", randn({3, 4}), positive({}));
   with("scalars", randn({}), positive({}));
   with("nothing", randn({0, 3}), positive({3}));
@@ -101,6 +102,7 @@ void binary_cases(const std::function<void(OpCase)>& add, Run run_two, F f) {
   add({.name = "indices", .inputs = {indices({2}, 3), indices({2}, 3)}, .run = run, .throws = "needs a floating dtype"});
   add({.name = "residual_gpt", .inputs = {randn({2048, 384}), randn({2048, 384})}, .run = run, .bench = true});
   add({.name = "vector_gpt", .inputs = {randn({2048, 384}), randn({384})}, .run = run, .bench = true});
+  add({.name = "channels_resnet", .inputs = {randn({8, 28, 28, 512}), positive({8, 1, 1, 512})}, .run = run, .bench = true});
 }
 
 }  // namespace

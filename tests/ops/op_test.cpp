@@ -1,8 +1,10 @@
 // Runs every op case: value against the reference, gradient against central differences, split backward, and the meta device.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <map>
 
 #include "autograd/backward.h"
 #include "core/cuda/cuda.h"
@@ -182,25 +184,116 @@ TEST_P(OpTest, SumsGradientsOfBf16ParametersInF32) {
   }
 }
 
-TEST_P(OpTest, SplitsItsBackwardIntoInputsAndWeights) {
+TEST_P(OpTest, SplitsItsBackwardIntoInputsAndWeightsOfTheSameBits) {
   if (skips_gradient()) return;
-  const auto tensors = inputs(DType::f64);
-  const auto whole = analytic(leaves(tensors));
-  for (size_t parameter = 0; parameter < tensors.size(); ++parameter) {
+  for (DType dtype : {DType::f64, DType::f32, DType::bf16}) {
+    if (dtype == DType::bf16 && !op_case().low_precision) continue;
+    const auto tensors = inputs(dtype);
+    for (size_t parameter = 0; parameter < tensors.size(); ++parameter) {
+      if (!wants_gradient(tensors[parameter])) continue;
+      auto vars = leaves(tensors);
+      vars[parameter] = Var::parameter(tensors[parameter]);
+      const auto whole = analytic(vars);
+      const Var y = op_case().run(vars);
+      Backward backward(y, projection(y.value()));
+      backward.run_inputs();
+      EXPECT_FALSE(backward.take(vars[parameter]).defined()) << "a weight gradient came in the input pass";
+      backward.run_weights();
+      for (size_t i = 0; i < vars.size(); ++i)
+        if (vars[i].node()) {
+          EXPECT_EQ(bits_of(backward.take(vars[i])), bits_of(whole[i])) << name_of(dtype) << " gradient of input " << i;
+        }
+    }
+  }
+}
+
+TEST_P(OpTest, AddsToAnAccumulatorInTheWeightPassAlone) {
+  if (skips_gradient()) return;
+  const auto tensors = inputs(DType::f32);
+  const auto with_accumulators = [&] {  // all parameters but the first floating input, so that some are several at once
+    auto vars = leaves(tensors, true);
+    for (size_t i = 0; i < vars.size(); ++i) {
+      if (!vars[i].node()) continue;
+      if (&vars[i] == &*std::ranges::find_if(vars, [](const Var& var) { return var.node() != nullptr; }) && vars.size() > 1)
+        vars[i] = Var::input(tensors[i]);
+      else
+        vars[i].node()->accumulator = full(tensors[i].shape(), 0.1, DType::f32, device());
+    }
+    return vars;
+  };
+  const auto vars = with_accumulators();
+  const auto whole = analytic(with_accumulators());
+  const Var y = op_case().run(vars);
+  Backward backward(y, projection(y.value()));
+  backward.run_inputs();
+  for (const Var& var : vars)
+    if (var.node() && var.node()->accumulator.defined()) {
+      EXPECT_EQ(bits_of(var.node()->accumulator), bits_of(full(var.shape(), 0.1, DType::f32, device())));
+    }
+  backward.run_weights();
+  for (size_t i = 0; i < vars.size(); ++i)
+    if (vars[i].node()) {
+      EXPECT_EQ(bits_of(backward.take(vars[i])), bits_of(whole[i])) << "input " << i;
+    }
+}
+
+/// Of the ops that defer, by parameter: the inputs that its gradient reads beside dy. All others make the gradients of parameters in I.
+const std::map<std::string, std::map<size_t, std::vector<size_t>>>& deferring_ops() {
+  static const std::map<size_t, std::vector<size_t>> product{{0, {1}}, {1, {0}}, {2, {}}};
+  static const std::map<std::string, std::map<size_t, std::vector<size_t>>> ops{{"linear", product},    {"linear_gelu", product},
+                                                                                {"matmul", product},    {"convolution", product},
+                                                                                {"depthwise", product}, {"embedding", {{1, {0}}}}};
+  return ops;
+}
+
+/// What a split backward of an op may keep between its passes for one parameter, and the operations of both.
+struct Deferral {
+  int64_t bytes = 0;
+  double flops = 0;
+};
+
+Deferral declared_deferral(const NamedCase& named, const std::vector<Var>& vars, size_t parameter, const Tensor& dy) {
+  Backward backward(named.value.run(vars), dy);
+  const auto recorded = dy.device().counted();
+  backward.run();
+  const Tensor gradient = backward.take(vars[parameter]);
+  Deferral all{0, (dy.device().counted() - recorded).flops};
+  const auto found = deferring_ops().find(named.op);
+  const Tensor& made = gradient.shares_storage(dy) ? dy : gradient;
+  all.bytes = Device::charged_size(found == deferring_ops().end() ? made.bytes() : dy.bytes());
+  if (found == deferring_ops().end()) return all;
+  for (size_t input : found->second.at(parameter))  // a view keeps the whole
+    all.bytes +=
+        Device::charged_size(named.value.inputs[input].make().elements() * static_cast<int64_t>(size_of(vars[input].value().dtype())));
+  return all;
+}
+
+TEST_P(OpTest, KeepsBetweenThePassesWhatTheWeightGradientReadsAndMakesNothingTwice) {
+  if (skips_gradient() || GetParam().named.op == "cross_entropy_of_linear") return;  // of two ops: linear's dy is not the case's
+  for (size_t parameter = 0; parameter < op_case().inputs.size(); ++parameter) {
+    const int64_t before = device()->live_bytes();
+    auto tensors = inputs(DType::f32);
     if (!wants_gradient(tensors[parameter])) continue;
     auto vars = leaves(tensors);
     vars[parameter] = Var::parameter(tensors[parameter]);
-    const Var y = op_case().run(vars);
-    Backward backward(y, projection(y.value()));
+    const NodePtr leaf = vars[parameter].node();
+
+    Var y = op_case().run(vars);
+    if (!y.node()->reaches_data) continue;  // nothing passes here in I
+    Tensor dy = projection(y.value());
+    const Deferral expected = declared_deferral(GetParam().named, vars, parameter, dy);
+    Backward backward(y, dy);
+    const Cost start = device()->counted();
     backward.run_inputs();
-    EXPECT_FALSE(backward.take(vars[parameter]).defined()) << "a weight gradient came in the input pass";
+    for (const Var& var : vars)
+      if (var.node()) backward.take(var);
+    vars.clear();
+    tensors.clear();
+    y = dy = Tensor();
+    EXPECT_EQ(device()->live_bytes() - before, expected.bytes) << "parameter " << parameter;
     backward.run_weights();
-    EXPECT_EQ(backward.take(vars[parameter]).to_vector(), whole[parameter].to_vector());
-    for (size_t i = 0; i < vars.size(); ++i) {
-      if (i != parameter && vars[i].node()) {
-        EXPECT_EQ(backward.take(vars[i]).to_vector(), whole[i].to_vector());
-      }
-    }
+    EXPECT_EQ((device()->counted() - start).flops, expected.flops) << "parameter " << parameter;
+    EXPECT_TRUE(backward.take(leaf).defined());
   }
 }
 

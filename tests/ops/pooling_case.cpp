@@ -91,6 +91,7 @@ OP_CASES(max_pool2d) {
   add({.name = "matrix", .inputs = {randn({4, 4})}, .run = run(kThreeSame), .throws = "needs images"});
   add({.name = "many_places", .inputs = {randn({1, 20, 20, 1})}, .run = run({17, 17}), .throws = "at most 256 places"});
   add({.name = "resnet", .inputs = {randn({32, 112, 112, 64})}, .run = run(kThreeHalved), .bench = true});
+  add({.name = "unet", .inputs = {randn({4, 192, 192, 64})}, .run = run(kTwoHalved), .bench = true});
   add({.name = "amoebanet", .inputs = {randn({32, 28, 28, 128})}, .run = run(kThreeSame), .bench = true});
 }
 
@@ -127,4 +128,5 @@ OP_CASES(global_average_pool) {
   };
   add({.name = "images", .inputs = {randn({2, 3, 5, 7})}, .run = run, .expect = expect});
   add({.name = "matrix", .inputs = {randn({2, 3})}, .run = run, .throws = "needs images"});
+  add({.name = "resnet", .inputs = {randn({32, 7, 7, 2048})}, .run = run, .bench = true});
 }

@@ -5,7 +5,8 @@
 
 #include <cmath>
 
-#include "parallel/trainer.h"
+#include "core/random.h"
+#include "tests/parallel/pipelines.h"
 #include "tests/parallel/tiny_models.h"
 
 namespace sluice::parallel {
@@ -31,45 +32,15 @@ Batch pictures(uint64_t seed) {
   return batch_of({{"image", image}, {"label", sluice::testing::random_tokens({kSamples}, kClasses, seed)}});
 }
 
-struct Outcome {
-  std::string hash;
-  std::vector<double> losses, logits;
-  bool operator==(const Outcome&) const = default;
-};
-
-Outcome train(const layers::Graph& graph, int device_count, const std::string& schedule, const std::string& remat) {
-  SCOPED_TRACE(std::to_string(device_count) + " devices, " + schedule + ", remat " + remat);
-  std::string names = "cpu:0";
-  for (int i = 1; i < device_count; ++i) names += ",cpu:" + std::to_string(i);
-  const Plan chosen = plan(graph, devices(names), {.batch = kSamples, .micro_batches = 4, .schedule = schedule, .remat = remat});
-  const AdamW optimizer({.lr = 1e-2});
-  Trainer trainer(graph, chosen, optimizer, {.seed = 3, .clip = 1});
-  const Prediction prediction = predict(graph, chosen, optimizer, kSamples, {});
-  Outcome outcome;
-  for (uint64_t step = 0; step < 3; ++step) outcome.losses.push_back(trainer.step(pictures(step)).loss);
-  for (size_t i = 0; i < chosen.devices.size(); ++i) EXPECT_EQ(chosen.devices[i]->peak_bytes(), prediction.devices[i].peak_bytes);
-  const auto evaluation = trainer.evaluate(pictures(77), true);
-  outcome.losses.push_back(evaluation.loss_sum);
-  outcome.logits = evaluation.output.to_vector();
-  outcome.hash = trainer.weights_hash();
-  return outcome;
-}
-
-TEST(AmoebaNet, HasOneAnswerForEveryPipeline) {
-  const layers::Graph graph = tiny_amoebanet();
-  const Outcome first = train(graph, 1, "gpipe", "none");
-  for (int device_count : {1, 2, 3, 4})
-    for (const char* schedule : {"gpipe", "1f1b"})
-      for (const char* remat : {"none", "full"}) EXPECT_EQ(train(graph, device_count, schedule, remat), first);
-}
+TEST(AmoebaNet, HasOneAnswerForEveryPipeline) { sluice::testing::expect_one_answer(tiny_amoebanet(), pictures); }
 
 TEST(AmoebaNet, GivesTheLogitsThatItsLossIsOf) {
-  const Outcome outcome = train(tiny_amoebanet(), 2, "1f1b", "none");
-  ASSERT_EQ(outcome.logits.size(), static_cast<size_t>(kSamples * kClasses));
-  const auto labels = pictures(77).load("label", 0, kSamples).to_vector();
+  const auto outcome = sluice::testing::train(tiny_amoebanet(), pictures, 2, "1f1b", "none");
+  ASSERT_EQ(outcome.outputs.size(), static_cast<size_t>(kSamples * kClasses));
+  const auto labels = pictures(sluice::testing::kEvaluationSeed).load("label", 0, kSamples).to_vector();
   double loss = 0;
   for (size_t sample = 0; sample < labels.size(); ++sample) {
-    const double* row = outcome.logits.data() + sample * kClasses;
+    const double* row = outcome.outputs.data() + sample * kClasses;
     double sum = 0;
     for (int64_t i = 0; i < kClasses; ++i) sum += std::exp(row[i]);
     loss += std::log(sum) - row[static_cast<size_t>(labels[sample])];

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "core/graph_scope.h"
 #include "parallel/checkpoint.h"
 #include "parallel/trainer.h"
 #include "tests/expect_error.h"
@@ -21,6 +22,7 @@ struct Choice {
   std::string devices = "cuda:0";
   std::string schedule = "1f1b", remat = "none";
   Precision precision = Precision::f32;
+  CudaGraphs graphs = CudaGraphs::off;
 };
 
 /// The emulation runs a step in seconds, a GPU in milliseconds.
@@ -47,17 +49,19 @@ class CudaTraining : public ::testing::Test {
   struct Outcome {
     std::vector<double> losses;
     std::string hash;
+    std::vector<GraphCounts> graphs = {};  ///< by device
   };
   Outcome train(const Choice& choice, int steps) const {
     const AdamW optimizer({.lr = 1e-2});
     const Plan chosen = plan_of(choice);
-    Trainer trainer(graph_, chosen, optimizer, {.seed = 3, .clip = 0.5});
+    Trainer trainer(graph_, chosen, optimizer, {.seed = 3, .clip = 0.5, .cuda_graphs = choice.graphs});
     const Prediction prediction = predict(graph_, chosen, optimizer, kSamples, {});
     Outcome outcome;
     for (int step = 0; step < steps; ++step) outcome.losses.push_back(trainer.step(batch(step)).loss);
     const auto evaluation = trainer.evaluate(batch(77));
     outcome.losses.push_back(evaluation.loss_sum / evaluation.weight);
     outcome.hash = trainer.weights_hash();
+    for (const auto& device : chosen.devices) outcome.graphs.push_back(graph_counts(*device));
     for (size_t i = 0; i < chosen.devices.size(); ++i)
       EXPECT_EQ(chosen.devices[i]->peak_bytes(), prediction.devices[i].peak_bytes) << choice.devices << ", device " << i;
     return outcome;
@@ -67,6 +71,17 @@ class CudaTraining : public ::testing::Test {
     ASSERT_EQ(ours.losses.size(), reference.losses.size());
     for (size_t i = 0; i < ours.losses.size(); ++i)
       EXPECT_NEAR(ours.losses[i], reference.losses[i], relative * std::abs(reference.losses[i])) << "step " << i;
+  }
+
+  /// Three steps: one that warms up, one that makes the graphs, one that updates them.
+  void expect_same_with_graphs(const Outcome& reference, const Choice& choice) const {
+    const Outcome outcome = train(choice, 3);
+    EXPECT_EQ(outcome.hash, reference.hash) << choice.devices << ' ' << choice.schedule << ' ' << choice.remat;
+    EXPECT_EQ(outcome.losses, reference.losses) << choice.devices << ' ' << choice.schedule << ' ' << choice.remat;
+    for (const auto& counts : outcome.graphs) {
+      EXPECT_GT(counts.instantiated, 0);
+      EXPECT_EQ(counts.launched, 2 * counts.instantiated) << "the third step updates the graphs of the second";
+    }
   }
 
   static constexpr int64_t kSamples = 8;
@@ -105,6 +120,27 @@ TEST_F(CudaTraining, HasOneAnswerOverTwoGpus) {
   EXPECT_EQ(outcome.losses, reference.losses);
 }
 
+TEST_F(CudaTraining, HasTheSameAnswerWithGraphs) {
+  const std::vector<std::string> names = {"cuda:0", "cuda:0,cuda:0", "cuda:0,cuda:0,cuda:0,cuda:0"};
+  const Outcome reference = train({}, 3);
+  for (const auto& counts : reference.graphs) EXPECT_EQ(counts.launched, 0);
+  for (const auto& devices : names)
+    for (const char* schedule : {"gpipe", "1f1b"})
+      for (const char* remat : {"none", "full"})
+        expect_same_with_graphs(reference, {devices, schedule, remat, Precision::f32, CudaGraphs::on});
+}
+
+TEST_F(CudaTraining, HasTheSameAnswerWithGraphsInBf16) {
+  expect_same_with_graphs(train({.precision = Precision::bf16}, 3), {"cuda:0,cuda:0", "1f1b", "none", Precision::bf16, CudaGraphs::on});
+}
+
+TEST_F(CudaTraining, HasTheSameAnswerWithGraphsOverTwoGpus) {
+  if (cuda_device_count() < 2) GTEST_SKIP() << "this machine has one GPU";
+  const Outcome reference = train({}, 3);
+  for (const char* remat : {"none", "full"})
+    expect_same_with_graphs(reference, {"cuda:0,cuda:1", "1f1b", remat, Precision::f32, CudaGraphs::on});
+}
+
 TEST_F(CudaTraining, ResumesFromACheckpointOnAnotherPartition) {
   const TemporaryFolder folder;
   const AdamW optimizer({.lr = 1e-2});
@@ -117,17 +153,20 @@ TEST_F(CudaTraining, ResumesFromACheckpointOnAnotherPartition) {
 }
 
 TEST_F(CudaTraining, RefusesABadTokenAndChangesNoWeight) {
-  Trainer trainer(graph_, plan_of({.devices = "cuda:0,cuda:0"}), AdamW({.lr = 1e-2}), {.seed = 3, .clip = 0.5});
-  const std::string before = trainer.weights_hash();
-  Batch bad = batch(0);
-  bad.load = [load = bad.load](const std::string& name, int64_t first, int64_t count) {
-    const Tensor tokens = load(name, first, count).clone();
-    if (name == "tokens") tokens.data<int32_t>()[1] = 4711;
-    return tokens;
-  };
-  expect_error<UsageError>([&] { trainer.step(bad); }, {"got 4711 at position 1", "cuda:0"});
-  EXPECT_EQ(trainer.weights_hash(), before);
-  EXPECT_TRUE(std::isfinite(trainer.step(batch(0)).loss));
+  for (const CudaGraphs graphs : {CudaGraphs::off, CudaGraphs::on}) {
+    Trainer trainer(graph_, plan_of({.devices = "cuda:0,cuda:0"}), AdamW({.lr = 1e-2}), {.seed = 3, .clip = 0.5, .cuda_graphs = graphs});
+    trainer.step(batch(0));
+    const std::string before = trainer.weights_hash();
+    Batch bad = batch(0);
+    bad.load = [load = bad.load](const std::string& name, int64_t first, int64_t count) {
+      const Tensor tokens = load(name, first, count).clone();
+      if (name == "tokens") tokens.data<int32_t>()[1] = 4711;
+      return tokens;
+    };
+    expect_error<UsageError>([&] { trainer.step(bad); }, {"got 4711 at position 1", "cuda:0"});
+    EXPECT_EQ(trainer.weights_hash(), before);
+    EXPECT_TRUE(std::isfinite(trainer.step(batch(0)).loss));
+  }
 }
 
 }  // namespace

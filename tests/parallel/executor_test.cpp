@@ -2,40 +2,124 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <thread>
 
+#include "parallel/hang_report.h"
+#include "parallel/node_bytes.h"
 #include "parallel/trainer.h"
+#include "parallel/verify.h"
 #include "tests/expect_error.h"
+#include "tests/parallel/program_run.h"
 #include "tests/parallel/tiny_models.h"
 
 namespace sluice::parallel {
 namespace {
 
+using sluice::testing::ProgramRun;
 using sluice::testing::skip_batch;
 using sluice::testing::skip_graph;
 
+Program two_stages(const layers::Graph& graph, const char* schedule) {
+  const Topology topology = topology_of(graph);
+  return lower(topology, partition_uniform(topology.node_count(), 2), make_schedule(schedule, 2, 2),
+               std::vector<bool>(topology.node_count(), false));
+}
+
+/// The place of the first Recv of a micro-batch's gradient or activation, or of the first Send.
+auto find_transfer(std::vector<Action>& actions, ActionKind kind, int micro_batch) {
+  return std::ranges::find_if(actions, [&](const Action& a) { return a.kind == kind && a.micro_batch == micro_batch; });
+}
+
+/// Device 0 waits for the first gradient before it sends the activation that this gradient depends on.
+Program with_a_cycle(const layers::Graph& graph) {
+  Program program = two_stages(graph, "gpipe");
+  auto& actions = program.devices[0];
+  const Action early = *find_transfer(actions, ActionKind::recv, 0);
+  actions.erase(find_transfer(actions, ActionKind::recv, 0));
+  actions.insert(find_transfer(actions, ActionKind::send, 0), early);
+  return program;
+}
+
 TEST(Executor, SaysWhoWaitsForWhatWhenAMessageNeverComes) {
   const auto graph = skip_graph();
-  const Topology topology = topology_of(graph);
-  const auto two = devices("cpu:0,cpu:1");
-  const Partition partition = partition_uniform(topology.node_count(), 2);
-  const std::vector<bool> keep(topology.node_count(), false);
-  Program program = lower(topology, partition, make_schedule("gpipe", 2, 2), keep);
+  Program program = two_stages(graph, "gpipe");
   std::erase_if(program.devices[0], [](const Action& action) { return action.kind == ActionKind::send && action.micro_batch == 1; });
+  ProgramRun run(graph, program, "cpu", 0.2);
+  expect_error<CommError>([&] { run.step(skip_batch(4, 1)); },
+                          {"no message within 0.2 s", "device 1 (cpu:1) has finished F(stage 1, micro-batch 0) and waits for activation",
+                           "of micro-batch 1 from stage 0 on device 0 (cpu:0) for stage 1, which nobody sends",
+                           "device 0 (cpu:0) has finished F(stage 0, micro-batch 1) and waits for gradient"});
+}
 
-  std::vector<std::unique_ptr<Stage>> stages;
-  for (int s = 0; s < 2; ++s)
-    stages.push_back(
-        std::make_unique<Stage>(graph, topology, partition, s, two[s], StageOptions{.rematerialize = keep, .optimizer_states = 2}));
-  Executor executor(two, std::move(stages), topology, 0.2);
-  const Batch batch = skip_batch(4, 1);
-  const RunContext context{&batch, micro_batch_bounds(4, 2), true, 1, 0};
-  const AdamW optimizer({.lr = 1e-2});
+TEST(Executor, ReportsACycleOfWaitsWithinTheTimeout) {
+  const auto graph = skip_graph();
+  const Program program = with_a_cycle(graph);
+  EXPECT_TRUE(verify(topology_of(graph), program)) << "only a test may run this program";
+  ProgramRun run(graph, program, "cpu", 0.5);
+  const auto start = std::chrono::steady_clock::now();
+  expect_error<CommError>([&] { run.step(skip_batch(4, 1)); },
+                          {"no message within 0.5 s", "the waits form a cycle: device 0 (cpu:0) waits for gradient of '",
+                           "of micro-batch 0 from stage 1 on device 1 (cpu:1), which waits for activation '",
+                           "of micro-batch 0 from stage 0 on device 0 (cpu:0)"});
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+  EXPECT_GE(waited.count(), 0.5);
+  EXPECT_LT(waited.count(), 5) << "half a second, and what a busy machine adds";
+}
+
+TEST(Executor, ReportsACycleOnDevicesThatOnlyCount) {
+  const auto graph = skip_graph();
+  ProgramRun run(graph, with_a_cycle(graph), "meta", 600);
+  expect_error<CommError>([&] { run.step(meta_batch(graph, 4)); },
+                          {"the devices wait for ever", "the waits form a cycle: device 0 (meta:0) waits for gradient of '"});
+}
+
+TEST(Executor, NamesAWorkerThatHasStopped) {
+  const auto graph = skip_graph();
+  ProgramRun run(graph, two_stages(graph, "1f1b"), "cpu", 0.3);
+  run.executor().set_before_action([](int device, const Action& action, const std::stop_token& failed) {
+    if (device == 1 && action.kind == ActionKind::backward)
+      while (!failed.stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
   expect_error<CommError>(
-      [&] {
-        executor.run(program, context, {&optimizer, {1e-2, 1}});
-      },
-      {"no message within 0.2 s", "cpu:1 is in Recv", "micro-batch 1", "cpu:0 is in"});
+      [&] { run.step(skip_batch(4, 1)); },
+      {"device 0 (cpu:0) has finished", "and waits for gradient of '", "from stage 1 on device 1 (cpu:1) for stage 0",
+       "and is in B(stage 1, micro-batch 0)", "device 1 (cpu:1) holds up the others: it stands in B(stage 1, micro-batch 0)"});
+  run.executor().set_before_action({});
+  EXPECT_GT(run.step(skip_batch(4, 1)).loss, 0) << "the executor goes on after a failure";
+}
+
+TEST(HangReport, FollowsCyclesOfSeveralDevicesAndOfOne) {
+  Topology topology;
+  for (const char* name : {"a", "b", "c"}) topology.nodes.push_back({name, {}});
+  const auto action = [](ActionKind kind, int value, int from, int to) {
+    return Action{kind, kind == ActionKind::send ? from : to, 0, {Payload::activation, value, -1, from, to}, {}};
+  };
+  const auto recv = [&](int value, int from, int to) { return action(ActionKind::recv, value, from, to); };
+  const auto send = [&](int value, int from, int to) { return action(ActionKind::send, value, from, to); };
+  Program program;
+  program.device_of_stage = {0, 1, 2};
+  program.devices = {{recv(2, 2, 0), send(0, 0, 1)}, {recv(0, 0, 1), send(1, 1, 2)}, {recv(1, 1, 2), send(2, 2, 0)}};
+  const std::vector<std::string> names{"x:0", "x:1", "x:2"};
+  const std::string all = hang_report(program, topology, names, {0, 0, 0});
+  EXPECT_NE(
+      all.find("the waits form a cycle: device 0 (x:0) waits for activation 'c' of micro-batch 0 from stage 2 on device 2 (x:2), which "
+               "waits for activation 'b' of micro-batch 0 from stage 1 on device 1 (x:1), which waits for activation 'a' of "
+               "micro-batch 0 from stage 0 on device 0 (x:0)"),
+      std::string::npos)
+      << all;
+  EXPECT_NE(all.find("device 1 (x:1) has finished nothing and waits for"), std::string::npos) << all;
+
+  program.devices[0] = {recv(0, 0, 0), send(0, 0, 0)};
+  const std::string one = hang_report(program, topology, names, {0, 0, 0});
+  EXPECT_NE(one.find("from stage 0 on device 0 (x:0), which it sends later in its own list"), std::string::npos) << one;
+  EXPECT_NE(one.find("device 2 (x:2) has finished nothing and waits for"), std::string::npos) << one;
+
+  const std::string sent = hang_report(program, topology, names, {2, 1, 0});
+  EXPECT_NE(sent.find("device 0 (x:0) has finished\n"), std::string::npos) << sent;
+  EXPECT_NE(sent.find("device 1 (x:1) holds up the others: it stands in Send activation 'b'"), std::string::npos) << sent;
 }
 
 TEST(MicroBatches, DifferByAtMostOneSample) {
@@ -52,8 +136,11 @@ TEST(Trace, HasARowADeviceAndAnArrowATransfer) {
   const auto parsed = nlohmann::json::parse(chrome_trace(trainer.trace(), topology_of(graph)));
   std::map<std::string, int> phases;
   for (const auto& event : parsed["traceEvents"]) ++phases[event["ph"]];
-  EXPECT_EQ(phases["M"], 2);
+  EXPECT_EQ(phases["M"], 3) << "names of the process and its devices";
   EXPECT_GT(phases["s"], 0);
+  EXPECT_EQ(phases["C"], phases["X"]) << "live bytes after every action";
+  EXPECT_NE(chrome_trace(trainer.trace(), topology_of(graph), trainer.trace()).find("predicted"), std::string::npos);
+  for (const auto& event : trainer.trace().events) EXPECT_GT(event.live_bytes, 0);
   EXPECT_EQ(phases["s"], phases["f"]);
   EXPECT_GE(trainer.trace().bubble(), 0);
   EXPECT_LT(trainer.trace().bubble(), 1);

@@ -24,20 +24,55 @@ struct Choice {
   int micro_batches = 4;
   Precision precision = Precision::f32;
   bool stochastic_rounding = false;
+  std::optional<int> weights_late{};  ///< the schedule's backwards are split, and each W comes so many backwards after its I
+
+  int virtual_stages() const { return schedule == "interleaved" ? 2 : 1; }
 };
 
 std::vector<Choice> choices() {
   std::vector<Choice> all;
-  for (int devices : {1, 2, 3, 4})
-    for (const char* schedule : {"gpipe", "1f1b"})
-      for (const char* remat : {"none", "full", "list"}) all.push_back({devices, schedule, remat});
+  for (const char* remat : {"none", "full", "list"}) {
+    for (int devices : {1, 2, 3, 4})
+      for (const char* schedule : {"gpipe", "1f1b"}) all.push_back({devices, schedule, remat});
+    for (int devices : {1, 2, 4})
+      for (const char* schedule : {"interleaved", "zb-h1", "zb-v"}) all.push_back({devices, schedule, remat});
+    all.push_back({.devices = 2, .schedule = "1f1b", .remat = remat, .weights_late = 0});
+    all.push_back({.devices = 4, .schedule = "1f1b", .remat = remat, .weights_late = 2});
+    all.push_back({.devices = 1, .schedule = "gpipe", .remat = remat, .weights_late = 100});
+  }
   all.push_back({3, "1f1b", "none", "parameters"});
   all.push_back({3, "gpipe", "full", "auto"});
   return all;
 }
 
 std::string describe_choice(const Choice& choice) {
-  return std::to_string(choice.devices) + " devices, " + choice.schedule + ", remat " + choice.remat + ", " + choice.partition;
+  return join(choice.devices, " devices, ", choice.schedule, choice.weights_late ? " with split backwards" : "", ", remat ", choice.remat,
+              ", ", choice.partition, ", ", choice.micro_batches, " micro-batches");
+}
+
+/// Each B as I, and its W after so many more backwards, or at the end.
+Schedule with_late_weights(Schedule schedule, size_t late) {
+  schedule.name += "-split";
+  for (auto& order : schedule.devices) {
+    std::vector<ComputeAction> split, waiting;
+    const auto release = [&](size_t kept) {
+      while (waiting.size() > kept) {
+        split.push_back(waiting.front());
+        waiting.erase(waiting.begin());
+      }
+    };
+    for (ComputeAction action : order) {
+      const bool splits = action.kind == Compute::backward;
+      if (splits) action.kind = Compute::input_gradient;
+      split.push_back(action);
+      if (!splits) continue;
+      waiting.push_back({Compute::weight_gradient, action.stage, action.micro_batch});
+      release(late);
+    }
+    release(0);
+    order = std::move(split);
+  }
+  return schedule;
 }
 
 struct Outcome {
@@ -52,11 +87,16 @@ Plan make_plan(const layers::Graph& graph, const Choice& choice, int64_t batch, 
   PlanOptions options{.batch = batch,
                       .micro_batches = choice.micro_batches,
                       .schedule = choice.schedule,
+                      .virtual_stages = choice.virtual_stages(),
                       .partition = choice.partition,
                       .remat = choice.remat,
                       .remat_nodes = remat_nodes,
                       .precision = choice.precision};
-  return plan(graph, devices(names), options);
+  Plan chosen = plan(graph, devices(names), options);
+  if (choice.weights_late)
+    chosen.orders =
+        with_late_weights(make_schedule(choice.schedule, choice.devices, choice.micro_batches), static_cast<size_t>(*choice.weights_late));
+  return chosen;
 }
 
 template <class MakeBatch>
@@ -101,12 +141,29 @@ TEST(OneAnswer, OfRunningStatisticsOfBatchNorm) {
   for (const Choice& choice : choices()) EXPECT_EQ(train(graph, choice, 10, remat_nodes, batch), first) << describe_choice(choice);
 }
 
+TEST(OneAnswer, WithFewerMicroBatchesThanStagesAndWithUnevenOnes) {
+  const layers::Graph graph = skip_graph();
+  const auto batch = [&](uint64_t seed) { return skip_batch(10, seed); };
+  for (int micro_batches : {1, 2, 3, 7}) {
+    Choice choice{1, "gpipe", "none"};
+    choice.micro_batches = micro_batches;
+    const Outcome first = train(graph, choice, 10, {}, batch);
+    for (int devices : {1, 2, 4})
+      for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v"})
+        for (const char* remat : {"none", "full"}) {
+          Choice other{devices, schedule, remat};
+          other.micro_batches = micro_batches;
+          EXPECT_EQ(train(graph, other, 10, {}, batch), first) << describe_choice(other);
+        }
+  }
+}
+
 /// Four micro-batches in bf16 over 1, 2 and 4 devices.
 template <class MakeBatch>
 Outcome expect_one_answer_in_bf16(const layers::Graph& graph, int64_t samples, bool stochastic_rounding, const MakeBatch& batch) {
   std::optional<Outcome> first;
   for (int devices : {1, 2, 4})
-    for (const char* schedule : {"gpipe", "1f1b"})
+    for (const char* schedule : {"gpipe", "1f1b", "zb-v"})
       for (const char* remat : {"none", "full"}) {
         const Choice choice{devices, schedule, remat, "uniform", 4, Precision::bf16, stochastic_rounding};
         const Outcome outcome = train(graph, choice, samples, {}, batch);

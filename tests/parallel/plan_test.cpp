@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+#include <regex>
+
 #include "models/amoebanet.h"
+#include "parallel/plan_advice.h"
+#include "parallel/schedule_csv.h"
 #include "parallel/trainer.h"
 #include "tests/expect_error.h"
 #include "tests/parallel/tiny_models.h"
@@ -12,6 +17,7 @@ namespace {
 
 using sluice::testing::skip_graph;
 using sluice::testing::tiny_transformer_options;
+using sluice::testing::token_batch;
 
 std::vector<DevicePtr> three() { return devices("cpu:0,cpu:1,cpu:2"); }
 
@@ -21,7 +27,7 @@ TEST(Plan, RefusesWhatCannotBeWithTheCure) {
   expect_error<UsageError>([&] { plan(graph, three(), {.batch = 4, .micro_batches = 5}); }, {"from 1 to the 4 samples"});
   expect_error<UsageError>([&] { plan(graph, three(), {.batch = 4, .schedule = "1f2b"}); }, {"1f1b"});
   expect_error<UsageError>([&] { plan(graph, three(), {.batch = 4, .partition = "uniforme"}); }, {"uniform"});
-  expect_error<UsageError>([&] { plan(graph, three(), {.batch = 4, .partition = "list", .sizes = {5, 5}}); }, {"2 numbers for 3 devices"});
+  expect_error<UsageError>([&] { plan(graph, three(), {.batch = 4, .partition = "list", .sizes = {5, 5}}); }, {"2 numbers for 3 stages"});
   expect_error<UsageError>([&] { plan(graph, three(), {.batch = 4, .remat = "list", .remat_nodes = {"stam"}}); },
                            {"the nearest is 'stem'"});
 }
@@ -46,7 +52,8 @@ TEST(Plan, AutoBalancesMeasuredOperations) {
   auto options = tiny_transformer_options();
   options.layers = 6;
   const auto graph = models::transformer_lm(options);
-  const auto costs = node_costs(graph, 2, {});
+  std::vector<double> costs;
+  for (const auto& node : counted_nodes(graph, 2, {}, Precision::f32, AdamW({}))) costs.push_back(node.forward + node.backward);
   const auto chosen = plan(graph, three(), {.batch = 8, .micro_batches = 4, .partition = "auto"});
   EXPECT_LE(bottleneck(chosen.partition, costs), bottleneck(partition_uniform(static_cast<int>(costs.size()), 3), costs));
 }
@@ -54,8 +61,8 @@ TEST(Plan, AutoBalancesMeasuredOperations) {
 /// Inputs of floats once kept their costs to the device that they were loaded on, so that all of an image model's nodes were free.
 TEST(Plan, CountsTheCostOfNodesThatReadPictures) {
   const auto graph = models::amoebanet({.layers = 3, .filters = 16, .classes = 4, .image_size = 32});
-  const auto costs = node_costs(graph, 2, {});
-  for (size_t node = 0; node < costs.size(); ++node) EXPECT_GT(costs[node], 0) << graph.nodes()[node].name;
+  const auto costs = counted_nodes(graph, 2, {}, Precision::f32, AdamW({}));
+  for (size_t node = 0; node < costs.size(); ++node) EXPECT_GT(costs[node].forward, 0) << graph.nodes()[node].name;
 }
 
 TEST(Prediction, CountsParametersGradientsAndStates) {
@@ -110,6 +117,188 @@ TEST(Prediction, HasTheBubbleOfTheFormula) {
   const DeviceSpeed fast_links{1e9, 1e15, 1e15, 0};
   const double bubble = predict(graph, chosen, SGD({.lr = 0.1}), 64, fast_links).bubble;
   EXPECT_NEAR(bubble, 3.0 / 11.0, 0.08) << "(K-1)/(M+K-1); the first stage computes no input gradient, the last one has the loss";
+}
+
+// Plans with open choices, run.
+
+const Adam kOptimizer({.lr = 1e-2});
+constexpr int64_t kSamples = 32;
+
+/// Deep enough for four devices with several stages each, and more activations than parameters.
+models::TransformerOptions deep_options() {
+  auto options = tiny_transformer_options();
+  options.layers = 6;
+  return options;
+}
+
+std::vector<DevicePtr> cpus(int count) {
+  std::vector<DevicePtr> result;
+  for (int i = 0; i < count; ++i) result.push_back(make_device("cpu:" + std::to_string(i)));
+  return result;
+}
+
+PlanOptions open_options(const std::string& schedule, const std::string& remat, int64_t memory = kUnlimited) {
+  return {.batch = kSamples,
+          .micro_batches = 4,
+          .schedule = schedule,
+          .virtual_stages = 0,
+          .remat = remat,
+          .memory = memory,
+          .optimizer = &kOptimizer};
+}
+
+int64_t largest_peak(const layers::Graph& graph, const Plan& plan, int64_t batch = kSamples) {
+  int64_t largest = 0;
+  for (const auto& device : predict(graph, plan, kOptimizer, batch, {}).devices) largest = std::max(largest, device.peak_bytes);
+  return largest;
+}
+
+/// The hash after two steps. Expects the plan to fit, and every device to need exactly the bytes predicted.
+std::string trained(const layers::Graph& graph, const Plan& plan, std::vector<int> micro_batches = {0, 0}) {
+  const Prediction prediction = predict(graph, plan, kOptimizer, kSamples, {});
+  EXPECT_TRUE(prediction.fits) << prediction.reason;
+  if (!prediction.fits) return prediction.reason;
+  Trainer trainer(graph, plan, kOptimizer, {.seed = 3, .clip = 0.5});
+  for (size_t step = 0; step < micro_batches.size(); ++step) {
+    trainer.step(token_batch(deep_options(), kSamples, step), micro_batches[step]);
+    if (step > 0) continue;
+    for (size_t i = 0; i < plan.devices.size(); ++i) EXPECT_EQ(plan.devices[i]->peak_bytes(), prediction.devices[i].peak_bytes) << i;
+  }
+  return trainer.weights_hash();
+}
+
+TEST(OpenPlan, OfEverySchedulePlacementAndRematerializationTrainsToOneAnswerInItsPredictedBytes) {
+  const auto graph = models::transformer_lm(deep_options());
+  const std::string answer = trained(graph, plan(graph, cpus(1), {.batch = kSamples, .micro_batches = 4, .schedule = "gpipe"}));
+  for (const int count : {1, 2, 4})
+    for (const char* schedule : {"1f1b", "interleaved", "zb-h1", "zb-v", "auto"})
+      for (const char* remat : {"none", "full", "auto"}) {
+        SCOPED_TRACE(join(count, " devices, ", schedule, ", remat ", remat));
+        EXPECT_EQ(trained(graph, plan(graph, cpus(count), open_options(schedule, remat))), answer);
+      }
+}
+
+TEST(OpenPlan, RecomputesInSegmentsWhereStagesAreTooLargeAndKeepsTheAnswer) {
+  const auto graph = models::transformer_lm(deep_options());
+  const std::string answer = trained(graph, plan(graph, cpus(1), {.batch = kSamples, .micro_batches = 4, .schedule = "gpipe"}));
+  for (const int count : {1, 2})
+    for (const char* schedule : {"gpipe", "1f1b", "auto"}) {
+      SCOPED_TRACE(join(count, " devices, ", schedule));
+      const int64_t full = largest_peak(graph, plan(graph, cpus(count), open_options(schedule, "full")));
+      const Plan chosen = plan(graph, cpus(count), open_options(schedule, "auto", full * 9 / 10));
+      EXPECT_FALSE(chosen.segments.empty()) << "all of it rematerialized in whole stages needs more";
+      EXPECT_EQ(trained(graph, chosen), answer);
+    }
+}
+
+TEST(OpenPlan, RematerializesNoMoreThanItsBudgetAsksFor) {
+  const auto graph = models::transformer_lm(deep_options());
+  const auto recomputed = [&](const Plan& plan) {
+    double seconds = 0;
+    for (const auto& event : predict(graph, plan, kOptimizer, kSamples, {}).trace.events)
+      if (event.action.kind == ActionKind::recompute) seconds += event.end - event.start;
+    return seconds;
+  };
+  for (const int count : {1, 2}) {
+    const int64_t none = largest_peak(graph, plan(graph, cpus(count), open_options("1f1b", "none")));
+    const double full = recomputed(plan(graph, cpus(count), open_options("1f1b", "full")));
+    double before = 0;
+    for (const int percent : {100, 90, 80, 70}) {
+      SCOPED_TRACE(join(count, " devices, ", percent, " % of ", none, " bytes"));
+      const Plan chosen = plan(graph, cpus(count), open_options("1f1b", "auto", none * percent / 100));
+      trained(graph, chosen);
+      const double seconds = recomputed(chosen);
+      EXPECT_EQ(seconds > 0, percent < 100);
+      EXPECT_LE(seconds, full);
+      EXPECT_GE(seconds, 0.9 * before) << "less room, less to keep";
+      before = seconds;
+    }
+  }
+}
+
+/// Stages on devices in turn, in a random order that keeps to what the stages wait for.
+Schedule shuffled_schedule(int devices, int stages, int micro_batches, unsigned seed) {
+  Schedule schedule{"shuffled", micro_batches, {}, std::vector<std::vector<ComputeAction>>(devices)};
+  for (int stage = 0; stage < stages; ++stage) schedule.device_of_stage.push_back(stage % devices);
+  std::vector<int> forwards(stages, 0), backwards(stages, 0);
+  std::mt19937 random(seed);
+  for (int left = 2 * stages * micro_batches; left > 0;) {
+    const auto stage = static_cast<int>(random() % stages);
+    const bool forward = random() % 2 == 0;
+    int& done = forward ? forwards[stage] : backwards[stage];
+    const int neighbour = forward ? stage - 1 : stage + 1;
+    const bool has_input = neighbour < 0 || neighbour == stages || (forward ? forwards : backwards)[neighbour] > done;
+    if (done == micro_batches || !has_input || (!forward && forwards[stage] <= done)) continue;
+    auto& order = schedule.devices[stage % devices];
+    order.push_back({forward ? Compute::forward : stage % 2 ? Compute::input_gradient : Compute::backward, stage, done});
+    if (order.back().kind == Compute::input_gradient) order.push_back({Compute::weight_gradient, stage, done});
+    ++done;
+    --left;
+  }
+  return schedule;
+}
+
+TEST(OpenPlan, OfAScheduleFromATableHasTheSameAnswer) {
+  const auto graph = models::transformer_lm(deep_options());
+  const std::string answer = trained(graph, plan(graph, cpus(1), open_options("gpipe", "none")));
+  for (const unsigned seed : {1u, 2u, 3u})
+    for (const char* remat : {"none", "full", "auto"}) {
+      SCOPED_TRACE(join("seed ", seed, ", remat ", remat));
+      PlanOptions options = open_options("mine.csv", remat);
+      options.orders = parse_schedule_csv(schedule_csv(shuffled_schedule(2, 4, 4, seed)), "mine.csv");
+      const Plan chosen = plan(graph, cpus(2), options);
+      EXPECT_EQ(chosen.schedule, "mine.csv");
+      EXPECT_EQ(trained(graph, chosen), answer);
+    }
+}
+
+TEST(OpenPlan, TakesAnotherNumberOfMicroBatchesAtAStepUnlessItsScheduleIsATable) {
+  const auto graph = models::transformer_lm(deep_options());
+  const std::string answer = trained(graph, plan(graph, cpus(1), open_options("gpipe", "none")), {0, 7, 2});
+  const int64_t full = largest_peak(graph, plan(graph, cpus(2), open_options("auto", "full")));
+  const Plan open = plan(graph, cpus(2), open_options("auto", "auto", full * 9 / 10));
+  for (const auto& device : open.devices) device->set_budget_bytes(kUnlimited);  // two micro-batches are larger than four
+  EXPECT_EQ(trained(graph, open, {0, 7, 2}), answer);
+  PlanOptions options = open_options("mine.csv", "none");
+  options.orders = shuffled_schedule(2, 4, 4, 1);
+  options.orders->name = "mine.csv";
+  Trainer fixed(graph, plan(graph, cpus(2), options), kOptimizer);
+  fixed.step(token_batch(deep_options(), kSamples, 0));
+  expect_error<UsageError>([&] { fixed.step(token_batch(deep_options(), kSamples, 0), 7); },
+                           {"'mine.csv' is for 4 micro-batches", "mini-batch of 7", "schedule by name"});
+}
+
+/// One change that the advice names, on top of what was planned: "3 devices and pipeline.remat=auto".
+std::pair<PlanOptions, int> with_change(PlanOptions options, int count, const std::string& change) {
+  std::smatch found;
+  if (std::regex_search(change, found, std::regex("(\\d+) devices"))) count = std::stoi(found[1]);
+  if (std::regex_search(change, found, std::regex("train\\.batch=(\\d+)"))) options.batch = std::stoll(found[1]);
+  if (std::regex_search(change, found, std::regex("micro_batches=(\\d+)"))) options.micro_batches = std::stoi(found[1]);
+  if (change.find("pipeline.remat=auto") != std::string::npos) options.remat = "auto";
+  options.micro_batches = static_cast<int>(std::min<int64_t>(options.micro_batches, options.batch));
+  return {options, count};
+}
+
+TEST(OpenPlan, UnderAnImpossibleBudgetSaysWhatIsShortAndTheAdviceFits) {
+  const auto graph = models::transformer_lm(deep_options());
+  const int64_t full = largest_peak(graph, plan(graph, cpus(2), open_options("1f1b", "full")));
+  for (const int percent : {95, 75}) {
+    PlanOptions options = open_options("1f1b", "none", full * percent / 100);
+    options.micro_batches = 1;
+    const auto devices = cpus(2);
+    const Prediction refused = predict(graph, plan(graph, devices, options), kOptimizer, kSamples, {});
+    ASSERT_FALSE(refused.fits);
+    EXPECT_NE(refused.reason.find("cpu:"), std::string::npos) << refused.reason;
+    const std::string advice = nearest_that_fits(graph, devices, options);
+    ASSERT_TRUE(advice.starts_with("it fits with ")) << percent << " %: " << advice;
+    for (size_t at = 13; at < advice.size();) {
+      const size_t end = std::min(advice.find(", or with ", at), advice.size());
+      const auto [changed, count] = with_change(options, 2, advice.substr(at, end - at));
+      const Prediction prediction = predict(graph, plan(graph, cpus(count), changed), kOptimizer, changed.batch, {});
+      EXPECT_TRUE(prediction.fits) << percent << " %: " << advice.substr(at, end - at) << ": " << prediction.reason;
+      at = end + 10;
+    }
+  }
 }
 
 }  // namespace

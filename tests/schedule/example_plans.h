@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "parallel/program.h"
+#include "parallel/schedule_search.h"
 #include "tests/schedule/pick.h"
 
 /// Models and plans for the tests of this folder.
@@ -36,8 +37,9 @@ struct Plan {
   Partition partition;
   Schedule schedule;
   std::vector<bool> rematerialize;
+  std::vector<int64_t> value_bytes{};
 
-  Program lowered() const { return lower(topology, partition, schedule, rematerialize); }
+  Program lowered() const { return lower(topology, partition, schedule, rematerialize, value_bytes); }
 };
 
 inline std::ostream& operator<<(std::ostream& out, const Plan& plan) {
@@ -95,10 +97,54 @@ inline Partition random_partition(int nodes) {
   return partition;
 }
 
+/// A chain of equal stages, B = I + W; a micro-batch keeps one byte on each until its weight gradients.
+inline StageCosts equal_stage_costs(int stages, double forward, double input_gradient, double weight_gradient) {
+  StageCosts costs;
+  costs.forward.assign(stages, forward);
+  costs.backward.assign(stages, input_gradient + weight_gradient);
+  costs.input_gradient.assign(stages, input_gradient);
+  costs.weight_gradient.assign(stages, weight_gradient);
+  costs.kept.assign(stages, 1);
+  costs.kept_for_weights.assign(stages, 1);
+  return costs;
+}
+
+inline std::vector<double> random_costs(int stages) {
+  std::vector<double> costs(stages);
+  for (double& cost : costs) cost = pick(0, 20) / 8.0;
+  return costs;
+}
+
+inline StageCosts random_stage_costs(int stages) {
+  StageCosts costs;
+  for (auto* list : {&costs.forward, &costs.backward, &costs.input_gradient, &costs.weight_gradient}) *list = random_costs(stages);
+  for (auto* list : {&costs.recompute, &costs.transfer, &costs.kept, &costs.kept_for_weights})
+    if (pick(0, 2) == 0) *list = random_costs(stages);
+  costs.latency = pick(0, 3) / 8.0;
+  return costs;
+}
+
+/// A placement in which every device has a stage.
+inline std::vector<int> random_placement(int stages) {
+  const int devices = pick(1, stages + 1);
+  std::vector<int> device_of_stage(stages);
+  for (int stage = 0; stage < stages; ++stage) device_of_stage[stage] = stage < devices ? stage : pick(0, devices);
+  for (int stage = stages - 1; stage > 0; --stage) std::swap(device_of_stage[stage], device_of_stage[pick(0, stage + 1)]);
+  return device_of_stage;
+}
+
+/// Named, searched and sequential ones, over as many devices as the number of stages allows.
 inline Schedule random_schedule(int stages) {
   const int micro_batches = pick(1, 10);
-  const int kind = pick(0, 4);
-  if (kind < 3) return make_schedule(schedule_names()[kind], stages, micro_batches);
+  const std::vector<std::string> plain = {"gpipe", "1f1b", "zb-h1"};
+  const int kind = pick(0, 8);
+  if (kind < 3) return make_schedule(plain[kind], stages, micro_batches);
+  if (kind == 3 && stages % 2 == 0) return make_schedule("zb-v", stages / 2, micro_batches, 2);
+  int devices = pick(1, stages + 1);
+  while (stages % devices != 0) --devices;
+  if (kind <= 4) return make_schedule("interleaved", devices, micro_batches, stages / devices);
+  if (kind == 5) return make_schedule("forward-only", random_placement(stages), micro_batches);
+  if (kind == 6) return search_schedule(random_stage_costs(stages), random_placement(stages), micro_batches).schedule;
   std::vector<int> device_of_stage(stages);
   for (int& device : device_of_stage) device = pick(0, stages);
   return sequential_schedule(device_of_stage, stages, micro_batches, pick(0, 2) == 0);
@@ -106,11 +152,12 @@ inline Schedule random_schedule(int stages) {
 
 /// A plan that `lower` takes: skips, several consumers, constants, tied parameters, any partition, schedule and placement.
 inline Plan random_plan() {
-  Plan plan{random_topology(), {}, {}, {}};
+  Plan plan{random_topology(), {}, {}, {}, {}};
   const int nodes = plan.topology.node_count();
   plan.partition = random_partition(nodes);
   plan.schedule = random_schedule(plan.partition.stage_count());
   for (int node = 0; node < nodes; ++node) plan.rematerialize.push_back(pick(0, 2) == 0);
+  for (int value = 0; value < plan.topology.value_count(); ++value) plan.value_bytes.push_back(8 * pick(0, 9));
   return plan;
 }
 

@@ -135,6 +135,58 @@ TEST(Lower, SplitBackwardSendsGradientsAfterIAndFreesTheTapeAfterW) {
   EXPECT_EQ(find(program, ActionKind::weight_gradient, 0).frees, (std::vector{Buffer{Buffer::Kind::tape, 0, 0}}));
 }
 
+// A V over one device: both stages on it.
+TEST(Lower, StagesOfOneDeviceHandOverAtOnce) {
+  Plan plan = skip_plan({4, 1}, "gpipe", 1);
+  plan.schedule = make_schedule("zb-v", 1, 1);
+  const Program program = plan.lowered();
+  EXPECT_EQ(lines(program, plan.topology, 0), (Lines{
+                                                  "F(stage 0, micro-batch 0)",
+                                                  "Send activation 'd' of micro-batch 0 from stage 0 to stage 1",
+                                                  "Recv activation 'd' of micro-batch 0 from stage 0 to stage 1",
+                                                  "F(stage 1, micro-batch 0)",
+                                                  "I(stage 1, micro-batch 0)",
+                                                  "Send gradient of 'd' at 'loss' of micro-batch 0 from stage 1 to stage 0",
+                                                  "Recv gradient of 'd' at 'loss' of micro-batch 0 from stage 1 to stage 0",
+                                                  "W(stage 1, micro-batch 0)",
+                                                  "I(stage 0, micro-batch 0)",
+                                                  "W(stage 0, micro-batch 0)",
+                                                  "ReduceTied(stage 0, 'embedding')",
+                                                  "GradNorm",
+                                                  "ReduceNorm",
+                                                  "CommitStats(stage 0)",
+                                                  "Step",
+                                              }));
+}
+
+TEST(Lower, TiedUsesOnTwoStagesOfADeviceAreReducedBeforeItsNorm) {
+  Plan plan = skip_plan({1, 4}, "gpipe", 1);
+  plan.schedule = make_schedule("interleaved", 1, 1, 2);
+  const Lines list = lines(plan.lowered(), plan.topology, 0);
+  const auto end = std::find(list.begin(), list.end(), "Send gradient of tied 'embedding' at 'd' from stage 1 to stage 0");
+  EXPECT_EQ(Lines(end, list.end()), (Lines{
+                                        "Send gradient of tied 'embedding' at 'd' from stage 1 to stage 0",
+                                        "Recv gradient of tied 'embedding' at 'd' from stage 1 to stage 0",
+                                        "ReduceTied(stage 0, 'embedding')",
+                                        "GradNorm",
+                                        "ReduceNorm",
+                                        "CommitStats(stage 1)",
+                                        "Step",
+                                        "Send tied weight 'embedding' at 'd' from stage 0 to stage 1",
+                                        "Recv tied weight 'embedding' at 'd' from stage 0 to stage 1",
+                                    }));
+}
+
+TEST(Lower, WritesTheBytesOfValuesOnBothEnds) {
+  Plan plan = skip_plan({2, 3}, "1f1b", 2);
+  plan.value_bytes = {0, 0, 64, 128, 0, 0, 0};
+  for (const auto& actions : plan.lowered().devices)
+    for (const Action& action : actions)
+      EXPECT_EQ(action.bytes, action.transfer.of_micro_batch() ? plan.value_bytes[action.transfer.value] : 0);
+  plan.value_bytes.pop_back();
+  EXPECT_THROW(plan.lowered(), UsageError);
+}
+
 // 'a' is used by b, c, d: their contributions fold in the order d, c, b, whatever the partition.
 TEST(Lower, TheLastConsumingStageSendsOneSumUnderItsLowestConsumer) {
   const Program program = skip_plan({1, 4}, "gpipe", 1).lowered();
@@ -264,7 +316,7 @@ RC_GTEST_PROP(Lower, EveryPlanGivesAProgramThatIsVerifiedAndRunsToItsEnd, ()) {
 
   const std::vector<double> ones(program.stage_count(), 1.0);
   const std::vector<double> bytes(plan.topology.value_count(), 1.0);
-  const Timeline timeline = simulate(program, {ones, ones, ones, ones, ones, ones, bytes, 0.1, 10});
+  const Timeline timeline = simulate(program, {ones, ones, ones, ones, ones, ones, bytes, {{0.1, 10}, {}}});
   std::size_t actions = 0;
   for (const auto& list : program.devices) actions += list.size();
   RC_ASSERT(timeline.actions.size() == actions);

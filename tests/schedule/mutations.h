@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "parallel/program.h"
+#include "tests/schedule/pick.h"
 
 /// Ways to damage a right program so that it is wrong at every place to which they apply.
 namespace sluice::parallel {
@@ -87,6 +89,7 @@ inline std::vector<Mutation> mutations_of_actions() {
   const auto computes = [](const Program& program, Place place) { return is_compute(at(program, place)); };
   const auto transfers = [](const Program& program, Place place) { return at(program, place).transfer.payload != Payload::none; };
   const auto has_another_device = [](const Program& program, Place) { return program.device_count() > 1; };
+  const auto is_micro_batch_transfer = [](const Program& program, Place place) { return at(program, place).transfer.of_micro_batch(); };
   return {
       {"DropsAnAction", anywhere,
        [](Program& p, Place at) {
@@ -105,6 +108,7 @@ inline std::vector<Mutation> mutations_of_actions() {
       {"TransfersAnotherValue", transfers, [](Program& p, Place place) { ++at(p, place).transfer.value; }},
       {"CreditsAnotherConsumer", is_transfer(ActionKind::send, Payload::gradient),
        [](Program& p, Place place) { ++at(p, place).transfer.consumer; }},
+      {"ChangesTheBytesOfOneEnd", is_micro_batch_transfer, [](Program& p, Place place) { ++at(p, place).bytes; }},
       {"TurnsASendIntoARecv", is_kind(ActionKind::send), [](Program& p, Place place) { at(p, place).kind = ActionKind::recv; }},
       {"RunsOnAnotherDevice", has_another_device,
        [](Program& p, Place place) {
@@ -206,6 +210,90 @@ inline std::vector<Mutation> all_mutations() {
   std::vector<Mutation> all = mutations_of_actions();
   for (const auto& more : {mutations_of_order(), mutations_of_buffers()}) all.insert(all.end(), more.begin(), more.end());
   return all;
+}
+
+/// Damage of any kind at any place, also such that leaves the program right.
+inline std::vector<std::pair<std::string, std::function<void(Program&)>>> random_mutations() {
+  const auto device = [](const Program& p) {
+    int device = pick(0, p.device_count());
+    while (p.devices[device].empty()) device = (device + 1) % p.device_count();
+    return device;
+  };
+  const auto any = [=](Program& p) -> Action& {
+    auto& list = p.devices[device(p)];
+    return list[pick(0, static_cast<int>(list.size()))];
+  };
+  const auto insert = [](std::vector<Action>& list, const Action& action) {
+    list.insert(list.begin() + pick(0, static_cast<int>(list.size()) + 1), action);
+  };
+  const auto take = [](std::vector<Action>& list) {
+    const int index = pick(0, static_cast<int>(list.size()));
+    const Action action = list[index];
+    list.erase(list.begin() + index);
+    return action;
+  };
+  const auto off = [](int& number) { number += pick(0, 2) == 0 ? 1 : -1; };
+  return {
+      {"swap",
+       [=](Program& p) {
+         auto& list = p.devices[device(p)];
+         const int n = static_cast<int>(list.size());
+         std::swap(list[pick(0, n)], list[pick(0, n)]);
+       }},
+      {"swap neighbours",
+       [=](Program& p) {
+         auto& list = p.devices[device(p)];
+         const int i = pick(0, static_cast<int>(list.size()));
+         std::swap(list[i], list[std::max(0, i - 1)]);
+       }},
+      {"move",
+       [=](Program& p) {
+         auto& list = p.devices[device(p)];
+         insert(list, take(list));
+       }},
+      {"move to a device", [=](Program& p) { insert(p.devices[pick(0, p.device_count())], take(p.devices[device(p)])); }},
+      {"drop", [=](Program& p) { take(p.devices[device(p)]); }},
+      {"repeat", [=](Program& p) { insert(p.devices[device(p)], any(p)); }},
+      {"stage", [=](Program& p) { off(any(p).stage); }},
+      {"micro-batch", [=](Program& p) { off(any(p).micro_batch); }},
+      {"swap micro-batches", [=](Program& p) { std::swap(any(p).micro_batch, any(p).micro_batch); }},
+      {"swap transfers", [=](Program& p) { std::swap(any(p).transfer, any(p).transfer); }},
+      {"swap frees", [=](Program& p) { std::swap(any(p).frees, any(p).frees); }},
+      {"from", [=](Program& p) { off(any(p).transfer.from); }},
+      {"to", [=](Program& p) { off(any(p).transfer.to); }},
+      {"value", [=](Program& p) { off(any(p).transfer.value); }},
+      {"consumer", [=](Program& p) { off(any(p).transfer.consumer); }},
+      {"payload", [=](Program& p) { any(p).transfer.payload = static_cast<Payload>(pick(0, 7)); }},
+      {"kind", [=](Program& p) { any(p).kind = static_cast<ActionKind>(pick(0, 12)); }},
+      {"bytes", [=](Program& p) { any(p).bytes += pick(-1, 2); }},
+      {"free no more", [=](Program& p) { any(p).frees.clear(); }},
+      {"free elsewhere",
+       [=](Program& p) {
+         auto& frees = any(p).frees;
+         if (frees.empty()) return;
+         any(p).frees.push_back(frees.back());
+         frees.pop_back();
+       }},
+      {"free what another frees",
+       [=](Program& p) {
+         const auto frees = any(p).frees;
+         if (!frees.empty()) any(p).frees.push_back(frees.front());
+       }},
+      {"another buffer",
+       [=](Program& p) {
+         auto& frees = any(p).frees;
+         if (!frees.empty()) off(pick(0, 2) == 0 ? frees.front().micro_batch : frees.front().value);
+       }},
+      {"micro-batches", [=](Program& p) { off(p.micro_batches); }},
+      {"rematerialize", [=](Program& p) { p.rematerialize[pick(0, static_cast<int>(p.rematerialize.size()))].flip(); }},
+      {"placement", [=](Program& p) { off(p.device_of_stage[pick(0, p.stage_count())]); }},
+      {"partition",
+       [=](Program& p) {
+         const int stage = pick(0, p.stage_count()), other = pick(0, p.stage_count());
+         ++p.partition.sizes[stage];
+         --p.partition.sizes[other];
+       }},
+  };
 }
 
 }  // namespace sluice::parallel

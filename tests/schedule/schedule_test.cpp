@@ -4,20 +4,27 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <string>
 
 #include "core/error.h"
+#include "parallel/schedule_search.h"
+#include "tests/schedule/example_plans.h"
 #include "tests/schedule/pick.h"
 
 namespace sluice::parallel {
 namespace {
 
-/// "F0 F1 B0 ...": the order of one device.
+/// "0F0 0F1 0B0 ...": stage, action and micro-batch in the order of one device.
 std::string text(const std::vector<ComputeAction>& order) {
   std::string out;
-  for (const auto& action : order) out += join(out.empty() ? "" : " ", "FBIW"[static_cast<int>(action.kind)], action.micro_batch);
+  for (const auto& action : order)
+    out += join(out.empty() ? "" : " ", action.stage, "FBIW"[static_cast<int>(action.kind)], action.micro_batch);
   return out;
 }
+
+/// F = I = W = 1 of every stage.
+StageCosts unit_costs(int stages) { return equal_stage_costs(stages, 1, 1, 1); }
 
 /// The most micro-batches that have run forward and not yet backward.
 int peak_alive(const std::vector<ComputeAction>& order) {
@@ -26,16 +33,9 @@ int peak_alive(const std::vector<ComputeAction>& order) {
   return peak;
 }
 
-std::vector<int> micro_batches_of(const std::vector<ComputeAction>& order, Compute kind) {
-  std::vector<int> micro_batches;
-  for (const auto& action : order)
-    if (action.kind == kind) micro_batches.push_back(action.micro_batch);
-  return micro_batches;
-}
-
 TEST(Schedule, GPipeRunsAllForwardsThenAllBackwardsInAscendingOrder) {
   const Schedule schedule = make_schedule("gpipe", 2, 3);
-  EXPECT_EQ(text(schedule.devices[0]), "F0 F1 F2 B0 B1 B2");
+  EXPECT_EQ(text(schedule.devices[0]), "0F0 0F1 0F2 0B0 0B1 0B2");
   EXPECT_EQ(schedule.devices[0], (std::vector<ComputeAction>{{Compute::forward, 0, 0},
                                                              {Compute::forward, 0, 1},
                                                              {Compute::forward, 0, 2},
@@ -47,25 +47,93 @@ TEST(Schedule, GPipeRunsAllForwardsThenAllBackwardsInAscendingOrder) {
 
 TEST(Schedule, OneFOneBAlternatesAfterItsWarmUp) {
   const Schedule schedule = make_schedule("1f1b", 3, 4);
-  EXPECT_EQ(text(schedule.devices[0]), "F0 F1 F2 B0 F3 B1 B2 B3");
-  EXPECT_EQ(text(schedule.devices[1]), "F0 F1 B0 F2 B1 F3 B2 B3");
-  EXPECT_EQ(text(schedule.devices[2]), "F0 B0 F1 B1 F2 B2 F3 B3");
+  EXPECT_EQ(text(schedule.devices[0]), "0F0 0F1 0F2 0B0 0F3 0B1 0B2 0B3");
+  EXPECT_EQ(text(schedule.devices[1]), "1F0 1F1 1B0 1F2 1B1 1F3 1B2 1B3");
+  EXPECT_EQ(text(schedule.devices[2]), "2F0 2B0 2F1 2B1 2F2 2B2 2F3 2B3");
 }
 
-TEST(Schedule, OneFOneBTakesFewerMicroBatchesThanStages) { EXPECT_EQ(text(make_schedule("1f1b", 4, 2).devices[0]), "F0 F1 B0 B1"); }
+TEST(Schedule, OneFOneBTakesFewerMicroBatchesThanStages) { EXPECT_EQ(text(make_schedule("1f1b", 4, 2).devices[0]), "0F0 0F1 0B0 0B1"); }
 
-TEST(Schedule, ForwardOnlyHasNoBackward) { EXPECT_EQ(text(make_schedule("forward-only", 2, 2).devices[1]), "F0 F1"); }
+TEST(Schedule, ForwardOnlyHasNoBackward) { EXPECT_EQ(text(make_schedule("forward-only", 2, 2).devices[1]), "1F0 1F1"); }
 
-RC_GTEST_PROP(Schedule, EachStageRunsEachMicroBatchOnceAndBackwardsAscend, ()) {
-  const auto name = *rc::gen::element<std::string>("gpipe", "1f1b");
-  const int stages = pick(1, 9), micro_batches = pick(1, 20);
-  const Schedule schedule = make_schedule(name, stages, micro_batches);
-  std::vector<int> all(micro_batches);
-  for (int m = 0; m < micro_batches; ++m) all[m] = m;
-  for (const auto& order : schedule.devices) {
-    RC_ASSERT(micro_batches_of(order, Compute::forward) == all);
-    RC_ASSERT(micro_batches_of(order, Compute::backward) == all);
+TEST(Schedule, ForwardOnlyOnAVTakesTheDeeperStageFirst) {
+  const Schedule schedule = make_schedule("forward-only", {0, 1, 1, 0}, 3);
+  EXPECT_EQ(text(schedule.devices[0]), "0F0 0F1 0F2 3F0 3F1 3F2");
+  EXPECT_EQ(text(schedule.devices[1]), "1F0 2F0 1F1 2F1 1F2 2F2");
+}
+
+TEST(Schedule, InterleavedTakesGroupsOfAsManyMicroBatchesAsDevices) {
+  const Schedule schedule = make_schedule("interleaved", 2, 4, 2);
+  EXPECT_EQ(schedule.device_of_stage, (std::vector<int>{0, 1, 0, 1}));
+  EXPECT_EQ(text(schedule.devices[0]), "0F0 0F1 2F0 2F1 0F2 2B0 0F3 2B1 2F2 0B0 2F3 0B1 2B2 2B3 0B2 0B3");
+  EXPECT_EQ(text(schedule.devices[1]), "1F0 1F1 3F0 3B0 3F1 3B1 1F2 1B0 1F3 1B1 3F2 3B2 3F3 3B3 1B2 1B3");
+}
+
+TEST(Schedule, InterleavedLeavesOutWhatALastGroupHasTooFew) {
+  EXPECT_EQ(text(make_schedule("interleaved", 2, 3, 2).devices[0]), "0F0 0F1 2F0 2F1 0F2 2B0 2B1 2F2 0B0 0B1 2B2 0B2");
+}
+
+TEST(Schedule, InterleavedWithOneStageADeviceIs1F1B) {
+  for (int m = 1; m < 9; ++m) EXPECT_EQ(make_schedule("interleaved", 4, m, 1).devices, make_schedule("1f1b", 4, m).devices);
+}
+
+TEST(Schedule, ZbH1PutsWeightGradientsOffUntilMemoryIsFull) {
+  const Schedule schedule = make_schedule("zb-h1", 3, 4);
+  EXPECT_EQ(text(schedule.devices[0]), "0F0 0F1 0F2 0I0 0W0 0F3 0I1 0W1 0I2 0W2 0I3 0W3");
+  EXPECT_EQ(text(schedule.devices[2]), "2F0 2I0 2F1 2I1 2F2 2I2 2W0 2F3 2I3 2W1 2W2 2W3");
+}
+
+TEST(Schedule, ZbVFollowsTheHandcraftedSteps) {
+  const Schedule schedule = make_schedule("zb-v", 2, 4);
+  EXPECT_EQ(schedule.device_of_stage, (std::vector<int>{0, 1, 1, 0}));
+  EXPECT_EQ(text(schedule.devices[0]), "0F0 0F1 0F2 3F0 3I0 3W0 3F1 3I1 3W1 0F3 0I0 0W0 3F2 3I2 3W2 0I1 0W1 3F3 3I3 3W3 0I2 0W2 0I3 0W3");
+  EXPECT_EQ(text(schedule.devices[1]), "1F0 2F0 1F1 2F1 2I0 2W0 1F2 1I0 1W0 2F2 2I1 2W1 1F3 1I1 1W1 2F3 2I2 2W2 1I2 2I3 1I3 1W2 2W3 1W3");
+}
+
+/// What every schedule must have: each stage on its device, each micro-batch once, and gradients that accumulate in ascending order.
+void require_complete(const Schedule& schedule) {
+  const int stages = schedule.stage_count(), m = schedule.micro_batches;
+  std::vector<int> forwards(stages, 0), inputs(stages, 0), backwards(stages, 0), weights(stages, 0);
+  for (int device = 0; device < schedule.device_count(); ++device)
+    for (const auto& [kind, stage, micro_batch] : schedule.devices[device]) {
+      RC_ASSERT(schedule.device_of_stage[stage] == device);
+      int& next = kind == Compute::forward ? forwards[stage] : kind == Compute::input_gradient ? inputs[stage] : backwards[stage];
+      RC_ASSERT(micro_batch == next++);
+      if (kind == Compute::weight_gradient) RC_ASSERT(++weights[stage] <= inputs[stage]);
+    }
+  for (int stage = 0; stage < stages; ++stage) {
+    RC_ASSERT(forwards[stage] == m);
+    RC_ASSERT(inputs[stage] == weights[stage]);
+    RC_ASSERT(backwards[stage] == (schedule.name == "forward-only" ? 0 : m));
   }
+}
+
+RC_GTEST_PROP(Schedule, EachStageRunsEachMicroBatchOnceAndGradientsAscend, ()) {
+  const auto name = *rc::gen::elementOf(schedule_names());
+  const int devices = pick(1, 9), micro_batches = pick(1, 20);
+  const int v = name == "interleaved" || name == "forward-only" ? pick(1, 4) : name == "zb-v" ? pick(1, 3) : 1;
+  const Schedule schedule = make_schedule(name, devices, micro_batches, v);
+  RC_ASSERT(schedule.device_of_stage == stage_placement(name, devices, v));
+  RC_ASSERT(make_schedule(name, schedule.device_of_stage, micro_batches).devices == schedule.devices);
+  require_complete(schedule);
+  time_schedule(schedule, unit_costs(schedule.stage_count()));  // throws when it waits in a circle
+}
+
+RC_GTEST_PROP(Schedule, ForwardOnlyTakesAnyPlacementWithoutWaitingInACircle, ()) {
+  const int stages = pick(1, 12), micro_batches = pick(1, 12);
+  const Schedule schedule = make_schedule("forward-only", random_placement(stages), micro_batches);
+  require_complete(schedule);
+  RC_ASSERT(time_schedule(schedule, unit_costs(stages)).seconds <= stages + micro_batches * stages);
+}
+
+RC_GTEST_PROP(Schedule, FewerMicroBatchesNeverTakeLonger, ()) {
+  const auto name = *rc::gen::elementOf(schedule_names());
+  const int devices = pick(1, 7), v = name == "interleaved" ? pick(2, 4) : 1, m = pick(1, 20);
+  const auto seconds = [&](int micro_batches) {
+    const Schedule schedule = make_schedule(name, devices, micro_batches, v);
+    return time_schedule(schedule, unit_costs(schedule.stage_count())).seconds;
+  };
+  RC_ASSERT(seconds(m) <= seconds(m + 1) + 1e-9);
 }
 
 RC_GTEST_PROP(Schedule, OneFOneBKeepsAtMostStagesMinusRankMicroBatchesAlive, ()) {
@@ -88,9 +156,47 @@ TEST(Schedule, NamesTheNearestOfAnUnknownName) {
   }
 }
 
+std::string refusal(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "taken";
+}
+
 TEST(Schedule, RefusesNoStagesAndNoMicroBatches) {
   EXPECT_THROW(make_schedule("gpipe", 0, 1), UsageError);
   EXPECT_THROW(make_schedule("gpipe", 1, 0), UsageError);
+  EXPECT_THROW(make_schedule("zb-v", std::vector<int>{}, 1), UsageError);
+  EXPECT_THROW(make_schedule("zb-v", {0, 0}, 0), UsageError);
+}
+
+TEST(Schedule, TellsHowManyStagesADeviceHas) {
+  EXPECT_EQ(stages_per_device("gpipe", 1), 1);
+  EXPECT_EQ(stages_per_device("interleaved", 3), 3);
+  EXPECT_EQ(stages_per_device("forward-only", 3), 3);
+  EXPECT_EQ(stages_per_device("zb-v", 1), 2);
+  EXPECT_EQ(stages_per_device("zb-v", 2), 2);
+}
+
+TEST(Schedule, RefusesVirtualStagesThatAScheduleCannotHave) {
+  EXPECT_EQ(refusal([] { make_schedule("1f1b", 2, 2, 2); }),
+            "schedule: 1f1b has 1 stage a device, got virtual_stages 2; set virtual_stages to 1 or choose interleaved");
+  EXPECT_EQ(refusal([] { stages_per_device("zb-v", 3); }),
+            "schedule: zb-v has 2 stages a device, got virtual_stages 3; set virtual_stages to 2 or choose interleaved");
+  EXPECT_NE(refusal([] { stages_per_device("interleaved", 0); }), "taken");
+}
+
+TEST(Schedule, RefusesAnotherPlacementAndDevicesWithoutAStage) {
+  EXPECT_EQ(
+      refusal([] {
+        make_schedule("zb-v", {0, 1, 0, 1}, 2);
+      }),
+      "schedule: zb-v over 2 devices needs its stages on the devices [0,1,1,0], got [0,1,0,1]; place them so or choose another schedule");
+  EXPECT_NE(refusal([] { make_schedule("forward-only", {0, 2}, 2); }).find("[0,2]"), std::string::npos);
+  EXPECT_NE(refusal([] { make_schedule("forward-only", {0, -1}, 2); }), "taken");
+  EXPECT_NE(refusal([] { make_schedule("forward-only", {0, 1 << 30}, 2); }), "taken");
 }
 
 }  // namespace

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <tuple>
 
 #include "core/error.h"
+#include "parallel/verify.h"
 #include "tests/schedule/example_plans.h"
 #include "tests/schedule/pick.h"
 
@@ -41,8 +43,7 @@ const SimulatedAction& find(const Timeline& timeline, const Program& program, Ac
 SimulationCosts link_costs(double value_bytes, double latency_seconds, double bytes_per_second) {
   SimulationCosts costs = equal_costs(2, 1, 0);
   costs.value_bytes.assign(3, value_bytes);
-  costs.latency_seconds = latency_seconds;
-  costs.bytes_per_second = bytes_per_second;
+  costs.links.all = {latency_seconds, bytes_per_second};
   return costs;
 }
 
@@ -92,6 +93,95 @@ TEST(Simulate, TransfersWithinADeviceAreFree) {
   SimulationCosts costs = link_costs(10, 7, 10);
   costs.backward = {2, 2};
   EXPECT_DOUBLE_EQ(simulate(program, costs).seconds, 2 * 2 * (1 + 2));
+}
+
+TEST(Simulate, APairOfDevicesMayHaveALinkOfItsOwn) {
+  SimulationCosts costs = equal_costs(3, 1, 0);
+  costs.value_bytes.assign(4, 10);
+  costs.links.all = {0, 10};
+  costs.links.of_pair[{1, 2}] = {7, 5};
+  EXPECT_DOUBLE_EQ(simulate(chain_program("forward-only", 3, 1), costs).seconds, 1 + 1 + 1 + (2 + 7) + 1);
+  costs.links.of_pair = {{{2, 1}, {7, 5}}};  // the way back, which forwards do not take
+  EXPECT_DOUBLE_EQ(simulate(chain_program("forward-only", 3, 1), costs).seconds, 1 + 1 + 1 + 1 + 1);
+}
+
+/// 128 MiB of activations, 10 ms a forward.
+double seconds_over(const Link& link) {
+  SimulationCosts costs = equal_costs(2, 0.01, 0.02);
+  costs.value_bytes.assign(3, 128 << 20);
+  costs.links.all = link;
+  return simulate(chain_program("1f1b", 2, 8), costs).seconds;
+}
+
+TEST(Simulate, GoesFromNvlinkToAWideAreaLine) {
+  const double computed = 9 * 0.03;
+  EXPECT_LT(seconds_over({2e-6, 450e9}), 1.01 * computed);
+  const double one_way = (128 << 20) / 125e6;  // 1 Gbit/s
+  EXPECT_GT(seconds_over({0.05, 125e6}), 8 * one_way);
+  EXPECT_LT(seconds_over({0.05, 125e6}), 17 * (one_way + 0.05 + 0.03));
+}
+
+TEST(Simulate, FollowsTheBytesOfEachDevice) {
+  const Program program = chain_program("1f1b", 2, 3, true);
+  SimulationCosts costs = equal_costs(2, 1, 2, 1);
+  costs.bytes.always = {1000, 2000};
+  costs.bytes.value = {0, 10, 0};
+  costs.bytes.tape = {1, 1};
+  costs.bytes.tape_recomputed = {100, 100};
+  costs.bytes.forward_scratch = {0, 500};
+  const Timeline timeline = simulate(program, costs);
+  ASSERT_EQ(timeline.memory.size(), 2u);
+  EXPECT_EQ(timeline.peak_bytes[0], 1000 + 100 + 1 + 10);  // a tape recomputed, one kept, and the gradient that arrived
+  EXPECT_EQ(timeline.peak_bytes[1], 2000 + 10 + 1 + 500);  // the activation stays for R
+  for (int device = 0; device < 2; ++device) {
+    EXPECT_EQ(timeline.memory[device].back().bytes, costs.bytes.always[device]);
+    EXPECT_EQ(timeline.memory[device].size(), program.devices[device].size());
+    EXPECT_TRUE(std::ranges::is_sorted(timeline.memory[device], {}, &MemoryPoint::seconds));
+  }
+}
+
+TEST(Simulate, RefusesByteListsThatAreTooShort) {
+  SimulationCosts costs = equal_costs(2, 1, 2);
+  costs.bytes.tape = {1};
+  EXPECT_THROW(simulate(chain_program("gpipe", 2, 1), costs), UsageError);
+}
+
+// Every split backward lets a micro-batch hold less between I and W.
+TEST(Simulate, TapesShrinkBetweenIAndW) {
+  SimulationCosts costs = equal_costs(2, 1, 2);
+  costs.input_gradient = costs.weight_gradient = {1, 1};
+  costs.bytes.tape = {10, 10};
+  costs.bytes.tape_for_weights = {4, 4};
+  const Timeline timeline = simulate(chain_program("zb-h1", 2, 4), costs);
+  EXPECT_EQ(timeline.peak_bytes[0], 20);
+  EXPECT_EQ(timeline.peak_bytes[1], 4 + 10);
+}
+
+TEST(Simulate, TheSpanBubbleLeavesOutFillAndDrain) {
+  const Timeline timeline = simulate(chain_program("gpipe", 4, 6), equal_costs(4, 1, 2));
+  EXPECT_DOUBLE_EQ(timeline.span_bubble, 3 * 3);  // device 0 waits for the way to the last device and back
+  EXPECT_DOUBLE_EQ(simulate(chain_program("forward-only", 4, 6), equal_costs(4, 1, 2)).span_bubble, 0);
+}
+
+/// 1663 nodes with skips, all rematerialized, over 128 devices.
+TEST(Simulate, HandlesLargePlansInSeconds) {
+  constexpr int kNodes = 1663, kDevices = 128, kMicroBatches = 128;
+  Topology topology = chain_topology(kNodes);
+  for (int node = 2; node < kNodes; ++node) topology.nodes[node].inputs.push_back(node - 1);
+  for (const std::string_view name : {"zb-h1", "interleaved", "zb-v"}) {
+    const Schedule schedule = make_schedule(name, kDevices, kMicroBatches, name == "zb-h1" ? 1 : 2);
+    const int stages = schedule.stage_count();
+    const std::clock_t begin = std::clock();
+    const Program program = lower(topology, partition_uniform(kNodes, stages), schedule, std::vector<bool>(kNodes, true));
+    require_valid(topology, program);
+    SimulationCosts costs = equal_costs(stages, 1, 2, 1);
+    costs.input_gradient = costs.weight_gradient = costs.forward;
+    costs.bytes.tape.assign(stages, 1);
+    simulate(program, costs);
+    const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+    RecordProperty(std::string(name), std::to_string(seconds));
+    EXPECT_LT(seconds, 20) << name;  // 0.5 s without a sanitizer
+  }
 }
 
 TEST(Simulate, TheStepWaitsForTheNormOfAllDevices) {

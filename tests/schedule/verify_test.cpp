@@ -3,16 +3,28 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
+#include <limits>
+#include <map>
+
 #include "core/error.h"
 #include "tests/schedule/example_plans.h"
 #include "tests/schedule/mutations.h"
 #include "tests/schedule/pick.h"
+#include "tests/schedule/symbolic_run.h"
 
 namespace sluice::parallel {
 namespace {
 
 /// Skips, recomputation, a tied parameter over two stages, several micro-batches: every mutation finds a place in it.
-Plan rich_plan() { return {skip_topology(), {{1, 2, 2}}, make_schedule("1f1b", 3, 4), {true, false, true, true, false}}; }
+Plan rich_plan() {
+  return {skip_topology(), {{1, 2, 2}}, make_schedule("1f1b", 3, 4), {true, false, true, true, false}, {8, 8, 16, 8, 24, 8, 8}};
+}
+
+/// Four stages on two devices, a V with split backwards, fewer micro-batches than stages.
+Plan folded_plan() {
+  return {skip_topology(), {{1, 1, 1, 2}}, make_schedule("zb-v", 2, 3, 2), {false, true, true, false, false}, {8, 8, 16, 8, 24, 8, 8}};
+}
 
 std::string reason(const Plan& plan, const Program& program) {
   const auto found = verify(plan.topology, program);
@@ -28,17 +40,22 @@ int index_of(const Plan& plan, const Program& program, int device, const std::st
 
 class Verify : public testing::TestWithParam<Mutation> {};
 
-TEST_P(Verify, RefusesTheRichProgramAtEveryPlaceThat) {
-  const Plan plan = rich_plan();
+void expect_refusal_everywhere(const Mutation& mutation, const Plan& plan) {
   const Program right = plan.lowered();
-  const auto damaged_places = places(GetParam(), right);
-  EXPECT_FALSE(damaged_places.empty());
+  const auto damaged_places = places(mutation, right);
   for (const Place& place : damaged_places) {
     Program wrong = right;
-    GetParam().damage(wrong, place);
+    mutation.damage(wrong, place);
     EXPECT_TRUE(verify(plan.topology, wrong)) << describe(at(right, place), plan.topology) << " on device " << place.device;
   }
 }
+
+TEST_P(Verify, RefusesTheRichProgramAtEveryPlaceThat) {
+  EXPECT_FALSE(places(GetParam(), rich_plan().lowered()).empty());
+  expect_refusal_everywhere(GetParam(), rich_plan());
+}
+
+TEST_P(Verify, RefusesTheFoldedProgramAtEveryPlaceThat) { expect_refusal_everywhere(GetParam(), folded_plan()); }
 
 INSTANTIATE_TEST_SUITE_P(Mutations, Verify, testing::ValuesIn(all_mutations()), [](const auto& info) { return info.param.name; });
 
@@ -53,6 +70,116 @@ RC_GTEST_PROP(VerifyRandom, RefusesAnyProgramWithAnyDamage, ()) {
   const std::string action = describe(at(program, place), plan.topology);
   mutation.damage(program, place);
   if (!verify(plan.topology, program)) RC_FAIL(join(mutation.name, " at ", action, " on device ", place.device, " in ", plan));
+}
+
+/// Damage that is by luck none is told by running right and wrong program on symbols; any other must be refused.
+TEST(VerifyRandom, RefusesAllRandomDamageThatChangesWhatIsComputed) {
+  constexpr int kDamagesAPlan = 60;
+  struct Tally {
+    int refused = 0, accepted = 0;
+  };
+  std::map<std::string, Tally> tallies;
+  const bool holds = rc::check([&] {
+    const Plan plan = random_plan();
+    const Program right = plan.lowered();
+    const auto wanted = SymbolicRun(plan.topology, right).end();
+    RC_ASSERT(wanted);
+    const auto mutations = random_mutations();
+    for (int damage = 0; damage < kDamagesAPlan; ++damage) {
+      Program wrong = right;
+      const auto& [name, apply] = mutations[pick(0, static_cast<int>(mutations.size()))];
+      apply(wrong);
+      const bool is_refused = verify(plan.topology, wrong).has_value();
+      ++(is_refused ? tallies[name].refused : tallies[name].accepted);
+      if (!is_refused && SymbolicRun(plan.topology, wrong).end() != wanted) RC_FAIL(join("accepted: ", name, " in ", plan));
+    }
+  });
+  EXPECT_TRUE(holds);
+  for (const auto& [name, tally] : tallies) EXPECT_GT(tally.refused * 10, tally.accepted) << name << " is hardly ever damage";
+}
+
+TEST(SymbolicRun, TellsWrongProgramsFromRightOnes) {
+  for (const Plan& plan : {rich_plan(), folded_plan()}) {
+    const Program right = plan.lowered();
+    const auto wanted = SymbolicRun(plan.topology, right).end();
+    ASSERT_TRUE(wanted);
+    for (const std::string name : {"DropsAnAction", "RunsAnActionTwice", "AccumulatesInAnotherOrder", "WaitsInACircle", "FreesTwice",
+                                   "NeverFrees", "StepsBeforeTheGradients", "TakesTheNormBeforeTheGradients", "FreesTheTapeAfterForward"}) {
+      const auto mutations = all_mutations();
+      const Mutation& mutation = *std::ranges::find(mutations, name, &Mutation::name);
+      for (const Place& place : places(mutation, right)) {
+        Program wrong = right;
+        mutation.damage(wrong, place);
+        EXPECT_NE(SymbolicRun(plan.topology, wrong).end(), wanted) << name << " at " << describe(at(right, place), plan.topology);
+      }
+    }
+  }
+}
+
+ProgramBytes some_bytes(const Plan& plan) {
+  const int stages = plan.partition.stage_count();
+  ProgramBytes bytes;
+  bytes.always.assign(plan.schedule.device_count(), 1000);
+  bytes.value = plan.value_bytes;
+  bytes.tape.assign(stages, 10);
+  bytes.tape_recomputed.assign(stages, 100);
+  bytes.tape_for_weights.assign(stages, 40);
+  for (auto* scratch : {&bytes.forward_scratch, &bytes.recompute_scratch, &bytes.backward_scratch, &bytes.weight_scratch})
+    scratch->assign(stages, 5);
+  return bytes;
+}
+
+TEST(VerifyBudget, RefusesOneByteLessThanTheProgramNeedsOnAnyDevice) {
+  for (const Plan& plan : {rich_plan(), folded_plan()}) {
+    const Program program = plan.lowered();
+    ProgramBytes bytes = some_bytes(plan);
+    std::vector<int64_t> peaks;
+    for (int device = 0; device < program.device_count(); ++device) {
+      const auto held = bytes_of(program, bytes, device);
+      peaks.push_back(std::ranges::max(held, {}, &BytesAt::peak).peak);
+      EXPECT_EQ(held.back().after, 1000) << "everything is let go at the end";
+    }
+    bytes.budget = peaks;
+    EXPECT_FALSE(verify(plan.topology, program, &bytes));
+    for (int device = 0; device < program.device_count(); ++device) {
+      bytes.budget = peaks;
+      --bytes.budget[device];
+      const auto found = verify(plan.topology, program, &bytes);
+      ASSERT_TRUE(found);
+      EXPECT_EQ(found->device, device);
+    }
+  }
+}
+
+TEST(VerifyBudget, NamesActionDeviceBytesAndBudget) {
+  const Plan plan{chain_topology(1), {{1}}, make_schedule("gpipe", 1, 2), {false}};
+  ProgramBytes bytes;
+  bytes.always = {100};
+  bytes.tape = {10};
+  bytes.budget = {115};
+  const auto found = verify(plan.topology, plan.lowered(), &bytes);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(
+      found->reason,
+      "F(stage 0, micro-batch 1) on device 0 needs 120 bytes, and the device's budget is 115 bytes: a device never holds more than its "
+      "budget");
+}
+
+TEST(VerifyReason, NamesBothEndsOfUnequalBytes) {
+  const Plan plan{chain_topology(2), {{1, 1}}, make_schedule("gpipe", 2, 1), {false, false}, {8, 16, 8}};
+  Program program = plan.lowered();
+  program.devices[1][0].bytes = 12;
+  EXPECT_EQ(
+      reason(plan, program),
+      "Recv activation 'n0' of micro-batch 0 from stage 0 to stage 1 on device 1 has 12 bytes, and the other end, Send activation 'n0' "
+      "of micro-batch 0 from stage 0 to stage 1, has 16: both ends of a transfer are of one shape");
+}
+
+TEST(VerifyReason, RefusesMoreMicroBatchesThanActionsBeforeItCountsThem) {
+  const Plan plan = rich_plan();
+  Program program = plan.lowered();
+  program.micro_batches = std::numeric_limits<int>::max();
+  EXPECT_NE(reason(plan, program).find("micro-batches"), std::string::npos);
 }
 
 TEST(VerifyReason, NamesAMissingAction) {

@@ -1,0 +1,118 @@
+#include "bench/training_step.h"
+
+#include "autograd/backward.h"
+#include "core/machine_limits.h"
+#include "core/ops/copy.h"
+
+namespace sluice::bench {
+
+namespace {
+
+std::string model_name(const StepChoice& choice) {
+  if (choice.model == "gpt") return "";
+  if (choice.model != "amoebanet") return choice.model + " ";
+  const auto& [layers, filters, image_size] = choice.image;
+  return "amoebanet(" + std::to_string(layers) + ", " + std::to_string(filters) + ") " + std::to_string(image_size) + "px ";
+}
+
+}  // namespace
+
+std::string StepChoice::name() const {
+  if (bare) return model_name(*this) + "bare loop batch=" + std::to_string(batch);
+  return model_name(*this) + (device == "cpu" ? "" : device + " ") + "K=" + std::to_string(devices) +
+         " M=" + std::to_string(micro_batches) + " " + schedule + " remat=" + remat + " threads=" + std::to_string(threads) +
+         " batch=" + std::to_string(batch) + (precision == "f32" ? "" : " " + precision) + (cuda_graphs ? " graphs" : "");
+}
+
+/// The same model and update with nothing of `parallel`: what the executor's cost is measured against.
+struct TrainingStep::Bare {
+  Bare(const StepModel& of, int threads) : model(of), device(make_device("cpu:0", {.threads = threads})) {
+    for (const auto& description : model.graph.parameters()) {
+      const Shape& shape = description.spec.shape;
+      const auto& start = description.spec.initializer;
+      Tensor value = full(shape, start.kind == layers::Initializer::Kind::ones ? 1 : 0, DType::f32, device);
+      if (start.kind == layers::Initializer::Kind::normal) fill_normal(value, 0, start.standard_deviation, random_key(0, description.name));
+      parameters.push_back(value);
+      states.emplace_back();
+      for (size_t i = 0; i < model.optimizer->state_names().size(); ++i) states.back().push_back(zeros(shape, DType::f32, device));
+    }
+  }
+
+  /// Summed weight of the targets: the loss node's inputs that are the graph's own.
+  double loss_weight(const Batch& batch) const {
+    const auto& node = model.graph.nodes()[model.graph.loss_node()];
+    std::vector<Tensor> inputs(node.inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (model.graph.node_of(node.inputs[i]) < 0) inputs[i] = batch.load(model.graph.inputs()[node.inputs[i]].name, 0, batch.samples);
+    return node.module->loss_weight(inputs);
+  }
+
+  double run(const Batch& batch) {
+    std::vector<Var> leaves;
+    for (const auto& parameter : parameters) leaves.push_back(Var::parameter(parameter));
+    std::vector<Var> values;
+    for (const auto& input : model.graph.inputs()) values.emplace_back(batch.load(input.name, 0, batch.samples).charged_to(device));
+    layers::Call call;
+    call.loss_scale = 1.0 / loss_weight(batch);
+    for (const auto& node : model.graph.nodes()) {
+      call.inputs.clear();
+      call.parameters.clear();
+      for (int value : node.inputs) call.inputs.push_back(values[value]);
+      for (int parameter : node.parameters) call.parameters.push_back(leaves[parameter]);
+      values.push_back(node.module->forward(call));
+    }
+    call = {};
+    const Var loss = values.back();
+    values.clear();
+    const auto gradients = sluice::gradients(loss, full(loss.shape(), 1, DType::f32, device), leaves);
+    ++step;
+    std::vector<OptimizerSlot> slots;
+    for (size_t i = 0; i < parameters.size(); ++i) slots.push_back({parameters[i], gradients[i], states[i]});
+    model.optimizer->apply(slots, {model.optimizer->rate.at(step), step});
+    return loss.value().item();
+  }
+
+  const StepModel& model;
+  DevicePtr device;
+  std::vector<Tensor> parameters;
+  std::vector<std::vector<Tensor>> states;
+  int64_t step = 0;
+};
+
+namespace {
+
+std::vector<DevicePtr> stages(const StepChoice& choice) {
+  const bool on_cpu = choice.device == "cpu";
+  std::string names;
+  for (int i = 0; i < choice.devices; ++i) names += (i ? "," : "") + (on_cpu ? "cpu:" + std::to_string(i) : choice.device);
+  Device::Options options{.threads = choice.threads, .allow_tf32 = choice.precision == "tf32"};
+  if (on_cpu) {
+    static const DeviceSpeed speed{measured_peak_flops(1), measured_bandwidth()};  // what `auto` balances by
+    options.speed = speed;
+  }
+  return devices(names, options);
+}
+
+}  // namespace
+
+TrainingStep::TrainingStep(const StepChoice& choice) : model_(step_model(choice.model, choice.image)), batch_(model_.batch(choice.batch)) {
+  if (choice.bare) {
+    bare_ = std::make_unique<Bare>(model_, choice.threads);
+    return;
+  }
+  const parallel::PlanOptions options{.batch = choice.batch,
+                                      .micro_batches = choice.micro_batches,
+                                      .schedule = choice.schedule,
+                                      .partition = choice.partition,
+                                      .remat = choice.remat,
+                                      .precision = precision_named(choice.precision)};
+  const parallel::TrainerOptions how{.cuda_graphs = choice.cuda_graphs ? parallel::CudaGraphs::on : parallel::CudaGraphs::off};
+  trainer_ =
+      std::make_unique<parallel::Trainer>(model_.graph, parallel::plan(model_.graph, stages(choice), options), *model_.optimizer, how);
+}
+
+TrainingStep::~TrainingStep() = default;
+
+double TrainingStep::run() { return bare_ ? bare_->run(batch_) : trainer_->step(batch_).loss; }
+
+}  // namespace sluice::bench

@@ -1,0 +1,46 @@
+#pragma once
+#include <memory>
+#include <string>
+
+#include "bench/step_model.h"
+#include "parallel/trainer.h"
+
+namespace sluice::bench {
+
+/// One way to run a training step of a model.
+struct StepChoice {
+  std::string model = "gpt";  ///< see step_model
+  ImageSizes image{};
+  std::string device = "cpu";  ///< "cpu" for cpu:0, cpu:1, ...; or one GPU of all stages: "cuda:0"
+  int devices = 1;             ///< stages
+  int micro_batches = 1;
+  std::string schedule = "1f1b";
+  std::string partition = "auto";
+  std::string remat = "none";
+  int threads = 1;  ///< a CPU device
+  int64_t batch = 8;
+  std::string precision = "f32";
+  bool cuda_graphs = false;  ///< after the first step
+  bool bare = false;         ///< a loop of forward, backward and update without the executor; one CPU device and micro-batch, f32
+
+  std::string name() const;  ///< "K=2 M=16 1f1b remat=none batch=16"
+};
+
+/// A model set up for one choice; each call of run() is one training step.
+class TrainingStep {
+ public:
+  explicit TrainingStep(const StepChoice& choice);
+  ~TrainingStep();
+  const StepModel& model() const { return model_; }
+  /// Returns the loss.
+  double run();
+
+ private:
+  struct Bare;
+  StepModel model_;
+  Batch batch_;
+  std::unique_ptr<parallel::Trainer> trainer_;
+  std::unique_ptr<Bare> bare_;
+};
+
+}  // namespace sluice::bench

@@ -1,0 +1,30 @@
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/cuda/cudnn.h"
+#include "core/cuda/cudnn_agreement.h"
+#include "core/cuda/cudnn_graph.h"
+
+namespace sluice::cudnn {
+
+struct ConvolutionKind {
+  Convolution convolution;
+  bool allow_tf32;
+  auto operator<=>(const ConvolutionKind&) const = default;
+};
+
+/// All on which a choice depends, besides the GPU and the versions.
+using Kind = std::variant<ConvolutionKind, Attention>;
+
+/// The kind for messages and the cache.
+std::string text_of(const Kind& kind);
+std::shared_ptr<const Graph> graph_of(const Library& library, const Kind& kind);
+bool may_use_tensor_cores(const Kind& kind);
+/// What a call writes, from the addresses of the graph's tensors.
+std::vector<Result> results_of(const Kind& kind, std::span<void* const> addresses);
+
+}  // namespace sluice::cudnn

@@ -1,0 +1,30 @@
+#include "core/cuda/trial.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <string_view>
+
+namespace sluice {
+
+bool wants_trials() {
+  const char* value = std::getenv("SLUICE_TUNE");
+  return value && *value && std::string_view(value) != "0";
+}
+
+double trial_seconds(Cuda& cuda, const std::function<bool()>& enqueue) {
+  constexpr int kRounds = 4, kCalls = 5;
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  double best = kNever;
+  for (int round = 0; round < kRounds; ++round) {
+    const Moment begin = cuda.record(true);
+    for (int i = 0; i < kCalls; ++i)
+      if (!enqueue()) return kNever;
+    const Moment end = cuda.record(true);
+    wait_until(end);
+    best = std::min(best, seconds_between(begin, end));
+  }
+  return best;
+}
+
+}  // namespace sluice

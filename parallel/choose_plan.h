@@ -1,0 +1,17 @@
+#pragma once
+#include "parallel/plan.h"
+#include "parallel/plan_search.h"
+
+namespace sluice::parallel {
+
+/// Chooses what is open, see PlanOptions, and proves its bytes: the search's estimate is held against the executor on meta devices, and
+/// corrected until the best plan keeps to every budget.
+Plan choose_plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options, PlanChoices choices);
+
+/// The bytes that each device will hold at most, exact, whatever the budgets: one step on meta devices.
+std::vector<int64_t> counted_peak_bytes(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch);
+
+/// What the nodes take when the mini-batch is cut into `micro_batches`; of uneven micro-batches the largest.
+ModelCost model_cost(const layers::Graph& graph, const PlanOptions& options, const std::vector<DevicePtr>& devices, int micro_batches);
+
+}  // namespace sluice::parallel

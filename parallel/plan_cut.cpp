@@ -1,0 +1,149 @@
+#include "parallel/plan_cut.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace sluice::parallel {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr int kHalvings = 40;
+
+struct Cut {
+  Partition partition;
+  double slowest = 0;
+};
+
+/// The most nodes from `first` on that `stage` can take under the limit; 0 for none. Doubles the size, then halves the distance.
+int most_nodes(const StageSeconds& seconds, int stage, int first, int most, double limit) {
+  const auto fits = [&](int size) {
+    const auto taken = seconds(stage, first, first + size);
+    return taken && *taken <= limit;
+  };
+  if (most < 1 || !fits(1)) return 0;
+  int low = 1, high = 2;
+  while (high <= most && fits(high)) low = std::exchange(high, high * 2);
+  high = std::min(high, most + 1);
+  while (low + 1 < high) {
+    const int middle = (low + high) / 2;
+    (fits(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+/// Every stage takes as many nodes as it can, the last one what is left. Finds a cut unless a later stage then begins at a node that it
+/// cannot take but a still later one could.
+std::optional<Partition> greedy_cut(int nodes, int stages, const StageSeconds& seconds, double limit) {
+  Partition partition;
+  for (int stage = 0, first = 0; stage < stages; ++stage) {
+    const int most = nodes - first - (stages - stage - 1);
+    const int size = most_nodes(seconds, stage, first, most, limit);
+    if (size == 0 || (stage + 1 == stages && size < most)) return std::nullopt;
+    partition.sizes.push_back(size);
+    first += size;
+  }
+  return partition;
+}
+
+/// Where each stage may begin in any cut under the limit: not before `earliest`, or the stages from there on could not take the rest, and
+/// not after `latest`, or those before could not take what comes before.
+struct Window {
+  int earliest, latest;
+};
+
+std::vector<Window> windows_under(int nodes, int stages, const StageSeconds& seconds, double limit) {
+  std::vector<Window> windows(stages + 1, {nodes, nodes});
+  for (int stage = stages - 1; stage >= 0; --stage) {
+    const int end = windows[stage + 1].earliest;
+    int low = stage - 1, high = end;  // a start at `high` is possible as far as the later stages go
+    while (low + 1 < high) {
+      const int first = (low + high) / 2;
+      const auto taken = seconds(stage, first, end);
+      (taken && *taken <= limit ? high : low) = first;
+    }
+    windows[stage].earliest = high;
+  }
+  for (int stage = 0, first = 0; stage < stages; ++stage) {
+    windows[stage].latest = first;
+    first = std::min(nodes, first + std::max(1, most_nodes(seconds, stage, first, nodes - first, limit)));
+  }
+  return windows;
+}
+
+/// All starts of each stage from which the rest can be taken; for each the nearest start of the next stage is the best end.
+std::optional<Partition> searched_cut(int nodes, int stages, const StageSeconds& seconds, double limit) {
+  const auto windows = windows_under(nodes, stages, seconds, limit);
+  if (windows[0].earliest > 0) return std::nullopt;
+  std::vector<std::vector<int>> starts(stages + 1);  // ascending
+  starts[stages] = {nodes};
+  for (int stage = stages - 1; stage >= 0; --stage)
+    for (int first = std::max(stage, windows[stage].earliest); first <= windows[stage].latest; ++first) {
+      const auto end = std::ranges::upper_bound(starts[stage + 1], first);
+      if (end == starts[stage + 1].end()) break;
+      if (const auto taken = seconds(stage, first, *end); taken && *taken <= limit) starts[stage].push_back(first);
+    }
+  if (starts[0].empty() || starts[0].front() != 0) return std::nullopt;
+  Partition partition;
+  for (int stage = 0, first = 0; stage < stages; ++stage) {
+    const int end = *std::ranges::upper_bound(starts[stage + 1], first);
+    partition.sizes.push_back(end - first);
+    first = end;
+  }
+  return partition;
+}
+
+std::optional<Cut> cut_under(int nodes, int stages, const StageSeconds& seconds, double limit) {
+  auto partition = greedy_cut(nodes, stages, seconds, limit);
+  if (!partition) partition = searched_cut(nodes, stages, seconds, limit);
+  if (!partition) return std::nullopt;
+  Cut cut{std::move(*partition), 0};
+  for (int stage = 0, first = 0; stage < stages; first += cut.partition.sizes[stage++])
+    cut.slowest = std::max(cut.slowest, *seconds(stage, first, first + cut.partition.sizes[stage]));
+  return cut;
+}
+
+}  // namespace
+
+std::optional<Partition> fastest_cut(int nodes, int stages, const StageSeconds& seconds) {
+  auto best = cut_under(nodes, stages, seconds, kInfinity);
+  if (!best) return std::nullopt;
+  double low = 0;  // nothing was found there
+  for (int halving = 0; halving < kHalvings && low < best->slowest; ++halving) {
+    const double middle = (low + best->slowest) / 2;
+    if (auto better = cut_under(nodes, stages, seconds, middle))
+      best = std::move(better);
+    else
+      low = middle;
+  }
+  while (best->slowest > 0) {
+    auto better = cut_under(nodes, stages, seconds, std::nextafter(best->slowest, 0.0));
+    if (!better) break;
+    best = std::move(better);
+  }
+  return best->partition;
+}
+
+std::optional<Partition> most_even_cut(int nodes, int stages, const StageSeconds& seconds, double limit) {
+  std::vector best(stages + 1, std::vector(nodes + 1, kInfinity));  // [stages from the end][first node]: sum of squares
+  std::vector size(stages + 1, std::vector(nodes + 1, 0));
+  best[0][nodes] = 0;
+  for (int left = 1; left <= stages; ++left)
+    for (int first = stages - left; first <= nodes - left; ++first)
+      for (int end = first + 1; end <= nodes - left + 1; ++end) {
+        const auto taken = seconds(stages - left, first, end);
+        if (!taken || *taken > limit) break;
+        const double sum = *taken * *taken + best[left - 1][end];
+        if (sum >= best[left][first]) continue;
+        best[left][first] = sum;
+        size[left][first] = end - first;
+      }
+  if (best[stages][0] == kInfinity) return std::nullopt;
+  Partition partition;
+  for (int left = stages, first = 0; left > 0; first += partition.sizes.back(), --left) partition.sizes.push_back(size[left][first]);
+  return partition;
+}
+
+}  // namespace sluice::parallel

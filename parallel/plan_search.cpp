@@ -1,0 +1,434 @@
+#include "parallel/plan_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "core/error.h"
+#include "parallel/cut_oracle.h"
+#include "parallel/plan_cut.h"
+#include "parallel/plan_remat.h"
+
+namespace sluice::parallel {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr int64_t kMostEvenWork = 4'000'000;  // nodes^2 stages: some tenths of a second
+
+double sum_of(const ModelCost& model, double NodeCost::*part) {
+  double sum = 0;
+  for (const NodeCost& node : model.nodes) sum += node.*part;
+  return sum;
+}
+
+/// Work of one micro-batch that no plan can avoid: a backward in one piece or in two, whichever is less.
+double least_work(const NodeCost& node) { return node.forward + std::min(node.backward, node.input_gradient + node.weight_gradient); }
+
+/// No plan with these micro-batches is faster: the devices share the work, the largest node is on one of them, and one micro-batch goes
+/// all the way forward and back.
+double lower_bound(const ModelCost& model, int micro_batches, int devices) {
+  double work = 0, largest = 0;
+  for (const NodeCost& node : model.nodes) {
+    work += least_work(node);
+    largest = std::max(largest, least_work(node));
+  }
+  const double round_trip = sum_of(model, &NodeCost::forward) + sum_of(model, &NodeCost::input_gradient);
+  return std::max({micro_batches * work / devices, micro_batches * largest, devices > 1 ? round_trip : 0.0});
+}
+
+/// Cuts [0, nodes) into stages in every way.
+template <class Visit>
+void for_each_partition(int nodes, int stages, Visit visit) {
+  std::vector<int> sizes;
+  const auto extend = [&](auto&& self, int left) -> void {
+    const int rest = stages - static_cast<int>(sizes.size());
+    if (rest == 1) {
+      sizes.push_back(left);
+      visit(Partition{sizes});
+      sizes.pop_back();
+      return;
+    }
+    for (int size = 1; size <= left - rest + 1; ++size) {
+      sizes.push_back(size);
+      self(self, left - size);
+      sizes.pop_back();
+    }
+  };
+  extend(extend, nodes);
+}
+
+/// How many cuts there are, capped.
+int64_t partition_count(int nodes, int stages, int64_t cap) {
+  double count = 1;
+  for (int i = 1; i < stages; ++i) count = count * (nodes - i) / i;
+  return count > static_cast<double>(cap) ? cap + 1 : static_cast<int64_t>(std::llround(count));
+}
+
+/// One number of micro-batches with one family of schedules.
+class FamilySearch {
+ public:
+  FamilySearch(const PlanProblem& problem, int micro_batches, const ScheduleFamily& family, PlanSearchResult& result)
+      : problem_(problem),
+        model_(problem.costs.at(micro_batches)),
+        family_(family),
+        result_(result),
+        devices_(static_cast<int>(problem.budgets.size())),
+        nodes_(problem.topology.node_count()),
+        named_(family.orders ? *family.orders : make_schedule(family.named(), devices_, micro_batches, family.virtual_stages)),
+        marks_(problem.choices.rematerialize) {}
+
+  /// Returns whether every plan was tried.
+  bool run() {
+    const auto fixed = problem_.choices.partitions.find(named_.stage_count());
+    if (is_small(fixed != problem_.choices.partitions.end())) {
+      if (fixed != problem_.choices.partitions.end())
+        consider_all_marks(fixed->second);
+      else
+        for_each_partition(nodes_, named_.stage_count(), [&](const Partition& partition) { consider_all_marks(partition); });
+      if (marks_ || !problem_.choices.segments) return true;
+    }
+    if (fixed != problem_.choices.partitions.end()) {
+      consider_partition(fixed->second);
+      return false;
+    }
+    for (const auto& [share, fine] : kCuts)
+      if (auto partition = cut(share, fine); partition && consider_partition(*partition)) {
+        improve(std::move(*partition));
+        break;
+      }
+    return false;
+  }
+
+ private:
+  bool is_small(bool is_cut) const {
+    const int64_t cuts = is_cut ? 1 : partition_count(nodes_, named_.stage_count(), problem_.exhaustive_limit);
+    const int64_t marks = marks_ ? 1 : nodes_ < 20 ? int64_t{1} << nodes_ : problem_.exhaustive_limit + 1;
+    return cuts * marks <= problem_.exhaustive_limit;
+  }
+
+  /// Cuts are looked for with estimates of bytes: for whole stages first, then for stages in segments, with more and less room.
+  static constexpr std::pair<double, bool> kCuts[] = {{1.0, false}, {0.92, false}, {0.84, false}, {1.0, true},
+                                                      {0.9, true},  {0.8, true},   {1.3, false},  {kInfinity, false}};
+
+  std::optional<Partition> cut(double share, bool fine) const {
+    const CutOracle oracle(problem_, model_, named_, share, fine);
+    const StageSeconds seconds = [&](int stage, int first, int end) { return oracle.seconds(stage, first, end); };
+    const int stages = named_.stage_count();
+    auto partition = fastest_cut(nodes_, stages, seconds);
+    if (!partition || int64_t{nodes_} * nodes_ * stages > kMostEvenWork) return partition;
+    double slowest = 0;
+    for (int stage = 0; stage < stages; ++stage)
+      slowest = std::max(slowest, *seconds(stage, partition->first_node(stage), partition->end_node(stage)));
+    return most_even_cut(nodes_, stages, seconds, slowest);  // a pipeline fills sooner when no stage waits for a longer one
+  }
+
+  void consider_all_marks(const Partition& partition) {
+    if (marks_) {
+      consider(whole_stages(partition), *marks_);
+      return;
+    }
+    std::vector<bool> marks(nodes_);
+    for (int64_t bits = 0; bits < int64_t{1} << nodes_; ++bits) {
+      for (int node = 0; node < nodes_; ++node) marks[node] = bits >> node & 1;
+      consider(whole_stages(partition), marks);
+    }
+  }
+
+  /// A cut with its stages' segments.
+  struct Segmented {
+    Partition partition;
+    std::vector<int> segments;
+  };
+
+  Segmented whole_stages(const Partition& partition) const { return {partition, std::vector<int>(partition.stage_count(), 1)}; }
+
+  /// The stages of one device in up to `segments` segments each, all others as they are.
+  Segmented cut_device(const Partition& stages, const std::vector<int>& before, int device, int segments) const {
+    Segmented result{{}, before};
+    for (int stage = 0, first = 0; stage < stages.stage_count(); first += stages.sizes[stage++]) {
+      if (named_.device_of_stage[stage] == device) result.segments[stage] = std::min(segments, stages.sizes[stage]);
+      const auto sizes = segment_sizes(model_, first, first + stages.sizes[stage], result.segments[stage]);
+      result.partition.sizes.insert(result.partition.sizes.end(), sizes.begin(), sizes.end());
+    }
+    return result;
+  }
+
+  /// With the least rematerialization that its devices need. Returns whether it fits.
+  bool consider_partition(const Partition& partition) {
+    std::vector<bool> marks = marks_.value_or(std::vector<bool>(nodes_, false));
+    std::vector<int> segments(partition.stage_count(), 1);
+    if (!marks_)
+      for (int device = 0; device < devices_; ++device) {
+        const int64_t missing = choose_for_device(partition, device, segments, marks);
+        if (missing == 0) continue;
+        note_shortage(device, missing);
+        return false;
+      }
+    Segmented cut{{}, segments};
+    for (int stage = 0, first = 0; stage < partition.stage_count(); first += partition.sizes[stage++]) {
+      const auto sizes = segment_sizes(model_, first, first + partition.sizes[stage], segments[stage]);
+      cut.partition.sizes.insert(cut.partition.sizes.end(), sizes.begin(), sizes.end());
+    }
+    return consider(cut, marks).has_value();
+  }
+
+  /// What was chosen for one device and the nodes of its stages.
+  struct DeviceChoice {
+    int64_t missing = std::numeric_limits<int64_t>::max();
+    double seconds = kInfinity;
+    std::vector<int> segments;  ///< of the device's stages
+    std::vector<int> marked;    ///< nodes
+  };
+
+  /// The marks and segments of one device with the fewest seconds of recomputation. Returns the bytes that are missing.
+  /// They depend on the device's own nodes alone, so each choice is made once.
+  int64_t choose_for_device(const Partition& stages, int device, std::vector<int>& segments, std::vector<bool>& marks) {
+    std::vector<int> key{device};
+    for (int stage = 0, first = 0; stage < stages.stage_count(); first += stages.sizes[stage++])
+      if (named_.device_of_stage[stage] == device) key.insert(key.end(), {first, stages.sizes[stage]});
+    DeviceChoice& choice = choices_[key];
+    if (choice.segments.empty()) choice = make_choice(stages, device);
+    for (int stage = 0, i = 0; stage < stages.stage_count(); ++stage)
+      if (named_.device_of_stage[stage] == device) segments[stage] = choice.segments[i++];
+    for (const int node : choice.marked) marks[node] = true;
+    return choice.missing;
+  }
+
+  DeviceChoice make_choice(const Partition& stages, int device) const {
+    DeviceChoice best;
+    const int most = problem_.choices.segments ? std::ranges::max(stages.sizes) : 1;
+    for (int count = 1; best.missing > 0 || best.seconds > 0; count = std::min(most, 2 * count)) {
+      const Segmented cut = cut_device(stages, std::vector<int>(stages.stage_count(), 1), device, count);
+      std::vector<bool> marks(nodes_, false);
+      DeviceChoice tried;
+      tried.missing = choose_rematerialization(problem_.topology, model_, in_segments(named_, cut.segments), cut.partition, device,
+                                               problem_.budgets[device], marks);
+      tried.seconds = recompute_seconds(stages, device, marks);
+      if (tried.missing < best.missing || (tried.missing == best.missing && tried.seconds < best.seconds)) {
+        for (int stage = 0; stage < stages.stage_count(); ++stage)
+          if (named_.device_of_stage[stage] == device) tried.segments.push_back(cut.segments[stage]);
+        for (int node = 0; node < nodes_; ++node)
+          if (marks[node]) tried.marked.push_back(node);
+        best = std::move(tried);
+      }
+      if (count == most) break;
+    }
+    return best;
+  }
+
+  double recompute_seconds(const Partition& stages, int device, const std::vector<bool>& marks) const {
+    double seconds = 0;
+    for (int stage = 0, node = 0; stage < stages.stage_count(); ++stage)
+      for (int i = 0; i < stages.sizes[stage]; ++i, ++node)
+        if (marks[node] && named_.device_of_stage[stage] == device) seconds += model_.nodes[node].recompute;
+    return seconds;
+  }
+
+  /// Times a plan and keeps it when it is the fastest so far. Returns its seconds, infinite ones when it cannot be the fastest, or
+  /// nothing when it does not fit.
+  std::optional<double> consider(const Segmented& cut, const std::vector<bool>& marks) {
+    const auto stages = stage_costs(problem_.topology, model_, cut.partition, marks);
+    const Schedule schedule = in_segments(named_, cut.segments);
+    if (is_slower_than_best(schedule, stages)) return kInfinity;
+    auto peaks = peaks_within_budgets(schedule, stages);
+    if (!peaks) return std::nullopt;
+    FoundPlan plan{named_.micro_batches, family_.name, named_, cut.segments, cut.partition, marks, 0, *peaks};
+    const StageCosts chain = chain_of(problem_.topology, model_, cut.partition, stages, problem_.link);
+    if (family_.name == "auto") take_faster_order(plan, stages, whole_chain(chain, cut.segments));
+    plan.seconds = time_schedule(in_segments(plan.schedule, cut.segments), chain).seconds + slowest_step(schedule, stages);
+    ++result_.evaluated;
+    const double seconds = plan.seconds;
+    if (!result_.best || seconds < result_.best->seconds) result_.best = std::move(plan);
+    return seconds;
+  }
+
+  /// Replaces the order of the plan by a searched one that keeps to the budgets too.
+  void take_faster_order(FoundPlan& plan, const std::vector<StageCost>& stages, const StageCosts& chain) {
+    FoundSchedule found =
+        search_schedule(chain, named_.device_of_stage, named_.micro_batches, byte_caps(in_segments(named_, plan.segments), stages));
+    auto peaks = peaks_within_budgets(in_segments(found.schedule, plan.segments), stages);
+    if (!peaks) return;
+    plan.schedule = std::move(found.schedule);
+    plan.peak_bytes = std::move(*peaks);
+  }
+
+  bool is_slower_than_best(const Schedule& schedule, const std::vector<StageCost>& stages) const {
+    if (!result_.best) return false;
+    std::vector<double> work(devices_, 0.0);
+    for (size_t stage = 0; stage < stages.size(); ++stage) {
+      const StageCost& cost = stages[stage];
+      work[schedule.device_of_stage[stage]] +=
+          cost.forward + cost.recompute + std::min(cost.backward, cost.input_gradient + cost.weight_gradient);
+    }
+    return named_.micro_batches * *std::ranges::max_element(work) + slowest_step(schedule, stages) >= result_.best->seconds;
+  }
+
+  std::optional<std::vector<int64_t>> peaks_within_budgets(const Schedule& schedule, const std::vector<StageCost>& stages) {
+    std::vector<int64_t> peaks;
+    for (int device = 0; device < devices_; ++device) {
+      peaks.push_back(device_peak_bytes(schedule, stages, device));
+      if (peaks.back() <= problem_.budgets[device]) continue;
+      note_shortage(device, peaks.back() - problem_.budgets[device]);
+      return std::nullopt;
+    }
+    return peaks;
+  }
+
+  std::vector<double> byte_caps(const Schedule& schedule, const std::vector<StageCost>& stages) const {
+    std::vector<double> caps(problem_.budgets.begin(), problem_.budgets.end());
+    std::vector<int64_t> passing(devices_, 0);
+    for (size_t stage = 0; stage < stages.size(); ++stage) {
+      const StageCost& cost = stages[stage];
+      const int device = schedule.device_of_stage[stage];
+      caps[device] -= static_cast<double>(cost.state_bytes);
+      passing[device] = std::max({passing[device], cost.recompute_peak_bytes, cost.recomputed_bytes + cost.backward_peak_bytes,
+                                  cost.forward_peak_bytes - cost.kept_bytes});
+    }
+    for (int device = 0; device < devices_; ++device) caps[device] -= static_cast<double>(passing[device]);
+    return caps;
+  }
+
+  double slowest_step(const Schedule& schedule, const std::vector<StageCost>& stages) const {
+    std::vector<double> seconds(devices_, 0.0);
+    for (size_t stage = 0; stage < stages.size(); ++stage) seconds[schedule.device_of_stage[stage]] += stages[stage].step;
+    return *std::ranges::max_element(seconds);
+  }
+
+  void note_shortage(int device, int64_t bytes) {
+    if (result_.short_device >= 0 && result_.short_bytes <= bytes) return;
+    result_.short_device = device;
+    result_.short_bytes = bytes;
+    result_.short_micro_batches = named_.micro_batches;
+  }
+
+  /// Moves one boundary at a time by a few nodes as long as some move makes the step shorter.
+  void improve(Partition partition) {
+    const int64_t actions = int64_t{named_.micro_batches} * named_.stage_count() * 3;
+    const int64_t work = actions * (family_.name == "auto" ? 40 : 1) + int64_t{nodes_} * (marks_ ? 40 : 400);
+    int64_t trials = std::clamp<int64_t>(4'000'000 / work, 0, 400);
+    for (bool moved = true; moved && trials > 0;) {
+      moved = false;
+      for (int boundary = 0; boundary + 1 < partition.stage_count() && trials > 0; ++boundary)
+        for (const int by : {1, -1, 3, -3}) {
+          Partition other = partition;
+          other.sizes[boundary] += by;
+          other.sizes[boundary + 1] -= by;
+          if (other.sizes[boundary] < 1 || other.sizes[boundary + 1] < 1 || --trials < 0) continue;
+          const double before = result_.best ? result_.best->seconds : kInfinity;
+          if (!consider_partition(other) || !result_.best || result_.best->seconds >= before) continue;
+          partition = std::move(other);
+          moved = true;
+        }
+    }
+  }
+
+  const PlanProblem& problem_;
+  const ModelCost& model_;
+  const ScheduleFamily& family_;
+  PlanSearchResult& result_;
+  const int devices_, nodes_;
+  const Schedule named_;  // what the family's stages run while a cut is looked for
+  const std::optional<std::vector<bool>>& marks_;
+  std::map<std::vector<int>, DeviceChoice> choices_;  // by device and its stages' nodes
+};
+
+void check(const PlanProblem& problem) {
+  const auto& choices = problem.choices;
+  require(!problem.budgets.empty(), "plan: needs at least one device");
+  require(!choices.schedules.empty() && !choices.micro_batches.empty(),
+          "plan: needs a schedule and a number of micro-batches to choose from");
+  const int nodes = problem.topology.node_count();
+  for (const int number : choices.micro_batches) {
+    const auto model = problem.costs.find(number);
+    require(model != problem.costs.end() && static_cast<int>(model->second.nodes.size()) == nodes, "plan: needs the costs of ", nodes,
+            " nodes for ", number, " micro-batches; count or measure them");
+  }
+}
+
+}  // namespace
+
+int stages_of(const ScheduleFamily& family, int devices) {
+  if (family.orders) return family.orders->stage_count();
+  return static_cast<int>(stage_placement(family.named(), devices, family.virtual_stages).size());
+}
+
+std::vector<ScheduleFamily> all_schedule_families(int devices, int nodes) {
+  if (devices == 1) return {{"1f1b"}, {"gpipe"}};
+  std::vector<ScheduleFamily> families{{"1f1b"}, {"zb-h1"}, {"auto", 1, "1f1b"}};
+  if (nodes >= 2 * devices) {
+    families.push_back({"zb-v"});
+    families.push_back({"auto", 2, "zb-v"});
+  }
+  for (int stages = 2; stages <= kMostVirtualStages && nodes >= stages * devices; ++stages) families.push_back({"interleaved", stages});
+  return families;
+}
+
+StageCosts whole_chain(const StageCosts& segments, const std::vector<int>& counts) {
+  StageCosts whole;
+  whole.latency = segments.latency;
+  constexpr std::vector<double> StageCosts::*kSummed[] = {&StageCosts::forward,         &StageCosts::backward,  &StageCosts::input_gradient,
+                                                          &StageCosts::weight_gradient, &StageCosts::recompute, &StageCosts::kept,
+                                                          &StageCosts::kept_for_weights};
+  size_t first = 0;
+  for (const int count : counts) {
+    for (const auto part : kSummed)
+      (whole.*part).push_back(std::accumulate((segments.*part).begin() + first, (segments.*part).begin() + first + count, 0.0));
+    first += count;
+    whole.transfer.push_back(segments.transfer[first - 1]);
+  }
+  return whole;
+}
+
+StageCosts chain_of(const Topology& topology, const ModelCost& model, const Partition& partition, const std::vector<StageCost>& stages,
+                    const Link& link) {
+  StageCosts chain;
+  chain.latency = link.latency_seconds;
+  for (const StageCost& stage : stages) {
+    chain.forward.push_back(stage.forward);
+    chain.backward.push_back(stage.backward);
+    chain.input_gradient.push_back(stage.input_gradient);
+    chain.weight_gradient.push_back(stage.weight_gradient);
+    chain.recompute.push_back(stage.recompute);
+    chain.kept.push_back(static_cast<double>(stage.kept_bytes));
+    chain.kept_for_weights.push_back(static_cast<double>(stage.deferred_bytes));
+  }
+  std::vector<int> last_use(topology.value_count(), -1);
+  for (int node = 0; node < topology.node_count(); ++node)
+    for (int value : topology.nodes[node].inputs) last_use[value] = node;
+  for (int stage = 0; stage < partition.stage_count(); ++stage) {
+    double bytes = 0;
+    for (int node = partition.first_node(stage); node < partition.end_node(stage); ++node)
+      if (last_use[topology.value_of(node)] >= partition.end_node(stage)) bytes += static_cast<double>(model.nodes[node].output_bytes);
+    chain.transfer.push_back(link.wire_seconds(bytes));
+  }
+  return chain;
+}
+
+PlanSearchResult search_plan(const PlanProblem& problem) {
+  check(problem);
+  const int devices = static_cast<int>(problem.budgets.size()), nodes = problem.topology.node_count();
+  PlanSearchResult result;
+  struct Part {
+    double bound;
+    int micro_batches;
+    const ScheduleFamily* family;
+  };
+  std::vector<Part> parts;
+  for (const int number : problem.choices.micro_batches)
+    for (const auto& family : problem.choices.schedules)
+      if (stages_of(family, devices) <= nodes) parts.push_back({lower_bound(problem.costs.at(number), number, devices), number, &family});
+  require(!parts.empty(), "plan: needs at least one node a stage, got ", nodes, " nodes for ", devices,
+          " devices; use fewer devices, fewer virtual stages or a deeper model");
+  std::ranges::stable_sort(parts, {}, &Part::bound);
+  result.bound_seconds = parts.front().bound;
+  result.is_exact = true;
+  for (const Part& part : parts) {
+    if (result.best && part.bound >= result.best->seconds) continue;
+    if (!FamilySearch(problem, part.micro_batches, *part.family, result).run()) result.is_exact = false;
+  }
+  return result;
+}
+
+}  // namespace sluice::parallel

@@ -1,0 +1,121 @@
+#include <algorithm>
+
+#include "parallel/choose_plan.h"
+#include "parallel/node_bytes.h"
+#include "parallel/plan.h"
+#include "parallel/simulate.h"
+#include "parallel/trainer.h"
+
+namespace sluice::parallel {
+
+namespace {
+
+/// A message that begins with the name of a counting device, with the name of the device that it stands for.
+std::string with_planned_names(const std::string& message, const Plan& counted, const Plan& plan) {
+  for (size_t i = 0; i < counted.devices.size(); ++i) {
+    const std::string name = counted.devices[i]->name() + ":";
+    if (message.starts_with(name)) return join(plan.devices[i]->name(), message.substr(name.size() - 1));
+  }
+  return message;
+}
+
+/// The plan on meta devices that count for its own.
+Plan counting_plan(const Plan& plan, const DeviceSpeed& speed, bool with_budgets) {
+  Plan counted = plan;
+  for (auto& device : counted.devices) {
+    const Device::Options options{.budget_bytes = with_budgets ? device->budget_bytes() : kUnlimited,
+                                  .threads = device->options().threads,
+                                  .speed = speed,
+                                  .stands_for = device->backend()};
+    device = std::make_shared<Device>(DeviceKind::meta, device->index(), options);
+  }
+  return counted;
+}
+
+SimulationCosts simulation_costs(const layers::Graph& graph, const Topology& topology, const Plan& plan, const ModelCost& model,
+                                 const DeviceSpeed& speed) {
+  SimulationCosts costs;
+  const auto placement = device_of_stage(plan);
+  costs.step.assign(plan.devices.size(), 0);
+  const auto stages = stage_costs(topology, model, plan.partition, plan.rematerialize);
+  for (size_t stage = 0; stage < stages.size(); ++stage) {
+    costs.forward.push_back(stages[stage].forward);
+    costs.backward.push_back(stages[stage].backward);
+    costs.input_gradient.push_back(stages[stage].input_gradient);
+    costs.weight_gradient.push_back(stages[stage].weight_gradient);
+    costs.recompute.push_back(stages[stage].recompute);
+    costs.step[placement[stage]] += stages[stage].step;
+  }
+  for (const int64_t bytes : model.input_bytes) costs.value_bytes.push_back(static_cast<double>(bytes));
+  for (size_t node = 0; node < graph.nodes().size(); ++node)
+    costs.value_bytes.push_back(static_cast<double>(model.nodes[node].output_bytes));
+  costs.links.all = {speed.link_latency_seconds, speed.link_bytes_per_second};
+  return costs;
+}
+
+/// Replaces the times of a trace on meta devices by those of its program under the plan's measured times.
+void simulate_times(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch, const DeviceSpeed& speed,
+                    Prediction& prediction) {
+  const Topology topology = topology_of(graph);
+  const int64_t samples = (batch + plan.micro_batches - 1) / plan.micro_batches;
+  ModelCost model = model_bytes(graph, samples, plan.precision, plan.devices[0]->backend(), optimizer);
+  set_times(model, plan.times);
+  const Program program = lower(topology, plan.partition, schedule_of(plan, plan.micro_batches), plan.rematerialize);
+  const Timeline timeline = simulate(program, simulation_costs(graph, topology, plan, model, speed));
+  std::vector<size_t> first(plan.devices.size(), 0);  // by device: its first event, as the trace is ordered by device
+  for (size_t device = 1; device < first.size(); ++device) first[device] = first[device - 1] + program.devices[device - 1].size();
+  for (const auto& action : timeline.actions) {
+    TraceEvent& event = prediction.trace.events.at(first[action.device] + action.index);
+    event.start = action.start;
+    event.end = action.end;
+  }
+  prediction.trace.seconds = prediction.step_seconds = timeline.seconds;
+  prediction.bubble = timeline.bubble;
+}
+
+}  // namespace
+
+std::vector<int64_t> counted_peak_bytes(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch) {
+  const Plan counted = counting_plan(plan, {}, false);
+  Trainer(graph, counted, optimizer).step(meta_batch(graph, batch));
+  std::vector<int64_t> peaks;
+  for (const auto& device : counted.devices) peaks.push_back(device->peak_bytes());
+  return peaks;
+}
+
+Prediction predict(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch, const DeviceSpeed& speed) {
+  const Plan counted = counting_plan(plan, speed, true);
+  Prediction result;
+  for (size_t i = 0; i < plan.devices.size(); ++i) {
+    result.devices.push_back({});
+    result.devices[i].name = plan.devices[i]->name();
+    result.devices[i].budget_bytes = plan.devices[i]->budget_bytes();
+  }
+  try {
+    Trainer trainer(graph, counted, optimizer);
+    for (const auto& parameter : trainer.placements()) {
+      auto& device = result.devices[parameter.device];
+      device.parameter_bytes += parameter.value_bytes;
+      device.gradient_bytes += parameter.gradient_bytes;
+      device.optimizer_bytes += parameter.state_bytes;
+    }
+    const StepResult step = trainer.step(meta_batch(graph, batch));
+    result.step_seconds = step.seconds;
+    result.bubble = step.bubble;
+    result.flops = step.flops;
+    result.trace = trainer.trace();
+    if (!plan.times.empty()) simulate_times(graph, plan, optimizer, batch, speed, result);
+  } catch (const OutOfMemory& error) {
+    result.fits = false;
+    result.reason = with_planned_names(error.what(), counted, plan);
+  }
+  for (size_t i = 0; i < counted.devices.size(); ++i) {
+    auto& device = result.devices[i];
+    device.peak_bytes = counted.devices[i]->peak_bytes();
+    device.activation_peak_bytes =
+        std::max<int64_t>(0, device.peak_bytes - device.parameter_bytes - device.gradient_bytes - device.optimizer_bytes);
+  }
+  return result;
+}
+
+}  // namespace sluice::parallel

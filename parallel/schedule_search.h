@@ -1,0 +1,53 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "parallel/schedule.h"
+
+namespace sluice::parallel {
+
+/// What choosing an order needs to know of the stages: a chain, one micro-batch. Units: seconds and bytes.
+struct StageCosts {
+  std::vector<double> forward;           ///< by stage
+  std::vector<double> backward;          ///< by stage: B in one
+  std::vector<double> input_gradient;    ///< by stage; empty: nothing may be split
+  std::vector<double> weight_gradient;   ///< by stage; empty: nothing may be split
+  std::vector<double> recompute;         ///< by stage; may be empty
+  std::vector<double> transfer;          ///< by stage: activation to the next stage, and its gradient back; occupies the link; may be empty
+  std::vector<double> kept;              ///< by stage: bytes from F until B, or I; may be empty
+  std::vector<double> kept_for_weights;  ///< by stage: bytes from I until W; may be empty
+  double latency = 0;                    ///< of each transfer between devices, on top of `transfer`
+
+  bool can_split() const { return !input_gradient.empty() && !weight_gradient.empty(); }
+};
+
+/// Errors  UsageError for a list that is not of `stages` entries (or empty where it may be), and costs that are negative or not finite.
+void require_costs(const StageCosts& costs, int stages, bool splits);
+
+/// What an order of work comes to.
+struct ScheduleTiming {
+  double seconds = 0;              ///< makespan of one step, without norm and optimizer
+  double bubble = 0;               ///< 1 - mean busy seconds of a device / seconds
+  std::vector<double> peak_bytes;  ///< by device
+};
+
+/// Runs a schedule on clocks, as `simulate` runs its program over a chain of stages.
+/// Errors  UsageError when costs are missing or the order waits in a circle.
+ScheduleTiming time_schedule(const Schedule& schedule, const StageCosts& costs);
+
+struct FoundSchedule {
+  Schedule schedule;  ///< named "auto"
+  ScheduleTiming timing;
+  std::string source;  ///< the named schedule or the rule that it comes from
+  bool fits = true;    ///< false: no order keeps to the byte cap, and this one comes nearest
+};
+
+/// The `auto` schedule: the fastest order found by list scheduling with look-ahead, under several rules of priority, numbers of
+/// micro-batches under way, and whole or split backwards; never slower than a named schedule of the same placement that keeps to the cap.
+/// `byte_cap` is by device; empty = no cap. Deterministic.
+/// Cost    some dozens of runs over all actions.
+/// Errors  UsageError when costs are missing, micro_batches < 1, or a device has no stage.
+FoundSchedule search_schedule(const StageCosts& costs, const std::vector<int>& device_of_stage, int micro_batches,
+                              const std::vector<double>& byte_cap = {});
+
+}  // namespace sluice::parallel

@@ -1,0 +1,97 @@
+#include "core/device_description.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/expect_error.h"
+#include "tests/temporary_folder.h"
+
+namespace sluice {
+namespace {
+
+constexpr const char* kOwn =
+    "name = \"mine\"\nbackend = \"cpu\"\nmemory_bytes = 1e9\nbytes_per_second = 1e10\n"
+    "[flops_per_second]\nf32 = 2e12\n[link]\nname = \"wire\"\nbytes_per_second = 1e8\nlatency_seconds = 0.01\n";
+
+/// The text with one line replaced.
+std::string changed(std::string text, const std::string& line, const std::string& by) {
+  return text.replace(text.find(line), line.size(), by);
+}
+
+TEST(DeviceDescription, EveryFileIsWholeAndNamesItsSpeedInSomePrecision) {
+  EXPECT_GE(described_devices().size(), 6u);
+  for (const auto& name : described_devices()) {
+    const auto description = describe_device(name);
+    EXPECT_FALSE(description.name.empty()) << name;
+    EXPECT_GT(description.memory_bytes, int64_t{1} << 30) << name;
+    EXPECT_TRUE(description.flops_per_second.contains("f32")) << name;
+    EXPECT_GT(description.link.bytes_per_second, 1e9) << name;
+  }
+}
+
+TEST(DeviceDescription, DevicesAreMetaDevicesWithItsMemoryAndSpeed) {
+  const auto eight = devices("8x a100", {}, {.precision = Precision::tf32});
+  ASSERT_EQ(eight.size(), 8u);
+  EXPECT_EQ(eight[7]->name(), "a100:7");
+  EXPECT_EQ(eight[7]->kind(), DeviceKind::meta);
+  EXPECT_EQ(eight[7]->backend(), DeviceKind::cuda);
+  EXPECT_EQ(eight[7]->budget_bytes(), 80'000'000'000);
+  EXPECT_EQ(eight[7]->options().speed.flops_per_second, 156e12);
+  EXPECT_EQ(eight[7]->options().speed.link_bytes_per_second, 300e9);
+  EXPECT_EQ(devices("128x tpuv3").back()->name(), "tpuv3:127");
+  EXPECT_EQ(devices("tpuv3:0")[0]->backend(), DeviceKind::cpu);
+}
+
+TEST(DeviceDescription, BudgetAndLinkOfTheCallerGoFirst) {
+  const auto device = devices("h100:0", {.budget_bytes = 1000'000'000}, {.link = describe_link("wan")})[0];
+  EXPECT_EQ(device->budget_bytes(), 1000'000'000);
+  EXPECT_EQ(device->options().speed.link_latency_seconds, 0.05);
+  EXPECT_EQ(device->options().speed.link_bytes_per_second, 125e6);
+  EXPECT_EQ(devices("cpu:0", {}, {.link = describe_link("ethernet-10g")})[0]->options().speed.link_bytes_per_second, 1.25e9);
+}
+
+TEST(DeviceDescription, ComesFromAUsersFileToo) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("my-device.toml", kOwn).string();
+  const auto two = devices("2x " + file, {}, {.precision = Precision::f32});
+  EXPECT_EQ(two[1]->name(), "my-device:1");
+  EXPECT_EQ(two[1]->options().speed, (DeviceSpeed{2e12, 1e10, 1e8, 0.01}));
+  EXPECT_EQ(describe_link(file).name, "wire");
+}
+
+TEST(DeviceDescription, NamesTheNearestKnownName) {
+  expect_error<UsageError>([] { make_device("a10:0"); }, {"unknown kind 'a10'", "did you mean 'a100'?", "tpuv3"});
+  expect_error<UsageError>([] { make_device("gpu:0"); }, {"unknown kind 'gpu'", "cpu, cuda, meta"});
+  expect_error<UsageError>([] { describe_link("nvlnk"); }, {"did you mean 'nvlink'?", "ethernet-10g"});
+  expect_error<UsageError>([] { describe_device("links"); }, {"unknown"});
+  expect_error<UsageError>([] { make_device("nothing/there.toml:0"); }, {"there is no such file"});
+}
+
+TEST(DeviceDescription, APrecisionThatTheFileDoesNotKnowIsAnErrorWithFileAndKey) {
+  expect_error<UsageError>([] { devices("4x p100", {}, {.precision = Precision::bf16}); },
+                           {"p100.toml", "flops_per_second.bf16", "set train.precision"});
+  EXPECT_EQ(devices("4x p100", {}, {.precision = Precision::f32})[0]->options().speed.flops_per_second, 9.3e12);
+}
+
+TEST(DeviceDescription, RefusesFilesThatAreWrongWithFileAndKey) {
+  const TemporaryFolder folder;
+  const struct {
+    std::string line, by;
+    std::string key, need;
+  } cases[] = {{"memory_bytes = 1e9", "memory_bytes = -1", "memory_bytes", "> 0"},
+               {"memory_bytes = 1e9", "memory_bytes = nan", "memory_bytes", ""},
+               {"memory_bytes = 1e9", "memory_byte = 1e9", ":3: unknown key 'memory_byte'", ""},
+               {"memory_bytes = 1e9", "", "needs the key memory_bytes", ""},
+               {"f32 = 2e12", "f32 = \"fast\"", "flops_per_second.f32", ""},
+               {"f32 = 2e12", "f16 = 2e12", "unknown key 'flops_per_second.f16'", ""},
+               {"latency_seconds = 0.01", "latency_seconds = -1", "link.latency_seconds", ">= 0"},
+               {"[link]", "[lnk]", "unknown key 'lnk'", ""},
+               {"backend = \"cpu\"", "backend = \"tpu\"", "backend", "got 'tpu'"},
+               {"[link]", "[link", ":7: ", ""}};
+  for (const auto& wrong : cases) {
+    const auto file = folder.write("wrong.toml", changed(kOwn, wrong.line, wrong.by)).string();
+    expect_error<UsageError>([&] { describe_device(file); }, {"wrong.toml", wrong.key, wrong.need});
+  }
+}
+
+}  // namespace
+}  // namespace sluice

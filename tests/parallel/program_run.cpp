@@ -1,0 +1,40 @@
+#include "tests/parallel/program_run.h"
+
+#include <map>
+
+#include "core/hash.h"
+#include "parallel/plan.h"
+
+namespace sluice::testing {
+
+using namespace parallel;
+
+ProgramRun::ProgramRun(const layers::Graph& graph, Program program, const std::string& kind, double timeout_seconds)
+    : program_(std::move(program)), topology_(topology_of(graph)) {
+  std::vector<DevicePtr> all;
+  for (int i = 0; i < program_.device_count(); ++i) all.push_back(make_device(join(kind, ":", i)));
+  std::vector<std::unique_ptr<Stage>> stages;
+  for (int s = 0; s < program_.stage_count(); ++s) {
+    const StageOptions options{.rematerialize = program_.rematerialize, .seed = 5, .optimizer_states = 2};
+    stages.push_back(std::make_unique<Stage>(graph, topology_, program_.partition, s, all[program_.device_of_stage[s]], options));
+  }
+  executor_ = std::make_unique<Executor>(all, std::move(stages), topology_, timeout_seconds);
+}
+
+StepAnswer ProgramRun::step(const Batch& batch) {
+  RunContext context;
+  context.batch = &batch;
+  context.first_sample = micro_batch_bounds(batch.samples, program_.micro_batches);
+  context.loss_scale = 1 / static_cast<double>(batch.samples);
+  const AdamW optimizer({.lr = 1e-2});
+  const RunResult result = executor_->run(program_, context, {&optimizer, {1e-2, 1}});
+  std::map<int, Tensor> weights;
+  for (const auto& stage : executor_->stages())
+    for (const auto& parameter : stage->parameters())
+      if (parameter.owned) weights[parameter.index] = parameter.master;
+  Hash hash;
+  for (const auto& [index, value] : weights) hash.add(value.data(), static_cast<size_t>(value.bytes()));
+  return {result.loss, result.gradient_norm, hash.text()};
+}
+
+}  // namespace sluice::testing

@@ -1,0 +1,31 @@
+#pragma once
+#include <string>
+
+#include "core/batch.h"
+#include "layers/graph.h"
+#include "parallel/executor.h"
+
+namespace sluice::testing {
+
+/// What a step of training leaves that must not depend on the program.
+struct StepAnswer {
+  double loss = 0, gradient_norm = 0;
+  std::string hash;  ///< of the weights after the step, in parameter order
+  bool operator==(const StepAnswer&) const = default;
+};
+
+/// An executor for one program, which may be any: nothing verifies it. Devices are "cpu" or "meta".
+class ProgramRun {
+ public:
+  ProgramRun(const layers::Graph& graph, parallel::Program program, const std::string& kind, double timeout_seconds);
+
+  StepAnswer step(const Batch& batch);
+  parallel::Executor& executor() { return *executor_; }
+
+ private:
+  parallel::Program program_;
+  parallel::Topology topology_;
+  std::unique_ptr<parallel::Executor> executor_;
+};
+
+}  // namespace sluice::testing

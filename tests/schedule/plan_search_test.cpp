@@ -1,0 +1,270 @@
+#include "parallel/plan_search.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/error.h"
+#include "parallel/plan_cut.h"
+#include "tests/schedule/pick.h"
+
+namespace sluice::parallel {
+namespace {
+
+constexpr int64_t kMuch = int64_t{1} << 50;
+
+/// A chain with now and then a skip over one node.
+Topology random_topology(int nodes) {
+  Topology topology;
+  topology.inputs = {"x"};
+  for (int node = 0; node < nodes; ++node) {
+    std::vector<int> inputs{topology.value_of(node) - 1};
+    if (node >= 2 && pick(0, 4) == 0) inputs.push_back(topology.value_of(node) - 2);
+    topology.nodes.push_back({"node" + std::to_string(node), inputs, false});
+  }
+  topology.differentiable.assign(topology.value_count(), true);
+  topology.differentiable[0] = false;
+  return topology;
+}
+
+NodeCost random_node(size_t inputs) {
+  NodeCost cost;
+  cost.forward = pick(1, 20);
+  cost.input_gradient = pick(1, 20);
+  cost.weight_gradient = pick(0, 20);
+  cost.backward = cost.input_gradient + cost.weight_gradient;
+  cost.recompute = cost.forward;
+  cost.step = pick(0, 3);
+  cost.state_bytes = pick(0, 30);
+  cost.output_bytes = pick(1, 10);
+  cost.tape_bytes = pick(0, 40);
+  cost.keeps_output = pick(0, 2) == 0;
+  for (size_t i = 0; i < inputs; ++i) cost.keeps_input.push_back(pick(0, 2) == 0);
+  cost.deferred_bytes = cost.tape_bytes / 2;
+  cost.bare_forward_bytes = cost.output_bytes + pick(0, 5);
+  cost.forward_peak_bytes = cost.bare_forward_bytes + cost.tape_bytes;
+  cost.backward_peak_bytes = pick(1, 20);
+  cost.weight_gradient_bytes = pick(0, 5);
+  return cost;
+}
+
+PlanProblem random_problem(int nodes, int devices) {
+  PlanProblem problem;
+  problem.topology = random_topology(nodes);
+  problem.choices.micro_batches = {1, 3};
+  for (const auto& family : all_schedule_families(devices, nodes)) problem.choices.schedules.push_back(family);
+  for (const int number : problem.choices.micro_batches) {
+    ModelCost& model = problem.costs[number];
+    for (const auto& node : problem.topology.nodes) model.nodes.push_back(random_node(node.inputs.size()));
+    model.input_bytes = {pick(0, 5)};
+  }
+  problem.budgets.assign(devices, pick(0, 3) == 0 ? kMuch : pick(60, 500));
+  problem.link = {pick(0, 3) * 0.5, pick(0, 2) == 0 ? 0.0 : 4.0};
+  return problem;
+}
+
+template <class Visit>
+void for_all_cuts(int nodes, int stages, Partition& partition, Visit visit) {
+  if (stages == 1) {
+    partition.sizes.push_back(nodes);
+    visit(partition);
+    partition.sizes.pop_back();
+    return;
+  }
+  for (int size = 1; size <= nodes - stages + 1; ++size) {
+    partition.sizes.push_back(size);
+    for_all_cuts(nodes - size, stages - 1, partition, visit);
+    partition.sizes.pop_back();
+  }
+}
+
+/// Seconds of one plan, infinite when a device passes its budget. Only what is named by a schedule: "auto" orders are searched, not listed.
+double seconds_of(const PlanProblem& problem, int number, const Schedule& schedule, const Partition& partition,
+                  const std::vector<bool>& marks) {
+  const auto stages = stage_costs(problem.topology, problem.costs.at(number), partition, marks);
+  std::vector<double> step(problem.budgets.size(), 0.0);
+  for (size_t stage = 0; stage < stages.size(); ++stage) step[schedule.device_of_stage[stage]] += stages[stage].step;
+  for (size_t device = 0; device < problem.budgets.size(); ++device)
+    if (device_peak_bytes(schedule, stages, static_cast<int>(device)) > problem.budgets[device])
+      return std::numeric_limits<double>::infinity();
+  const StageCosts chain = chain_of(problem.topology, problem.costs.at(number), partition, stages, problem.link);
+  return time_schedule(schedule, chain).seconds + *std::ranges::max_element(step);
+}
+
+double best_by_enumeration(const PlanProblem& problem) {
+  const int nodes = problem.topology.node_count(), devices = static_cast<int>(problem.budgets.size());
+  double best = std::numeric_limits<double>::infinity();
+  for (const int number : problem.choices.micro_batches)
+    for (const auto& family : problem.choices.schedules) {
+      const Schedule schedule = make_schedule(family.name, devices, number, family.virtual_stages);
+      Partition empty;
+      for_all_cuts(nodes, schedule.stage_count(), empty, [&](const Partition& partition) {
+        for (int bits = 0; bits < 1 << nodes; ++bits) {
+          std::vector<bool> marks(nodes);
+          for (int node = 0; node < nodes; ++node) marks[node] = bits >> node & 1;
+          best = std::min(best, seconds_of(problem, number, schedule, partition, marks));
+        }
+      });
+    }
+  return best;
+}
+
+RC_GTEST_PROP(PlanSearch, EqualsTheBestOfAllSmallJointPlans, ()) {
+  const int devices = pick(1, 4);
+  PlanProblem problem = random_problem(pick(devices, 6), devices);
+  std::erase_if(problem.choices.schedules, [](const ScheduleFamily& family) { return family.name == "auto"; });
+  problem.exhaustive_limit = 1 << 14;
+  problem.choices.segments = false;
+  const PlanSearchResult found = search_plan(problem);
+  const double best = best_by_enumeration(problem);
+  RC_ASSERT(found.is_exact);
+  RC_ASSERT(found.best.has_value() == std::isfinite(best));
+  if (found.best) RC_ASSERT(std::abs(found.best->seconds - best) <= 1e-9 * best);
+  if (!found.best) RC_ASSERT(found.short_bytes > 0);
+}
+
+RC_GTEST_PROP(PlanSearch, OfLargerProblemsKeepsToBudgetsAndItsBound, ()) {
+  const int devices = pick(2, 5);
+  PlanProblem problem = random_problem(pick(2 * devices, 20), devices);
+  problem.exhaustive_limit = 0;
+  for (auto& budget : problem.budgets) budget *= 4;
+  const PlanSearchResult found = search_plan(problem);
+  if (!found.best) return;
+  RC_ASSERT(!found.is_exact);
+  RC_ASSERT(found.best->seconds >= found.bound_seconds * (1 - 1e-9));
+  const FoundPlan& plan = *found.best;
+  const auto stages = stage_costs(problem.topology, problem.costs.at(plan.micro_batches), plan.partition, plan.rematerialize);
+  for (int device = 0; device < devices; ++device) RC_ASSERT(device_peak_bytes(plan.schedule, stages, device) <= problem.budgets[device]);
+  RC_ASSERT(plan.partition.node_count() == problem.topology.node_count());
+}
+
+/// Without pruning by size the heuristic must come near the truth where the truth is known.
+RC_GTEST_PROP(PlanSearch, WithoutTryingAllPlansComesNearTheBest, ()) {
+  const int devices = pick(1, 4);
+  PlanProblem problem = random_problem(pick(devices, 6), devices);
+  std::ranges::fill(problem.budgets, kMuch);
+  problem.choices.rematerialize = std::vector<bool>(problem.topology.node_count(), false);
+  const double best = search_plan(problem).best->seconds;
+  problem.exhaustive_limit = 0;
+  RC_ASSERT(search_plan(problem).best->seconds <= 1.25 * best);
+}
+
+TEST(PlanSearch, RematerializesOnlyWhereTheBudgetAsksForIt) {
+  PlanProblem problem;
+  problem.topology = {};
+  problem.topology.inputs = {"x"};
+  for (int node = 0; node < 8; ++node) problem.topology.nodes.push_back({"n" + std::to_string(node), {node}, false});
+  problem.topology.differentiable.assign(9, true);
+  NodeCost node;
+  node.forward = node.input_gradient = node.weight_gradient = node.recompute = 1;
+  node.backward = 2;
+  node.tape_bytes = 100;
+  node.output_bytes = 1;
+  node.forward_peak_bytes = 101;
+  node.bare_forward_bytes = 1;
+  node.keeps_input = {true};
+  problem.costs[8].nodes.assign(8, node);
+  problem.costs[8].input_bytes = {1};
+  problem.choices = {.schedules = {{"1f1b"}}, .micro_batches = {8}, .segments = false};
+  problem.budgets = {kMuch, kMuch};
+  EXPECT_EQ(std::ranges::count(search_plan(problem).best->rematerialize, true), 0);
+  problem.budgets = {600, 600};  // stage 0 holds two micro-batches of 400, stage 1 one
+  const auto found = search_plan(problem);
+  ASSERT_TRUE(found.best);
+  const auto& marks = found.best->rematerialize;
+  EXPECT_GT(std::count(marks.begin(), marks.begin() + found.best->partition.sizes[0], true), 0);
+  EXPECT_EQ(std::count(marks.begin() + found.best->partition.sizes[0], marks.end(), true), 0);
+}
+
+RC_GTEST_PROP(PlanSearch, SegmentsNeverMakeItWorse, ()) {
+  const int devices = pick(1, 4);
+  PlanProblem problem = random_problem(pick(devices, 12), devices);
+  problem.choices.segments = false;
+  const PlanSearchResult whole = search_plan(problem);
+  problem.choices.segments = true;
+  const PlanSearchResult cut = search_plan(problem);
+  if (whole.best && whole.is_exact) RC_ASSERT(cut.best && cut.best->seconds <= whole.best->seconds);
+  if (!whole.best && !cut.best) RC_ASSERT(cut.short_bytes <= whole.short_bytes);
+}
+
+TEST(PlanSearch, WithoutAPlanThatFitsSaysWhatIsMissing) {
+  PlanProblem problem;
+  problem.topology.inputs = {"x"};
+  problem.topology.nodes = {{"a", {0}, false}, {"b", {1}, false}};
+  problem.topology.differentiable = {false, true, true};
+  NodeCost node;
+  node.forward = node.backward = 1;
+  node.state_bytes = 100;
+  node.keeps_input = {false};
+  problem.costs[1].nodes.assign(2, node);
+  problem.costs[1].input_bytes = {0};
+  problem.choices = {.schedules = {{"gpipe"}}, .micro_batches = {1}};
+  problem.budgets = {70, 70};
+  const auto found = search_plan(problem);
+  EXPECT_FALSE(found.best);
+  EXPECT_EQ(found.short_bytes, 30);
+  EXPECT_EQ(found.short_micro_batches, 1);
+}
+
+TEST(PlanSearch, RefusesProblemsWithoutCosts) {
+  PlanProblem problem;
+  problem.topology.inputs = {"x"};
+  problem.topology.nodes = {{"a", {0}, false}};
+  problem.choices = {.schedules = {{"gpipe"}}, .micro_batches = {2}};
+  problem.budgets = {70};
+  EXPECT_THROW(search_plan(problem), UsageError);
+}
+
+double slowest(const Partition& partition, const StageSeconds& seconds) {
+  double worst = 0;
+  for (int stage = 0; stage < partition.stage_count(); ++stage) {
+    const auto taken = seconds(stage, partition.first_node(stage), partition.end_node(stage));
+    worst = std::max(worst, taken.value_or(std::numeric_limits<double>::infinity()));
+  }
+  return worst;
+}
+
+double squares(const Partition& partition, const StageSeconds& seconds) {
+  double sum = 0;
+  for (int stage = 0; stage < partition.stage_count(); ++stage) {
+    const double taken = *seconds(stage, partition.first_node(stage), partition.end_node(stage));
+    sum += taken * taken;
+  }
+  return sum;
+}
+
+/// Stages of unequal speed, each with room for so many bytes.
+void expect_the_best_cut() {
+  const int nodes = pick(1, 11), stages = pick(1, nodes + 1);
+  std::vector<double> work(nodes), bytes(nodes), speed(stages), room(stages);
+  for (int node = 0; node < nodes; ++node) work[node] = pick(0, 30) / 7.0, bytes[node] = pick(1, 9);
+  for (int stage = 0; stage < stages; ++stage) speed[stage] = pick(1, 4), room[stage] = pick(4, 60);
+  const StageSeconds seconds = [&](int stage, int first, int end) -> std::optional<double> {
+    double sum = 0, held = 0;
+    for (int node = first; node < end; ++node) sum += work[node] / speed[stage], held += bytes[node];
+    if (held > room[stage]) return std::nullopt;
+    return sum;
+  };
+  double best = std::numeric_limits<double>::infinity();
+  Partition empty;
+  for_all_cuts(nodes, stages, empty, [&](const Partition& partition) { best = std::min(best, slowest(partition, seconds)); });
+  const auto found = fastest_cut(nodes, stages, seconds);
+  RC_ASSERT(found.has_value() == std::isfinite(best));
+  if (!found) return;
+  RC_ASSERT(slowest(*found, seconds) == best);
+  const auto even = most_even_cut(nodes, stages, seconds, best);
+  RC_ASSERT(even && slowest(*even, seconds) == best);
+  for_all_cuts(nodes, stages, empty, [&](const Partition& partition) {
+    if (slowest(partition, seconds) <= best) RC_ASSERT(squares(*even, seconds) <= squares(partition, seconds) * (1 + 1e-12));
+  });
+}
+
+RC_GTEST_PROP(PlanCut, EqualsTheBestOfAllCutsOnTenThousandInstances, ()) {
+  for (int instance = 0; instance < 100; ++instance) expect_the_best_cut();  // in each of RapidCheck's 100 runs
+}
+
+}  // namespace
+}  // namespace sluice::parallel

@@ -1,0 +1,188 @@
+#include "parallel/schedule_search.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "parallel/simulate.h"
+#include "parallel/verify.h"
+#include "tests/schedule/example_plans.h"
+#include "tests/schedule/pick.h"
+
+namespace sluice::parallel {
+namespace {
+
+constexpr double kRounding = 1e-9;
+
+/// The named schedules that have this placement.
+std::vector<Schedule> named(const std::vector<int>& placement, int micro_batches) {
+  std::vector<Schedule> all;
+  for (const auto& name : schedule_names()) {
+    if (name == "forward-only") continue;
+    try {
+      all.push_back(make_schedule(name, placement, micro_batches));
+    } catch (const UsageError&) {
+    }
+  }
+  return all;
+}
+
+std::vector<int> placement_of_any_kind(int stages) {
+  const int kind = pick(0, 4);
+  if (kind == 0) return random_placement(stages);
+  if (kind == 1 && stages % 2 == 0) return stage_placement("zb-v", stages / 2);
+  if (kind == 2 && stages % 2 == 0) return stage_placement("interleaved", stages / 2, 2);
+  return stage_placement("1f1b", stages);
+}
+
+/// When the last computation of the schedule's program over a chain ends; norms and messages under way come on top of that.
+double simulated_seconds(const Schedule& schedule, const StageCosts& costs) {
+  const int stages = schedule.stage_count();
+  const Topology topology = chain_topology(stages);
+  const Program program = lower(topology, partition_uniform(stages, stages), schedule, std::vector<bool>(stages, !costs.recompute.empty()));
+  require_valid(topology, program);
+  SimulationCosts all;
+  all.forward = costs.forward;
+  all.backward = costs.backward;
+  all.input_gradient = costs.input_gradient;
+  all.weight_gradient = costs.weight_gradient;
+  all.recompute = costs.recompute;
+  all.value_bytes = {0};
+  all.value_bytes.insert(all.value_bytes.end(), costs.transfer.begin(), costs.transfer.end());
+  all.value_bytes.resize(stages + 1);
+  all.links.all = {costs.latency, 1};
+  double last = 0;
+  for (const auto& action : simulate(program, all).actions) {
+    const Action& what = program.devices[action.device][action.index];
+    if (what.micro_batch >= 0 && what.transfer.payload == Payload::none) last = std::max(last, action.end);
+  }
+  return last;
+}
+
+RC_GTEST_PROP(TimeSchedule, TakesAsLongAsTheSimulatedProgramOfAChain, ()) {
+  const int stages = pick(1, 9);
+  const Schedule schedule = random_schedule(stages);
+  const StageCosts costs = random_stage_costs(stages);
+  RC_ASSERT(std::abs(time_schedule(schedule, costs).seconds - simulated_seconds(schedule, costs)) < kRounding);
+}
+
+TEST(TimeSchedule, HoldsWhatForwardsKeepUntilTheirBackwards) {
+  const StageCosts costs = equal_stage_costs(4, 1, 1, 1);
+  EXPECT_EQ(time_schedule(make_schedule("gpipe", 4, 6), costs).peak_bytes, (std::vector<double>{6, 6, 6, 6}));
+  EXPECT_EQ(time_schedule(make_schedule("1f1b", 4, 6), costs).peak_bytes, (std::vector<double>{4, 3, 2, 1}));
+  EXPECT_EQ(time_schedule(make_schedule("zb-h1", 4, 12), costs).peak_bytes, (std::vector<double>{4, 4, 4, 4}));
+}
+
+TEST(TimeSchedule, RefusesACircleAndMissingCosts) {
+  Schedule circle = make_schedule("gpipe", 2, 1);
+  std::swap(circle.devices[0][0], circle.devices[0][1]);
+  EXPECT_THROW(time_schedule(circle, equal_stage_costs(2, 1, 1, 1)), UsageError);
+  EXPECT_THROW(time_schedule(make_schedule("gpipe", 2, 1), equal_stage_costs(3, 1, 1, 1)), UsageError);
+  StageCosts whole = equal_stage_costs(2, 1, 1, 1);
+  whole.weight_gradient.clear();
+  EXPECT_NO_THROW(time_schedule(make_schedule("gpipe", 2, 1), whole));
+  EXPECT_THROW(time_schedule(make_schedule("zb-h1", 2, 1), whole), UsageError);
+  whole.forward[1] = -1;
+  EXPECT_THROW(time_schedule(make_schedule("gpipe", 2, 1), whole), UsageError);
+}
+
+RC_GTEST_PROP(SearchSchedule, GivesValidProgramsNeverSlowerThanNamedOnes, ()) {
+  const int stages = pick(1, 9), micro_batches = pick(1, 13);
+  const StageCosts costs = random_stage_costs(stages);
+  const auto placement = placement_of_any_kind(stages);
+  const FoundSchedule found = search_schedule(costs, placement, micro_batches);
+  RC_ASSERT(found.fits);
+  RC_ASSERT(found.schedule.device_of_stage == placement);
+  const Topology topology = chain_topology(stages);
+  const auto fault = verify(topology, lower(topology, partition_uniform(stages, stages), found.schedule, std::vector<bool>(stages)));
+  if (fault) RC_FAIL(fault->reason);
+  RC_ASSERT(found.timing.seconds == time_schedule(found.schedule, costs).seconds);
+  for (const Schedule& other : named(placement, micro_batches))
+    RC_ASSERT(found.timing.seconds <= time_schedule(other, costs).seconds + kRounding);
+}
+
+RC_GTEST_PROP(SearchSchedule, KeepsToTheByteCapWhereverANamedScheduleDoes, ()) {
+  const int stages = pick(1, 9), micro_batches = pick(1, 13);
+  StageCosts costs = random_stage_costs(stages);
+  costs.kept = random_costs(stages);
+  const auto placement = placement_of_any_kind(stages);
+  const int devices = *std::max_element(placement.begin(), placement.end()) + 1;
+  std::vector<double> cap(devices);
+  for (double& bytes : cap) bytes = pick(0, 80) / 8.0;
+  const auto keeps = [&](const ScheduleTiming& timing) {
+    return std::equal(cap.begin(), cap.end(), timing.peak_bytes.begin(),
+                      [](double most, double peak) { return peak <= most + kRounding * most; });
+  };
+  const FoundSchedule found = search_schedule(costs, placement, micro_batches, cap);
+  RC_ASSERT(found.fits == keeps(found.timing));
+  for (const Schedule& other : named(placement, micro_batches)) {
+    const ScheduleTiming timing = time_schedule(other, costs);
+    if (keeps(timing)) RC_ASSERT(found.fits && found.timing.seconds <= timing.seconds + kRounding);
+  }
+}
+
+RC_GTEST_PROP(SearchSchedule, FitsWhenEachDeviceHoldsOneMicroBatchOfItsStages, ()) {
+  const int stages = pick(1, 9), micro_batches = pick(1, 13);
+  StageCosts costs = random_stage_costs(stages);
+  costs.kept = random_costs(stages);
+  costs.kept_for_weights.clear();
+  const auto placement = placement_of_any_kind(stages);
+  std::vector<double> cap(*std::max_element(placement.begin(), placement.end()) + 1, 0);
+  for (int stage = 0; stage < stages; ++stage) cap[placement[stage]] += costs.kept[stage];
+  RC_ASSERT(search_schedule(costs, placement, micro_batches, cap).fits);
+}
+
+TEST(SearchSchedule, ReachesTheZeroBubbleSchedulesOnEqualCosts) {
+  const StageCosts costs = equal_stage_costs(4, 1, 1, 1);
+  EXPECT_LE(search_schedule(costs, {0, 1, 2, 3}, 12).timing.seconds, 36 + 3);
+  EXPECT_LE(search_schedule(equal_stage_costs(8, 0.5, 0.5, 0.5), stage_placement("zb-v", 4), 12).timing.seconds, 36 + 1.5 + kRounding);
+}
+
+TEST(SearchSchedule, ReachesZbH1InItsMemory) {
+  const FoundSchedule found = search_schedule(equal_stage_costs(4, 1, 1, 1), {0, 1, 2, 3}, 12, {4, 4, 4, 4});
+  EXPECT_TRUE(found.fits);
+  EXPECT_LE(found.timing.seconds, 36 + 3);
+}
+
+TEST(SearchSchedule, BeatsEveryNamedScheduleOnUnequalStages) {
+  StageCosts costs = equal_stage_costs(4, 1, 1.1, 0.9);
+  costs.forward = {1, 1.7, 1.4, 1.1};
+  const FoundSchedule found = search_schedule(costs, {0, 1, 2, 3}, 12);
+  for (const Schedule& other : named({0, 1, 2, 3}, 12))
+    EXPECT_LT(found.timing.seconds, 0.99 * time_schedule(other, costs).seconds) << other.name;
+}
+
+TEST(SearchSchedule, KeepsBackwardsWholeWhereSplittingCosts) {
+  StageCosts costs = equal_stage_costs(3, 1, 1, 1);
+  costs.backward.assign(3, 1.2);
+  const FoundSchedule found = search_schedule(costs, {0, 1, 2}, 6);
+  for (const auto& order : found.schedule.devices)
+    for (const auto& action : order) EXPECT_TRUE(action.kind == Compute::forward || action.kind == Compute::backward);
+}
+
+TEST(SearchSchedule, SaysWhenNothingFits) {
+  const FoundSchedule found = search_schedule(equal_stage_costs(2, 1, 1, 1), {0, 1}, 4, {0.5, 5});
+  EXPECT_FALSE(found.fits);
+  EXPECT_EQ(found.timing.peak_bytes[0], 1);
+}
+
+TEST(SearchSchedule, IsTheSameEachTime) {
+  const StageCosts costs = equal_stage_costs(6, 1, 1.3, 0.7);
+  const auto placement = stage_placement("interleaved", 3, 2);
+  EXPECT_EQ(search_schedule(costs, placement, 7).schedule.devices, search_schedule(costs, placement, 7).schedule.devices);
+}
+
+TEST(SearchSchedule, RefusesWhatDoesNotBelongTogether) {
+  const StageCosts costs = equal_stage_costs(2, 1, 1, 1);
+  EXPECT_THROW(search_schedule(costs, {0, 1, 2}, 4), UsageError);
+  EXPECT_THROW(search_schedule(costs, {0, 2}, 4), UsageError);
+  EXPECT_THROW(search_schedule(costs, {0, 1}, 0), UsageError);
+  EXPECT_THROW(search_schedule(costs, {0, 1}, 4, {1}), UsageError);
+  EXPECT_THROW(search_schedule(costs, {}, 4), UsageError);
+}
+
+}  // namespace
+}  // namespace sluice::parallel
