@@ -81,9 +81,12 @@ class Advice {
   void more_devices() {
     if (options_.orders) return;
     const int have = static_cast<int>(devices_.size());
+    PlanOptions open = options_;
+    open.micro_batches = 0;
     for (int count = have + 1; count <= 16 * have; count = count < have + 3 ? count + 1 : count * 2) {
-      if (!fits(options_, count)) continue;
-      add(count, " devices", options_.remat == "auto" ? " and pipeline.remat=auto" : "");
+      const bool as_cut = fits(options_, count);
+      if (!as_cut && !fits(open, count)) continue;
+      add(count, " devices", as_cut ? "" : ", pipeline.micro_batches=auto", " and pipeline.remat=auto");
       return;
     }
   }
@@ -95,7 +98,7 @@ class Advice {
       if (smaller.orders && smaller.orders->micro_batches > smaller.batch) return;
       smaller.micro_batches = static_cast<int>(std::min<int64_t>(smaller.micro_batches, smaller.batch));
       if (!fits(smaller)) continue;
-      add("train.batch=", smaller.batch, options_.remat == "auto" ? " and pipeline.remat=auto" : "");
+      add("train.batch=", smaller.batch, " and pipeline.remat=auto");
       return;
     }
   }

@@ -15,6 +15,8 @@ namespace sluice::parallel {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kMostAutoBytes =
+    1.5;  // of a named order's activations: more of them cost caches and fresh pages, which no clock here sees
 constexpr int64_t kMostEvenWork = 4'000'000;  // nodes^2 stages: some tenths of a second
 
 double sum_of(const ModelCost& model, double NodeCost::*part) {
@@ -279,14 +281,20 @@ class FamilySearch {
   std::vector<double> byte_caps(const Schedule& schedule, const std::vector<StageCost>& stages) const {
     std::vector<double> caps(problem_.budgets.begin(), problem_.budgets.end());
     std::vector<int64_t> passing(devices_, 0);
+    std::vector<double> states(devices_, 0.0);
     for (size_t stage = 0; stage < stages.size(); ++stage) {
       const StageCost& cost = stages[stage];
       const int device = schedule.device_of_stage[stage];
+      states[device] += static_cast<double>(cost.state_bytes);
       caps[device] -= static_cast<double>(cost.state_bytes);
       passing[device] = std::max({passing[device], cost.recompute_peak_bytes, cost.recomputed_bytes + cost.backward_peak_bytes,
                                   cost.forward_peak_bytes - cost.kept_bytes});
     }
-    for (int device = 0; device < devices_; ++device) caps[device] -= static_cast<double>(passing[device]);
+    for (int device = 0; device < devices_; ++device) {
+      caps[device] -= static_cast<double>(passing[device]);
+      const auto named = static_cast<double>(device_peak_bytes(schedule, stages, device) - passing[device]) - states[device];
+      caps[device] = std::min(caps[device], kMostAutoBytes * std::max(1.0, named));
+    }
     return caps;
   }
 

@@ -274,6 +274,7 @@ std::pair<PlanOptions, int> with_change(PlanOptions options, int count, const st
   if (std::regex_search(change, found, std::regex("(\\d+) devices"))) count = std::stoi(found[1]);
   if (std::regex_search(change, found, std::regex("train\\.batch=(\\d+)"))) options.batch = std::stoll(found[1]);
   if (std::regex_search(change, found, std::regex("micro_batches=(\\d+)"))) options.micro_batches = std::stoi(found[1]);
+  if (change.find("micro_batches=auto") != std::string::npos) options.micro_batches = 0;
   if (change.find("pipeline.remat=auto") != std::string::npos) options.remat = "auto";
   options.micro_batches = static_cast<int>(std::min<int64_t>(options.micro_batches, options.batch));
   return {options, count};
@@ -282,7 +283,7 @@ std::pair<PlanOptions, int> with_change(PlanOptions options, int count, const st
 TEST(OpenPlan, UnderAnImpossibleBudgetSaysWhatIsShortAndTheAdviceFits) {
   const auto graph = models::transformer_lm(deep_options());
   const int64_t full = largest_peak(graph, plan(graph, cpus(2), open_options("1f1b", "full")));
-  for (const int percent : {95, 75}) {
+  for (const int percent : {95, 75, 55, 40}) {
     PlanOptions options = open_options("1f1b", "none", full * percent / 100);
     options.micro_batches = 1;
     const auto devices = cpus(2);
