@@ -170,8 +170,8 @@ ModelCost model_bytes(const layers::Graph& graph, int64_t samples, Precision pre
           single(parameter) + (owned ? single(parameter) * static_cast<int64_t>(1 + optimizer_states) + copy(parameter) : 0);
     }
     for (int statistics : graph.nodes()[node].statistics)
-      cost.state_bytes +=
-          2 * Device::charged_size(graph.statistics()[statistics].spec.channels * static_cast<int64_t>(size_of(DType::f32)));
+      cost.state_bytes += (optimizer.ema > 0 ? 4 : 2) *
+                          Device::charged_size(graph.statistics()[statistics].spec.channels * static_cast<int64_t>(size_of(DType::f32)));
   }
   for (int parameter = 0; parameter < static_cast<int>(graph.parameters().size()); ++parameter)
     if (graph.parameters()[parameter].nodes.size() > 1)

@@ -89,7 +89,7 @@ class FamilySearch {
         consider_all_marks(fixed->second);
       else
         for_each_partition(nodes_, named_.stage_count(), [&](const Partition& partition) { consider_all_marks(partition); });
-      if (marks_ || !problem_.choices.segments) return true;
+      if (marks_ || !problem_.choices.segments) return family_.name != "auto";  // of which the orders are searched, not listed
     }
     if (fixed != problem_.choices.partitions.end()) {
       consider_partition(fixed->second);
