@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "parallel/node_bytes.h"
+#include "parallel/stage_chain.h"
 
 namespace sluice::parallel {
 
@@ -81,6 +82,7 @@ class Chooser {
     for (auto& budget : plain.budgets)
       if (budget != kUnlimited) budget = static_cast<int64_t>(kSlack * static_cast<double>(budget));
     PlanSearchResult result = search_plan(plain);
+    result.is_exact = false;  // of all choices
     if (!result.best) return {};
     const auto peaks = counted_peak_bytes(graph_, assemble(*result.best, result), optimizer_of(options_), options_.batch);
     return std::ranges::equal(peaks, budgets_, std::ranges::less_equal()) ? result : PlanSearchResult{};

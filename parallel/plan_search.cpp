@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "core/error.h"
 #include "parallel/cut_oracle.h"
 #include "parallel/plan_cut.h"
 #include "parallel/plan_remat.h"
+#include "parallel/stage_chain.h"
 
 namespace sluice::parallel {
 
@@ -95,11 +95,14 @@ class FamilySearch {
       consider_partition(fixed->second);
       return false;
     }
-    for (const auto& [share, fine] : kCuts)
-      if (auto partition = cut(share, fine); partition && consider_partition(*partition)) {
-        improve(std::move(*partition));
-        break;
-      }
+    for (const auto& [share, fine] : kCuts) {
+      auto partition = cut(share, fine);
+      if (!partition) continue;
+      const auto seconds = consider_partition(*partition);
+      if (!seconds) continue;
+      improve(std::move(*partition), *seconds);
+      break;
+    }
     return false;
   }
 
@@ -146,19 +149,26 @@ class FamilySearch {
 
   Segmented whole_stages(const Partition& partition) const { return {partition, std::vector<int>(partition.stage_count(), 1)}; }
 
-  /// The stages of one device in up to `segments` segments each, all others as they are.
-  Segmented cut_device(const Partition& stages, const std::vector<int>& before, int device, int segments) const {
-    Segmented result{{}, before};
+  /// Stages in `segments[stage]` segments each.
+  Segmented in_parts(const Partition& stages, std::vector<int> segments) const {
+    Segmented result{{}, std::move(segments)};
     for (int stage = 0, first = 0; stage < stages.stage_count(); first += stages.sizes[stage++]) {
-      if (named_.device_of_stage[stage] == device) result.segments[stage] = std::min(segments, stages.sizes[stage]);
       const auto sizes = segment_sizes(model_, first, first + stages.sizes[stage], result.segments[stage]);
       result.partition.sizes.insert(result.partition.sizes.end(), sizes.begin(), sizes.end());
     }
     return result;
   }
 
-  /// With the least rematerialization that its devices need. Returns whether it fits.
-  bool consider_partition(const Partition& partition) {
+  /// The stages of one device in up to `segments` segments each, all others whole.
+  Segmented cut_device(const Partition& stages, int device, int segments) const {
+    std::vector<int> counts(stages.stage_count(), 1);
+    for (int stage = 0; stage < stages.stage_count(); ++stage)
+      if (named_.device_of_stage[stage] == device) counts[stage] = std::min(segments, stages.sizes[stage]);
+    return in_parts(stages, std::move(counts));
+  }
+
+  /// With the least rematerialization that its devices need. Returns what consider() does.
+  std::optional<double> consider_partition(const Partition& partition) {
     std::vector<bool> marks = marks_.value_or(std::vector<bool>(nodes_, false));
     std::vector<int> segments(partition.stage_count(), 1);
     if (!marks_)
@@ -166,14 +176,9 @@ class FamilySearch {
         const int64_t missing = choose_for_device(partition, device, segments, marks);
         if (missing == 0) continue;
         note_shortage(device, missing);
-        return false;
+        return std::nullopt;
       }
-    Segmented cut{{}, segments};
-    for (int stage = 0, first = 0; stage < partition.stage_count(); first += partition.sizes[stage++]) {
-      const auto sizes = segment_sizes(model_, first, first + partition.sizes[stage], segments[stage]);
-      cut.partition.sizes.insert(cut.partition.sizes.end(), sizes.begin(), sizes.end());
-    }
-    return consider(cut, marks).has_value();
+    return consider(in_parts(partition, std::move(segments)), marks);
   }
 
   /// What was chosen for one device and the nodes of its stages.
@@ -202,7 +207,7 @@ class FamilySearch {
     DeviceChoice best;
     const int most = problem_.choices.segments ? std::ranges::max(stages.sizes) : 1;
     for (int count = 1; best.missing > 0 || best.seconds > 0; count = std::min(most, 2 * count)) {
-      const Segmented cut = cut_device(stages, std::vector<int>(stages.stage_count(), 1), device, count);
+      const Segmented cut = cut_device(stages, device, count);
       std::vector<bool> marks(nodes_, false);
       DeviceChoice tried;
       tried.missing = choose_rematerialization(problem_.topology, model_, in_segments(named_, cut.segments), cut.partition, device,
@@ -312,7 +317,7 @@ class FamilySearch {
   }
 
   /// Moves one boundary at a time by a few nodes as long as some move makes the step shorter.
-  void improve(Partition partition) {
+  void improve(Partition partition, double seconds) {
     const int64_t actions = int64_t{named_.micro_batches} * named_.stage_count() * 3;
     const int64_t work = actions * (family_.name == "auto" ? 40 : 1) + int64_t{nodes_} * (marks_ ? 40 : 400);
     int64_t trials = std::clamp<int64_t>(4'000'000 / work, 0, 400);
@@ -324,8 +329,9 @@ class FamilySearch {
           other.sizes[boundary] += by;
           other.sizes[boundary + 1] -= by;
           if (other.sizes[boundary] < 1 || other.sizes[boundary + 1] < 1 || --trials < 0) continue;
-          const double before = result_.best ? result_.best->seconds : kInfinity;
-          if (!consider_partition(other) || !result_.best || result_.best->seconds >= before) continue;
+          const auto taken = consider_partition(other);
+          if (!taken || *taken >= seconds) continue;
+          seconds = *taken;
           partition = std::move(other);
           moved = true;
         }
@@ -371,47 +377,6 @@ std::vector<ScheduleFamily> all_schedule_families(int devices, int nodes) {
   }
   for (int stages = 2; stages <= kMostVirtualStages && nodes >= stages * devices; ++stages) families.push_back({"interleaved", stages});
   return families;
-}
-
-StageCosts whole_chain(const StageCosts& segments, const std::vector<int>& counts) {
-  StageCosts whole;
-  whole.latency = segments.latency;
-  constexpr std::vector<double> StageCosts::*kSummed[] = {&StageCosts::forward,         &StageCosts::backward,  &StageCosts::input_gradient,
-                                                          &StageCosts::weight_gradient, &StageCosts::recompute, &StageCosts::kept,
-                                                          &StageCosts::kept_for_weights};
-  size_t first = 0;
-  for (const int count : counts) {
-    for (const auto part : kSummed)
-      (whole.*part).push_back(std::accumulate((segments.*part).begin() + first, (segments.*part).begin() + first + count, 0.0));
-    first += count;
-    whole.transfer.push_back(segments.transfer[first - 1]);
-  }
-  return whole;
-}
-
-StageCosts chain_of(const Topology& topology, const ModelCost& model, const Partition& partition, const std::vector<StageCost>& stages,
-                    const Link& link) {
-  StageCosts chain;
-  chain.latency = link.latency_seconds;
-  for (const StageCost& stage : stages) {
-    chain.forward.push_back(stage.forward);
-    chain.backward.push_back(stage.backward);
-    chain.input_gradient.push_back(stage.input_gradient);
-    chain.weight_gradient.push_back(stage.weight_gradient);
-    chain.recompute.push_back(stage.recompute);
-    chain.kept.push_back(static_cast<double>(stage.kept_bytes));
-    chain.kept_for_weights.push_back(static_cast<double>(stage.deferred_bytes));
-  }
-  std::vector<int> last_use(topology.value_count(), -1);
-  for (int node = 0; node < topology.node_count(); ++node)
-    for (int value : topology.nodes[node].inputs) last_use[value] = node;
-  for (int stage = 0; stage < partition.stage_count(); ++stage) {
-    double bytes = 0;
-    for (int node = partition.first_node(stage); node < partition.end_node(stage); ++node)
-      if (last_use[topology.value_of(node)] >= partition.end_node(stage)) bytes += static_cast<double>(model.nodes[node].output_bytes);
-    chain.transfer.push_back(link.wire_seconds(bytes));
-  }
-  return chain;
 }
 
 PlanSearchResult search_plan(const PlanProblem& problem) {

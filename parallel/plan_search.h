@@ -48,13 +48,6 @@ struct PlanProblem {
   int exhaustive_limit = 4096;     ///< up to so many pairs of partition and rematerialization all are tried
 };
 
-/// The stages as the chain that schedules are timed on. A value that goes past the next stage counts where it leaves.
-StageCosts chain_of(const Topology& topology, const ModelCost& model, const Partition& partition, const std::vector<StageCost>& stages,
-                    const Link& link);
-
-/// A chain of segments as the chain of the stages that they are cut from, `counts` segments each.
-StageCosts whole_chain(const StageCosts& segments, const std::vector<int>& counts);
-
 struct FoundPlan {
   int micro_batches = 0;
   std::string family;         ///< name of its ScheduleFamily

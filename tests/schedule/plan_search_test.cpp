@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "parallel/plan_cut.h"
+#include "parallel/stage_chain.h"
 #include "tests/schedule/pick.h"
 
 namespace sluice::parallel {
