@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
 """Plans the models of GPipe's tables 1 and 2 (arXiv 1811.06965) with `sluice plan` and prints them beside the paper's figures, in Markdown.
 
-usage: bench/gpipe_tables.py SLUICE [memory] [largest] [throughput]        SLUICE: the program, such as build/cli/sluice; default: all tables
+usage: bench/gpipe_tables.py SLUICE [memory] [largest] [throughput] [trained]    SLUICE: the program, such as build/cli/sluice; default: all tables
 
-Everything is counted on described devices: nothing is trained, no GPU or TPU is needed. The optimizer is SGD with momentum,
-so that a parameter takes 12 bytes with gradient and state, as RMSProp does in the paper.
+The first three are counted on described devices: nothing is trained, no GPU or TPU is needed. The last one is table 1's claim at a scale that
+this machine has: it trains, on CPU devices of 256 MiB. AmoebaNet is trained by RMSProp: 16 bytes a parameter with gradient and states, where the
+paper reckons with 12. Transformer-L is trained by SGD with momentum, 12 bytes as in the paper.
 """
 import json
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 
 GIB = 1 << 30
-STATES = ["optimizer.name=sgd", "optimizer.momentum=0.9"]
-
 # (layers, filters, devices) of table 1, and the paper's parameters, parameter memory and peak activation memory in GB.
 AMOEBANETS = [((18, 208, 1), "82M", 1.05, 6.26), ((18, 416, 1), "318M", 3.8, 3.46), ((18, 544, 2), "542M", 6.45, 8.11),
               ((36, 544, 4), "1.05B", 12.53, 15.21), ((72, 512, 8), "1.8B", 24.62, 26.24)]
@@ -29,10 +29,10 @@ class Planner:
     def __init__(self, program):
         self.program = program
 
-    def plan(self, config, *settings):
-        """The JSON of a plan, with its seconds and peak MiB of memory."""
-        command = [self.program, "plan", config, "--json", "-"]
-        for setting in [*STATES, *settings]:
+    def run(self, verb, config, *settings):
+        """The JSON of a verb, with its seconds and peak MiB of memory."""
+        command = [self.program, verb, config, "--json", "-"]
+        for setting in settings:
             command += ["--set", setting]
         start = time.monotonic()
         done = subprocess.run(command, capture_output=True, text=True)
@@ -42,6 +42,9 @@ class Planner:
         result["seconds"] = time.monotonic() - start
         result["max_rss_mib"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
         return result
+
+    def plan(self, config, *settings):
+        return self.run("plan", config, *settings)
 
 
 OPEN = ["pipeline.schedule=auto", "pipeline.virtual_stages=auto", "pipeline.remat=auto", "pipeline.partition=auto"]
@@ -53,7 +56,7 @@ def amoebanet(planner, layers, filters, devices, *settings, device="tpuv2"):
 
 
 def transformer(planner, layers, devices, *settings, device="tpuv3"):
-    return planner.plan("transformer-l", f"model.layers={layers}", f'pipeline.devices="{devices}x {device}"', *settings)
+    return planner.plan("transformer-l", "optimizer.name=sgd", "optimizer.momentum=0.9", f"model.layers={layers}", f'pipeline.devices="{devices}x {device}"', *settings)
 
 
 def sums(plan):
@@ -135,12 +138,34 @@ def throughput_table(planner):
                       f"{shown(auto, alone)} | {bound} | {plan['schedule'] if plan else ''} |", flush=True)
 
 
+def trained_row(planner, devices, name, *settings):
+    """The largest D that a plan says fits, trained for two steps."""
+    def small(filters):
+        return ["amoebanet-d-18-208", f"model.filters={filters}", "model.image_size=64", "model.classes=100", "train.batch=32", "train.steps=2",
+                f'pipeline.devices="{devices}x cpu"', "pipeline.memory=256MiB", "pipeline.partition=auto", *settings]
+    filters = largest(lambda d: planner.plan(*small(d))["fits"], 16, 4)
+    with tempfile.TemporaryDirectory() as folder:
+        run = planner.run("train", *small(filters), f"output.dir={folder}")
+    peaks = [device["peak_bytes"] for device in run["devices"]]
+    predicted = [device["predicted_peak_bytes"] for device in run["devices"]]
+    print(f"| {devices} | {name} | {filters} | {run['parameters']:,} | {16 * run['parameters'] / (1 << 20):.0f} | {max(peaks):,} | "
+          f"{'equal' if peaks == predicted else f'not equal: {predicted}'} | {run['step_ms']['median'] / 1e3:.2f} s |", flush=True)
+
+
+def trained_table(planner):
+    print("\nAmoebaNet-D (18, D), 64 px, mini-batches of 32, trained on CPU devices of 256 MiB")
+    print("| devices | how | largest D | parameters | states MiB | largest peak, bytes | predicted | step |\n|---|---|---|---|---|---|---|---|")
+    trained_row(planner, 1, "whole mini-batch, no rematerialization", "pipeline.micro_batches=1", "pipeline.schedule=gpipe")
+    for devices in (1, 2, 4, 8):
+        trained_row(planner, devices, "32 micro-batches, remat auto", "pipeline.micro_batches=32", "pipeline.schedule=1f1b", "pipeline.remat=auto")
+
+
 def main():
     if len(sys.argv) < 2:
         raise SystemExit(__doc__)
-    planner, tables = Planner(sys.argv[1]), sys.argv[2:] or ["memory", "largest", "throughput"]
-    known = {"memory": memory_table, "largest": largest_table, "throughput": throughput_table}
-    for table in tables:
+    planner, tables = Planner(sys.argv[1]), sys.argv[2:]
+    known = {"memory": memory_table, "largest": largest_table, "throughput": throughput_table, "trained": trained_table}
+    for table in tables or known:
         if table not in known:
             raise SystemExit(f"unknown table '{table}'; known are {', '.join(known)}")
         known[table](planner)

@@ -2,6 +2,7 @@
 //
 //   plan_bench                                        GPT on two devices: every schedule at M = 2, 8 and 32
 //   plan_bench --model amoebanet --micro-batches 8    one number of micro-batches of AmoebaNet-D
+//   plan_bench --micro-batches 8 --alone 1,2,4        beside one device at its best M
 //   plan_bench --budgets 100,75,50,35                 rematerialization under budgets, in percent of what none needs
 //
 // Ends with 1 when bytes differ from those predicted or a plan breaks its promise, with 0 and "skipped" on a machine of fewer cores.
@@ -31,6 +32,7 @@ int run(int argc, char** argv) {
   app.add_option("--batch", options.batch, "samples a mini-batch")->check(CLI::PositiveNumber);
   app.add_option("--micro-batches", options.micro_batches, "M, one or several")->delimiter(',')->check(CLI::PositiveNumber);
   app.add_option("--schedules", options.schedules, "what is planned")->delimiter(',');
+  app.add_option("--alone", options.alone, "M of one device's steps, to compare with")->delimiter(',')->check(CLI::PositiveNumber);
   app.add_option("--steps", options.steps, "timed steps of each plan")->check(CLI::PositiveNumber);
   app.add_option("--budgets", budgets, "percent of the peak without rematerialization")->delimiter(',')->check(CLI::PositiveNumber);
   app.add_flag("--kinds", options.kinds, "seconds of each kind of action too, predicted and measured");

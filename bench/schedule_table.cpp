@@ -60,15 +60,30 @@ void compare_auto(const std::vector<Row>& rows) {
              open->seconds() / best->trial->seconds());
 }
 
-std::vector<Row> run_rows(const PlanBench& bench, const PlanBenchOptions& options, int micro_batches) {
-  std::vector<Row> rows;
+/// Plans on all devices, and on one device alone for the numbers of micro-batches that it is asked for, run in turn.
+struct Rows {
+  std::vector<Row> plans, alone;
+};
+
+Rows run_rows(const PlanBench& bench, const PlanBenchOptions& options, int micro_batches) {
+  Rows rows;
+  for (const auto& schedule : options.schedules)
+    rows.plans.push_back({schedule, bench.trial(bench.plan_options(schedule, micro_batches), options.devices)});
+  for (const int number : options.alone)
+    rows.alone.push_back({fmt::format("alone, M={}", number), bench.trial(bench.plan_options("gpipe", number), 1)});
   std::vector<PlanTrial*> trials;
-  for (const auto& schedule : options.schedules) {
-    rows.push_back({schedule, bench.trial(bench.plan_options(schedule, micro_batches))});
-    trials.push_back(rows.back().trial.get());
-  }
+  for (const auto* part : {&rows.plans, &rows.alone})
+    for (const Row& row : *part) trials.push_back(row.trial.get());
   run_in_turn(trials, bench.batch(), options.steps);
   return rows;
+}
+
+void compare_with_one_device(const Rows& rows) {
+  if (rows.alone.empty()) return;
+  const Row& best = *std::ranges::min_element(rows.alone, {}, [](const Row& row) { return row.trial->seconds(); });
+  fmt::print("  as fast as one device ({}):", best.schedule);
+  for (const Row& row : rows.plans) fmt::print(" {} {:.2f}", row.schedule, best.trial->seconds() / row.trial->seconds());
+  fmt::print("\n");
 }
 
 }  // namespace
@@ -87,8 +102,8 @@ parallel::PlanOptions PlanBench::plan_options(const std::string& schedule, int m
   return plan;
 }
 
-std::unique_ptr<PlanTrial> PlanBench::trial(const parallel::PlanOptions& options) const {
-  return std::make_unique<PlanTrial>(model_, options_.devices, options);
+std::unique_ptr<PlanTrial> PlanBench::trial(const parallel::PlanOptions& options, int devices) const {
+  return std::make_unique<PlanTrial>(model_, devices, options);
 }
 
 const std::vector<parallel::NodeTimes>& PlanBench::times(int64_t samples) const {
@@ -146,7 +161,7 @@ BenchResult run_schedules(const PlanBenchOptions& options) {
   for (const int micro_batches : options.micro_batches) {
     const auto rows = run_rows(bench, options, micro_batches);
     fmt::print("{}, K={}, batch {}, M={}\n", options.model, options.devices, options.batch, micro_batches);
-    for (const Row& row : rows) {
+    for (const Row& row : rows.plans) {
       print_trial(row.schedule, *row.trial, options.kinds);
       deviations.push_back(std::abs(row.trial->deviation()));
       result.holds = result.holds && row.trial->has_predicted_bytes();
@@ -154,8 +169,15 @@ BenchResult run_schedules(const PlanBenchOptions& options) {
       figures.update({{"micro_batches", micro_batches}, {"schedule", row.schedule}});
       result.figures["plans"].push_back(figures);
     }
-    compare_auto(rows);
-    compare_with_1f1b(rows, options.devices, micro_batches);
+    for (const Row& row : rows.alone) {
+      print_trial(row.schedule, *row.trial, options.kinds);
+      auto figures = figures_of(*row.trial);
+      figures["micro_batches"] = row.trial->plan().micro_batches;
+      result.figures["alone"].push_back(figures);
+    }
+    compare_auto(rows.plans);
+    compare_with_1f1b(rows.plans, options.devices, micro_batches);
+    compare_with_one_device(rows);
   }
   result.figures["median_deviation"] = median_of(deviations);
   fmt::print("median deviation {:.1f} %, largest {:.1f} %; peak bytes {}\n", 100 * median_of(deviations),

@@ -14,6 +14,7 @@ struct PlanBenchOptions {
   int64_t batch = 32;
   std::vector<int> micro_batches{2, 8, 32};
   std::vector<std::string> schedules{"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "auto"};
+  std::vector<int> alone;  ///< numbers of micro-batches at which one device takes the step too
   int steps = 9;
   bool kinds = false;  ///< prints seconds by kind of action, too
 };
@@ -31,7 +32,7 @@ class PlanBench {
   const Batch& batch() const { return batch_; }
   /// A plan of one schedule; further choices are the caller's.
   parallel::PlanOptions plan_options(const std::string& schedule, int micro_batches) const;
-  std::unique_ptr<PlanTrial> trial(const parallel::PlanOptions& options) const;
+  std::unique_ptr<PlanTrial> trial(const parallel::PlanOptions& options, int devices) const;
 
  private:
   const std::vector<parallel::NodeTimes>& times(int64_t samples) const;

@@ -123,7 +123,8 @@ class Chooser {
   static std::vector<NodeTimes> times_of(const ModelCost& model) {
     std::vector<NodeTimes> times;
     for (const NodeCost& cost : model.nodes)
-      times.push_back({cost.forward, cost.backward, cost.input_gradient, cost.weight_gradient, cost.recompute, cost.step});
+      times.push_back({cost.forward, cost.backward, cost.input_gradient, cost.weight_gradient, cost.recompute, cost.step,
+                       model.crowding.most, static_cast<double>(model.crowding.bytes)});
     return times;
   }
 

@@ -1,5 +1,6 @@
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <thread>
 
 #include "parallel/transport.h"
@@ -8,10 +9,19 @@ namespace sluice::parallel {
 
 namespace {
 
-constexpr int kSpins = 4000;  // some 20 microseconds
+using Clock = std::chrono::steady_clock;
+
+/// How long a receive looks for its message before it sleeps. A core that slept wakes late and works slowly at first, so devices with a
+/// core each wait awake for about an action's time; devices that share cores leave them to each other.
+Clock::duration spin_of(int devices) {
+  const bool has_cores = devices <= static_cast<int>(std::thread::hardware_concurrency());
+  return has_cores ? std::chrono::microseconds(2000) : std::chrono::microseconds(20);
+}
 
 class Mailbox {
  public:
+  explicit Mailbox(Clock::duration spin) : spin_(spin) {}
+
   void put(const MessageKey& key, Message message) {
     {
       std::lock_guard lock(mutex_);
@@ -23,13 +33,15 @@ class Mailbox {
   }
 
   std::optional<Message> take(const MessageKey& key, double seconds) {
-    const int seen = arrivals_.load(std::memory_order_acquire);
-    if (auto message = look(key)) return message;
-    if (seconds <= 0) return std::nullopt;
-    for (int spin = 0; spin < kSpins && arrivals_.load(std::memory_order_acquire) == seen; ++spin) __builtin_ia32_pause();
+    if (seconds <= 0) return look(key);
+    const auto start = Clock::now();
+    do {
+      const int seen = arrivals_.load(std::memory_order_acquire);
+      if (auto message = look(key)) return message;
+      while (arrivals_.load(std::memory_order_acquire) == seen && Clock::now() < start + spin_) __builtin_ia32_pause();
+    } while (Clock::now() < start + spin_);
     std::unique_lock lock(mutex_);
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-    arrived_.wait_until(lock, deadline, [&] { return closed_ || messages_.contains(key); });
+    arrived_.wait_until(lock, start + std::chrono::duration<double>(seconds), [&] { return closed_ || messages_.contains(key); });
     return extract(key);
   }
 
@@ -60,6 +72,7 @@ class Mailbox {
     if (closed_) throw CommError(reason_);
   }
 
+  const Clock::duration spin_;
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::atomic<int> arrivals_{0};
@@ -70,7 +83,9 @@ class Mailbox {
 
 class LocalTransport : public Transport {
  public:
-  explicit LocalTransport(int devices) : mailboxes_(devices) {}
+  explicit LocalTransport(int devices) {
+    for (int device = 0; device < devices; ++device) mailboxes_.emplace_back(spin_of(devices));
+  }
   void send(int to_device, const MessageKey& key, Message message) override { mailboxes_[to_device].put(key, std::move(message)); }
   std::optional<Message> receive(int device, const MessageKey& key, double seconds) override {
     return mailboxes_[device].take(key, seconds);
@@ -80,7 +95,7 @@ class LocalTransport : public Transport {
   }
 
  private:
-  std::vector<Mailbox> mailboxes_;
+  std::deque<Mailbox> mailboxes_;  // which do not move
 };
 
 }  // namespace

@@ -182,6 +182,7 @@ ModelCost model_bytes(const layers::Graph& graph, int64_t samples, Precision pre
 void set_times(ModelCost& model, const std::vector<NodeTimes>& times) {
   require(times.size() == model.nodes.size(), "plan: needs the times of ", model.nodes.size(), " nodes, got ", times.size(),
           "; measure them for this model");
+  double crowding = 0, bytes = 0;
   for (size_t node = 0; node < times.size(); ++node) {
     const NodeTimes& time = times[node];
     NodeCost& cost = model.nodes[node];
@@ -191,7 +192,10 @@ void set_times(ModelCost& model, const std::vector<NodeTimes>& times) {
     cost.weight_gradient = time.weight_gradient;
     cost.recompute = time.recompute;
     cost.step = time.step;
+    crowding += time.crowding / static_cast<double>(times.size());
+    bytes += time.crowding_bytes / static_cast<double>(times.size());
   }
+  model.crowding = {crowding, static_cast<int64_t>(bytes)};
 }
 
 }  // namespace sluice::parallel

@@ -11,9 +11,9 @@ namespace sluice::parallel {
 
 namespace {
 
-constexpr int kFormat = 1;
-constexpr std::array kParts{&NodeTimes::forward,         &NodeTimes::backward,  &NodeTimes::input_gradient,
-                            &NodeTimes::weight_gradient, &NodeTimes::recompute, &NodeTimes::step};
+constexpr int kFormat = 2;
+constexpr std::array kParts{&NodeTimes::forward,   &NodeTimes::backward, &NodeTimes::input_gradient, &NodeTimes::weight_gradient,
+                            &NodeTimes::recompute, &NodeTimes::step,     &NodeTimes::crowding,       &NodeTimes::crowding_bytes};
 
 std::optional<NodeTimes> times_of(const nlohmann::json& list) {
   if (!list.is_array() || list.size() != kParts.size()) return std::nullopt;

@@ -83,7 +83,7 @@ struct DevicePrediction {
 };
 struct Prediction {
   bool fits = true;
-  std::string reason;       ///< of a refusal: the OutOfMemory message
+  std::string reason;       ///< of a refusal: the OutOfMemory message, and which devices lack how many bytes
   double step_seconds = 0;  ///< on the devices' clocks
   double bubble = 0;        ///< 1 - mean busy time / step time
   double flops = 0;         ///< of one step, recomputation included

@@ -15,9 +15,8 @@ namespace sluice::parallel {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kMostAutoBytes =
-    1.5;  // of a named order's activations: more of them cost caches and fresh pages, which no clock here sees
-constexpr int64_t kMostEvenWork = 4'000'000;  // nodes^2 stages: some tenths of a second
+constexpr double kMostAutoBytes = 1.5;  // of a named order's activations: more of them cost caches, of which counted costs know nothing
+constexpr int64_t kMostCutWork = 4'000'000;  // nodes^2 stages: some tenths of a second
 
 double sum_of(const ModelCost& model, double NodeCost::*part) {
   double sum = 0;
@@ -95,14 +94,17 @@ class FamilySearch {
       consider_partition(fixed->second);
       return false;
     }
+    std::optional<Partition> best;
+    double least = kInfinity;
     for (const auto& [share, fine] : kCuts) {
       auto partition = cut(share, fine);
-      if (!partition) continue;
-      const auto seconds = consider_partition(*partition);
-      if (!seconds) continue;
-      improve(std::move(*partition), *seconds);
-      break;
+      const auto seconds = partition ? consider_partition(*partition) : std::nullopt;
+      if (!seconds || (best && *seconds >= least)) continue;
+      best = std::move(partition);
+      least = *seconds;
+      if (is_large()) break;
     }
+    if (best) improve(std::move(*best), least);
     return false;
   }
 
@@ -113,7 +115,11 @@ class FamilySearch {
     return cuts * marks <= problem_.exhaustive_limit;
   }
 
-  /// Cuts are looked for with estimates of bytes: for whole stages first, then for stages in segments, with more and less room.
+  /// Too many nodes and stages to look for more than one cut, or for its most even form.
+  bool is_large() const { return int64_t{nodes_} * nodes_ * named_.stage_count() > kMostCutWork; }
+
+  /// Cuts are looked for with estimates of bytes: for whole stages first, then for stages in segments, with more and less room. Of a
+  /// large model the first one that fits is taken.
   static constexpr std::pair<double, bool> kCuts[] = {{1.0, false}, {0.92, false}, {0.84, false}, {1.0, true},
                                                       {0.9, true},  {0.8, true},   {1.3, false},  {kInfinity, false}};
 
@@ -122,7 +128,7 @@ class FamilySearch {
     const StageSeconds seconds = [&](int stage, int first, int end) { return oracle.seconds(stage, first, end); };
     const int stages = named_.stage_count();
     auto partition = fastest_cut(nodes_, stages, seconds);
-    if (!partition || int64_t{nodes_} * nodes_ * stages > kMostEvenWork) return partition;
+    if (!partition || is_large()) return partition;
     double slowest = 0;
     for (int stage = 0; stage < stages; ++stage)
       slowest = std::max(slowest, *seconds(stage, partition->first_node(stage), partition->end_node(stage)));
@@ -172,12 +178,8 @@ class FamilySearch {
     std::vector<bool> marks = marks_.value_or(std::vector<bool>(nodes_, false));
     std::vector<int> segments(partition.stage_count(), 1);
     if (!marks_)
-      for (int device = 0; device < devices_; ++device) {
-        const int64_t missing = choose_for_device(partition, device, segments, marks);
-        if (missing == 0) continue;
-        note_shortage(device, missing);
-        return std::nullopt;
-      }
+      for (int device = 0; device < devices_; ++device)
+        if (choose_for_device(partition, device, segments, marks) > 0) return std::nullopt;
     return consider(in_parts(partition, std::move(segments)), marks);
   }
 
@@ -243,22 +245,33 @@ class FamilySearch {
     if (!peaks) return std::nullopt;
     FoundPlan plan{named_.micro_batches, family_.name, named_, cut.segments, cut.partition, marks, 0, *peaks};
     const StageCosts chain = chain_of(problem_.topology, model_, cut.partition, stages, problem_.link);
-    if (family_.name == "auto") take_faster_order(plan, stages, whole_chain(chain, cut.segments));
-    plan.seconds = time_schedule(in_segments(plan.schedule, cut.segments), chain).seconds + slowest_step(schedule, stages);
+    plan.seconds = step_seconds(plan, chain, stages);
+    if (family_.name == "auto") take_faster_order(plan, stages, chain);
     ++result_.evaluated;
     const double seconds = plan.seconds;
     if (!result_.best || seconds < result_.best->seconds) result_.best = std::move(plan);
     return seconds;
   }
 
-  /// Replaces the order of the plan by a searched one that keeps to the budgets too.
+  /// Replaces the order of the plan by a searched one that keeps to the budgets too, if that is faster.
   void take_faster_order(FoundPlan& plan, const std::vector<StageCost>& stages, const StageCosts& chain) {
-    FoundSchedule found =
-        search_schedule(chain, named_.device_of_stage, named_.micro_batches, byte_caps(in_segments(named_, plan.segments), stages));
+    FoundSchedule found = search_schedule(whole_chain(chain, plan.segments), named_.device_of_stage, named_.micro_batches,
+                                          byte_caps(in_segments(named_, plan.segments), stages));
     auto peaks = peaks_within_budgets(in_segments(found.schedule, plan.segments), stages);
     if (!peaks) return;
-    plan.schedule = std::move(found.schedule);
-    plan.peak_bytes = std::move(*peaks);
+    FoundPlan other = plan;
+    other.schedule = std::move(found.schedule);
+    other.peak_bytes = std::move(*peaks);
+    other.seconds = step_seconds(other, chain, stages);
+    if (other.seconds < plan.seconds) plan = std::move(other);
+  }
+
+  /// With the devices as crowded as the plan's order makes them.
+  double step_seconds(const FoundPlan& plan, const StageCosts& chain, const std::vector<StageCost>& stages) const {
+    const Schedule schedule = in_segments(plan.schedule, plan.segments);
+    std::vector<double> factors;
+    for (const int64_t bytes : plan.peak_bytes) factors.push_back(model_.crowding.factor(bytes));
+    return time_schedule(schedule, slowed(chain, schedule.device_of_stage, factors)).seconds + slowest_step(schedule, stages);
   }
 
   bool is_slower_than_best(const Schedule& schedule, const std::vector<StageCost>& stages) const {
@@ -276,9 +289,7 @@ class FamilySearch {
     std::vector<int64_t> peaks;
     for (int device = 0; device < devices_; ++device) {
       peaks.push_back(device_peak_bytes(schedule, stages, device));
-      if (peaks.back() <= problem_.budgets[device]) continue;
-      note_shortage(device, peaks.back() - problem_.budgets[device]);
-      return std::nullopt;
+      if (peaks.back() > problem_.budgets[device]) return std::nullopt;
     }
     return peaks;
   }
@@ -307,13 +318,6 @@ class FamilySearch {
     std::vector<double> seconds(devices_, 0.0);
     for (size_t stage = 0; stage < stages.size(); ++stage) seconds[schedule.device_of_stage[stage]] += stages[stage].step;
     return *std::ranges::max_element(seconds);
-  }
-
-  void note_shortage(int device, int64_t bytes) {
-    if (result_.short_device >= 0 && result_.short_bytes <= bytes) return;
-    result_.short_device = device;
-    result_.short_bytes = bytes;
-    result_.short_micro_batches = named_.micro_batches;
   }
 
   /// Moves one boundary at a time by a few nodes as long as some move makes the step shorter.

@@ -64,9 +64,6 @@ struct PlanSearchResult {
   double bound_seconds = 0;  ///< no plan of the problem is faster
   bool is_exact = false;     ///< every plan was tried or ruled out, so `best` is the fastest
   int evaluated = 0;         ///< plans that were timed
-  int short_device = -1;     ///< when nothing fits: the device that lacks the fewest bytes in the nearest plan
-  int64_t short_bytes = 0;
-  int short_micro_batches = 0;  ///< of that plan
 };
 
 /// Searches partition, micro-batches, schedule and rematerialization together for the fastest step within the budgets.

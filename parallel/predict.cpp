@@ -32,18 +32,26 @@ Plan counting_plan(const Plan& plan, const DeviceSpeed& speed, bool with_budgets
   return counted;
 }
 
+std::vector<int64_t> peak_bytes(const Plan& plan) {
+  std::vector<int64_t> peaks;
+  for (const auto& device : plan.devices) peaks.push_back(device->peak_bytes());
+  return peaks;
+}
+
+/// `peaks`  bytes by device: the more, the longer its actions take.
 SimulationCosts simulation_costs(const layers::Graph& graph, const Topology& topology, const Plan& plan, const ModelCost& model,
-                                 const DeviceSpeed& speed) {
+                                 const DeviceSpeed& speed, const std::vector<int64_t>& peaks) {
   SimulationCosts costs;
   const auto placement = device_of_stage(plan);
   costs.step.assign(plan.devices.size(), 0);
   const auto stages = stage_costs(topology, model, plan.partition, plan.rematerialize);
   for (size_t stage = 0; stage < stages.size(); ++stage) {
-    costs.forward.push_back(stages[stage].forward);
-    costs.backward.push_back(stages[stage].backward);
-    costs.input_gradient.push_back(stages[stage].input_gradient);
-    costs.weight_gradient.push_back(stages[stage].weight_gradient);
-    costs.recompute.push_back(stages[stage].recompute);
+    const double factor = model.crowding.factor(peaks[placement[stage]]);
+    costs.forward.push_back(factor * stages[stage].forward);
+    costs.backward.push_back(factor * stages[stage].backward);
+    costs.input_gradient.push_back(factor * stages[stage].input_gradient);
+    costs.weight_gradient.push_back(factor * stages[stage].weight_gradient);
+    costs.recompute.push_back(factor * stages[stage].recompute);
     costs.step[placement[stage]] += stages[stage].step;
   }
   for (const int64_t bytes : model.input_bytes) costs.value_bytes.push_back(static_cast<double>(bytes));
@@ -53,15 +61,44 @@ SimulationCosts simulation_costs(const layers::Graph& graph, const Topology& top
   return costs;
 }
 
+/// What each device of a plan holds, after a step on the devices that counted for it.
+std::vector<DevicePrediction> bytes_of(const Trainer& trainer, const Plan& counted, const Plan& plan) {
+  std::vector<DevicePrediction> devices(plan.devices.size());
+  for (const auto& parameter : trainer.placements()) {
+    auto& device = devices[parameter.device];
+    device.parameter_bytes += parameter.value_bytes;
+    device.gradient_bytes += parameter.gradient_bytes;
+    device.optimizer_bytes += parameter.state_bytes;
+  }
+  for (size_t i = 0; i < devices.size(); ++i) {
+    auto& device = devices[i];
+    device.name = plan.devices[i]->name();
+    device.budget_bytes = plan.devices[i]->budget_bytes();
+    device.peak_bytes = counted.devices[i]->peak_bytes();
+    device.activation_peak_bytes =
+        std::max<int64_t>(0, device.peak_bytes - device.parameter_bytes - device.gradient_bytes - device.optimizer_bytes);
+  }
+  return devices;
+}
+
+/// Which device lacks how many bytes.
+std::string shortages(const std::vector<DevicePrediction>& devices) {
+  std::string text;
+  for (const auto& device : devices)
+    if (device.peak_bytes > device.budget_bytes)
+      text += join("; ", device.name, " needs ", device.peak_bytes, " bytes in all and lacks ", device.peak_bytes - device.budget_bytes);
+  return text;
+}
+
 /// Replaces the times of a trace on meta devices by those of its program under the plan's measured times.
 void simulate_times(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch, const DeviceSpeed& speed,
-                    Prediction& prediction) {
+                    const std::vector<int64_t>& peaks, Prediction& prediction) {
   const Topology topology = topology_of(graph);
   const int64_t samples = (batch + plan.micro_batches - 1) / plan.micro_batches;
   ModelCost model = model_bytes(graph, samples, plan.precision, plan.devices[0]->backend(), optimizer);
   set_times(model, plan.times);
   const Program program = lower(topology, plan.partition, schedule_of(plan, plan.micro_batches), plan.rematerialize);
-  const Timeline timeline = simulate(program, simulation_costs(graph, topology, plan, model, speed));
+  const Timeline timeline = simulate(program, simulation_costs(graph, topology, plan, model, speed, peaks));
   std::vector<size_t> first(plan.devices.size(), 0);  // by device: its first event, as the trace is ordered by device
   for (size_t device = 1; device < first.size(); ++device) first[device] = first[device - 1] + program.devices[device - 1].size();
   for (const auto& action : timeline.actions) {
@@ -78,42 +115,28 @@ void simulate_times(const layers::Graph& graph, const Plan& plan, const Optimize
 std::vector<int64_t> counted_peak_bytes(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch) {
   const Plan counted = counting_plan(plan, {}, false);
   Trainer(graph, counted, optimizer).step(meta_batch(graph, batch));
-  std::vector<int64_t> peaks;
-  for (const auto& device : counted.devices) peaks.push_back(device->peak_bytes());
-  return peaks;
+  return peak_bytes(counted);
 }
 
 Prediction predict(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch, const DeviceSpeed& speed) {
   const Plan counted = counting_plan(plan, speed, true);
   Prediction result;
-  for (size_t i = 0; i < plan.devices.size(); ++i) {
-    result.devices.push_back({});
-    result.devices[i].name = plan.devices[i]->name();
-    result.devices[i].budget_bytes = plan.devices[i]->budget_bytes();
-  }
   try {
     Trainer trainer(graph, counted, optimizer);
-    for (const auto& parameter : trainer.placements()) {
-      auto& device = result.devices[parameter.device];
-      device.parameter_bytes += parameter.value_bytes;
-      device.gradient_bytes += parameter.gradient_bytes;
-      device.optimizer_bytes += parameter.state_bytes;
-    }
     const StepResult step = trainer.step(meta_batch(graph, batch));
+    result.devices = bytes_of(trainer, counted, plan);
     result.step_seconds = step.seconds;
     result.bubble = step.bubble;
     result.flops = step.flops;
     result.trace = trainer.trace();
-    if (!plan.times.empty()) simulate_times(graph, plan, optimizer, batch, speed, result);
+    if (!plan.times.empty()) simulate_times(graph, plan, optimizer, batch, speed, peak_bytes(counted), result);
   } catch (const OutOfMemory& error) {
+    const Plan roomy = counting_plan(plan, speed, false);
+    Trainer trainer(graph, roomy, optimizer);
+    trainer.step(meta_batch(graph, batch));
     result.fits = false;
-    result.reason = with_planned_names(error.what(), counted, plan);
-  }
-  for (size_t i = 0; i < counted.devices.size(); ++i) {
-    auto& device = result.devices[i];
-    device.peak_bytes = counted.devices[i]->peak_bytes();
-    device.activation_peak_bytes =
-        std::max<int64_t>(0, device.peak_bytes - device.parameter_bytes - device.gradient_bytes - device.optimizer_bytes);
+    result.devices = bytes_of(trainer, roomy, plan);
+    result.reason = with_planned_names(error.what(), counted, plan) + shortages(result.devices);
   }
   return result;
 }

@@ -1,239 +1,217 @@
 #include "parallel/profile.h"
 
 #include <algorithm>
-#include <barrier>
 #include <chrono>
 #include <map>
-#include <optional>
+#include <numeric>
 #include <thread>
 
 #include "build_config.h"
 #include "core/cache_folder.h"
 #include "core/cuda/cuda.h"
 #include "core/machine_limits.h"
+#include "core/ops/concat.h"
+#include "parallel/choose_plan.h"
 #include "parallel/node_count.h"
-#include "parallel/node_run.h"
 #include "parallel/node_times_cache.h"
-#include "parallel/worker.h"
+#include "parallel/trainer.h"
 
 namespace sluice::parallel {
 
 namespace {
 
-using Part = NodeRun::Part;
+using Part = double NodeTimes::*;
 
-double median_of(std::vector<double>& values) {
+double median_of(std::vector<double> values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
   std::ranges::nth_element(values, middle);
   return *middle;
 }
 
-/// The first samples of a batch for every micro-batch.
+/// The first samples of a batch for every micro-batch. Whole micro-batches are loaded, one or several.
 Batch repeated(const Batch& batch, int64_t samples, int micro_batches) {
-  return {samples * micro_batches, [&batch](const std::string& input, int64_t, int64_t count) { return batch.load(input, 0, count); }};
+  return {samples * micro_batches, [&batch, samples](const std::string& input, int64_t, int64_t count) {
+            const Tensor one = batch.load(input, 0, samples);
+            return count == samples ? one : concat(std::vector<Tensor>(static_cast<size_t>(count / samples), one), 0);
+          }};
 }
 
-RunContext repeated_context(const Batch& batch, int64_t samples, int micro_batches) {
-  RunContext context;
-  context.batch = &batch;
-  for (int m = 0; m <= micro_batches; ++m) context.first_sample.push_back(samples * m);
-  context.loss_scale = 1 / static_cast<double>(samples * micro_batches);
-  return context;
-}
-
-/// Lets all devices begin each pass of a series together, and ends the series for all of them when its time is over.
-class Pace {
- public:
-  Pace(ptrdiff_t devices, double seconds) : limit_(seconds), barrier_(devices, Arrived{this}) {}
-  /// Whether pass number `pass` is to run: the same answer on all devices.
-  bool goes_on(int pass, int least) {
-    barrier_.arrive_and_wait();
-    return pass < least || !is_over_;
-  }
-  /// For a device that failed: the others go on without it.
-  void leave() { barrier_.arrive_and_drop(); }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  struct Arrived {
-    Pace* pace;
-    void operator()() const noexcept { pace->note_time(); }
-  };
-  void note_time() {
-    if (!began_) began_ = Clock::now();
-    is_over_ = std::chrono::duration<double>(Clock::now() - *began_).count() > limit_;
-  }
-
-  const double limit_;
-  std::optional<Clock::time_point> began_;
-  bool is_over_ = false;
-  std::barrier<Arrived> barrier_;
+/// A way to run the model that its actions are timed in.
+struct Way {
+  const char* schedule;
+  bool by_node = false;  ///< each node a stage of its own: how long it takes; else each device one stage
+  bool rematerializes = false;
 };
 
-/// The measurement of one graph.
+/// What was seen of one way.
+class Samples {
+ public:
+  /// One step's.
+  void add(const Trace& trace) {
+    double step = 0;
+    for (const TraceEvent& event : trace.events) {
+      if (event.action.transfer.between_devices() || event.action.kind == ActionKind::send || event.action.kind == ActionKind::recv)
+        continue;
+      const double seconds = event.end - event.start;
+      if (event.action.micro_batch >= 0)
+        seconds_[{event.action.stage, event.action.kind}].push_back(seconds);
+      else
+        step += seconds;
+    }
+    steps_.push_back(step);
+  }
+  double median(int stage, ActionKind kind) const {
+    const auto found = seconds_.find({stage, kind});
+    return found == seconds_.end() ? 0 : median_of(found->second);
+  }
+  /// Of norm, statistics and optimizer, all devices together.
+  double step() const { return median_of(steps_); }
+  int64_t peak_bytes = 0;  ///< of all devices
+
+ private:
+  std::map<std::pair<int, ActionKind>, std::vector<double>> seconds_;
+  std::vector<double> steps_;
+};
+
+/// The measurement of one graph: pipelines over the devices, run by the executor, with the trace of every step.
 class Profile {
  public:
-  Profile(const layers::Graph& graph, const Batch& batch, int64_t samples, Precision precision, const Optimizer& optimizer,
-          const ProfileOptions& options)
+  Profile(const layers::Graph& graph, const Batch& batch, int64_t samples, std::vector<DevicePtr> devices, Precision precision,
+          const Optimizer& optimizer, const ProfileOptions& options, const std::vector<NodeCount>& counts)
       : graph_(graph),
+        batch_(batch),
         samples_(samples),
+        devices_(std::move(devices)),
         precision_(precision),
         optimizer_(optimizer),
         options_(options),
-        micro_batches_(2 * options.repetitions + 1),
-        batch_(repeated(batch, samples, micro_batches_)),
-        context_(repeated_context(batch_, samples, micro_batches_)) {}
-
-  /// Bytes that one device needs: the same run on a device that only counts.
-  int64_t peak_bytes(const Device& device) const {
-    const auto counting = std::make_shared<Device>(DeviceKind::meta, device.index(), Device::Options{.stands_for = device.backend()});
-    const Batch on_meta{batch_.samples, [&](const std::string& input, int64_t first, int64_t count) {
-                          const Tensor loaded = batch_.load(input, first, count);
-                          return empty(loaded.shape(), loaded.dtype(), counting);
-                        }};
-    RunContext context = context_;
-    context.batch = &on_meta;
-    NodeRun run(graph_, context, counting, stage_options(false));
-    run.forward(0);
-    run.backward(0);
-    run.forward(1);
-    run.input_gradient(1);
-    run.weight_gradient(1);
-    run.step(optimizer_);
-    return counting->peak_bytes();
+        counts_(counts),
+        usual_micro_batches_(std::max(4, 2 * static_cast<int>(devices_.size()))) {
+    std::vector<double> costs;
+    for (const auto& count : counts) costs.push_back(count.times.forward + count.times.backward);
+    blocks_ = partition_balanced(costs, static_cast<int>(devices_.size()));
   }
 
-  /// All devices at the same time, each pass begun together. Returns samples[device].
-  std::vector<std::vector<NodeRun::Sample>> run(const std::vector<DevicePtr>& devices) const {
-    std::vector<std::vector<NodeRun::Sample>> samples(devices.size());
-    std::vector<std::exception_ptr> failures(devices.size());
-    const auto count = static_cast<ptrdiff_t>(devices.size());
-    Pace plain(count, options_.seconds), rematerialized(count, options_.seconds), whole(count, options_.seconds);
-    std::vector<std::unique_ptr<Worker>> workers;
-    for (size_t i = 0; i < devices.size(); ++i) {
-      workers.push_back(std::make_unique<Worker>());
-      workers[i]->submit([&, i] {
-        try {
-          run_alternating(devices[i], NodeRun::Cut::nodes, plain, samples[i]);
-          run_rematerialized(devices[i], rematerialized, samples[i]);
-          run_alternating(devices[i], NodeRun::Cut::whole, whole, samples[i]);
-        } catch (...) {
-          failures[i] = std::current_exception();
-          for (Pace* pace : {&plain, &rematerialized, &whole}) pace->leave();
-        }
-      });
-    }
-    for (auto& worker : workers) worker->wait();
-    for (const auto& failure : failures)
-      if (failure) std::rethrow_exception(failure);
-    return samples;
+  /// Bytes that all devices need together.
+  int64_t bytes_of(const Way& way, int micro_batches) const {
+    const auto peaks = counted_peak_bytes(graph_, plan_of(way, micro_batches), optimizer_, samples_ * micro_batches);
+    return std::accumulate(peaks.begin(), peaks.end(), int64_t{0});
+  }
+  int64_t bytes() const { return bytes_of({"1f1b", true}, usual_micro_batches_); }
+
+  std::vector<NodeTimes> measure(int64_t free_bytes) const {
+    std::vector<NodeTimes> times(counts_.size());
+    run({"1f1b"}, usual_micro_batches_);  // a machine that idled is slow at first
+    const Samples nodes = run({"1f1b", true}, usual_micro_batches_), split_nodes = run({"zb-h1", true}, usual_micro_batches_);
+    const Samples split = run({"zb-h1"}, usual_micro_batches_), again = run({"1f1b", false, true}, usual_micro_batches_);
+    const Samples whole = run({"1f1b"}, usual_micro_batches_);
+    take(nodes, whole, &NodeTimes::forward, ActionKind::forward, times);
+    take(nodes, whole, &NodeTimes::backward, ActionKind::backward, times);
+    take(split_nodes, split, &NodeTimes::input_gradient, ActionKind::input_gradient, times);
+    take(split_nodes, split, &NodeTimes::weight_gradient, ActionKind::weight_gradient, times);
+    take(run({"1f1b", true, true}, usual_micro_batches_), again, &NodeTimes::recompute, ActionKind::recompute, times);
+    share_step(whole.step(), times);
+    note_crowding(whole, free_bytes, times);
+    return times;
   }
 
  private:
-  StageOptions stage_options(bool rematerialize) const {
-    StageOptions options;
-    options.rematerialize.assign(graph_.nodes().size(), rematerialize);
-    options.seed = options_.seed;
-    options.optimizer_states = optimizer_.state_names().size();
-    options.precision = precision_;
-    options.averages = optimizer_.ema > 0;
-    return options;
+  using Clock = std::chrono::steady_clock;
+
+  Plan plan_of(const Way& way, int micro_batches) const {
+    Plan plan;
+    plan.devices = devices_;
+    plan.partition = way.by_node ? Partition{std::vector<int>(counts_.size(), 1)} : blocks_;
+    if (way.by_node) plan.segments = blocks_.sizes;
+    plan.micro_batches = micro_batches;
+    plan.schedule = way.schedule;
+    plan.rematerialize.assign(counts_.size(), way.rematerializes);
+    plan.precision = precision_;
+    return plan;
   }
 
-  /// Whole and split backwards in turn. The first micro-batch warms up.
-  void run_alternating(const DevicePtr& device, NodeRun::Cut cut, Pace& pace, std::vector<NodeRun::Sample>& samples) const {
-    constexpr int kLeast = 3, kStepEvery = 4;  // seldom: a step leaves other things in the caches than a micro-batch does
-    NodeRun run(graph_, context_, device, stage_options(false), cut);
-    for (int m = 0; m < micro_batches_ && pace.goes_on(m, kLeast); ++m) {
-      run.forward(m);
-      if (m % 2 == 0) {
-        run.backward(m);
-      } else {
-        run.input_gradient(m);
-        run.weight_gradient(m);
-      }
-      append(samples, run, m > 0);
-      if (cut == NodeRun::Cut::whole && m % kStepEvery == kStepEvery - 1) take_step(run, samples);
+  /// Steps until every action was seen as often as asked for, or the time is over. The first one warms up.
+  Samples run(const Way& way, int micro_batches) const {
+    constexpr double kClip = 1e-6;  // the weights stay about where they are, whatever the learning rate
+    Trainer trainer(graph_, plan_of(way, micro_batches), optimizer_, {.seed = options_.seed, .clip = kClip});
+    const Batch batch = repeated(batch_, samples_, micro_batches);
+    const auto end = Clock::now() + std::chrono::duration<double>(options_.seconds);
+    for (const auto& device : devices_) device->reset_peak();
+    Samples samples;
+    trainer.step(batch);
+    for (int seen = 0; seen == 0 || (seen < options_.repetitions && Clock::now() < end); seen += micro_batches) {
+      trainer.step(batch);
+      samples.add(trainer.trace());
     }
-    if (cut == NodeRun::Cut::whole) take_step(run, samples);
+    for (const auto& device : devices_) samples.peak_bytes += device->peak_bytes();
+    return samples;
   }
 
-  void run_rematerialized(const DevicePtr& device, Pace& pace, std::vector<NodeRun::Sample>& samples) const {
-    constexpr int kLeast = 2;
-    NodeRun run(graph_, context_, device, stage_options(true));
-    for (int m = 0; m <= options_.repetitions && pace.goes_on(m, kLeast); ++m) {
-      run.forward(m);
-      run.take_samples();
-      run.recompute(m);
-      append(samples, run, m > 0);
-      run.backward(m);
-      run.take_samples();
+  /// The medians of the nodes, scaled so that those of a device add up to what they take as one stage.
+  void take(const Samples& nodes, const Samples& whole, Part part, ActionKind kind, std::vector<NodeTimes>& times) const {
+    for (int block = 0; block < blocks_.stage_count(); ++block) {
+      double sum = 0;
+      for (int node = blocks_.first_node(block); node < blocks_.end_node(block); ++node)
+        sum += times[node].*part = nodes.median(node, kind);
+      const double factor = sum > 0 ? whole.median(block, kind) / sum : 1;
+      for (int node = blocks_.first_node(block); node < blocks_.end_node(block); ++node) times[node].*part *= factor;
     }
   }
 
-  void take_step(NodeRun& run, std::vector<NodeRun::Sample>& samples) const {
-    run.step(optimizer_);
-    append(samples, run, true);
+  /// By the parameters that each node owns.
+  void share_step(double seconds, std::vector<NodeTimes>& times) const {
+    double elements = 0;
+    for (const auto& count : counts_) elements += static_cast<double>(count.owned_elements);
+    for (size_t node = 0; node < times.size() && elements > 0; ++node)
+      times[node].step = seconds * static_cast<double>(counts_[node].owned_elements) / elements;
   }
 
-  static void append(std::vector<NodeRun::Sample>& samples, NodeRun& run, bool counts) {
-    const auto taken = run.take_samples();
-    if (counts) samples.insert(samples.end(), taken.begin(), taken.end());
+  double seconds_of_micro_batch(const Samples& samples) const {
+    double seconds = 0;
+    for (int block = 0; block < blocks_.stage_count(); ++block)
+      seconds += samples.median(block, ActionKind::forward) + samples.median(block, ActionKind::backward);
+    return seconds;
+  }
+
+  /// How many micro-batches a crowded step has: as many as time and memory allow.
+  int crowd(double seconds_of_one, int64_t free_bytes) const {
+    constexpr int kMost = 32;
+    constexpr double kSteps = 3;
+    const double affordable = options_.seconds * static_cast<double>(devices_.size()) / (kSteps * std::max(1e-9, seconds_of_one));
+    int number = static_cast<int>(std::min<double>(kMost, affordable));
+    while (number > usual_micro_batches_ && bytes_of({"gpipe"}, number) > free_bytes) number /= 2;
+    return number;
+  }
+
+  /// Compares with a step that keeps all of many micro-batches.
+  void note_crowding(const Samples& whole, int64_t free_bytes, std::vector<NodeTimes>& times) const {
+    const double usual = seconds_of_micro_batch(whole);
+    const int number = crowd(usual, free_bytes);
+    if (number <= usual_micro_batches_ || usual <= 0) return;
+    const Samples crowded = run({"gpipe"}, number);
+    for (NodeTimes& node : times) {
+      node.crowding = std::max(0.0, seconds_of_micro_batch(crowded) / usual - 1);
+      node.crowding_bytes = static_cast<double>(whole.peak_bytes) / static_cast<double>(devices_.size());
+    }
   }
 
   const layers::Graph& graph_;
-  int64_t samples_;
-  Precision precision_;
+  const Batch& batch_;
+  const int64_t samples_;
+  const std::vector<DevicePtr> devices_;
+  const Precision precision_;
   const Optimizer& optimizer_;
-  ProfileOptions options_;
-  int micro_batches_;
-  Batch batch_;
-  RunContext context_;
+  const ProfileOptions& options_;
+  const std::vector<NodeCount>& counts_;
+  const int usual_micro_batches_;
+  Partition blocks_;
 };
-
-/// Medians by node, scaled to what all nodes take as one stage; the step's time is shared out by the parameters that a node owns.
-std::vector<NodeTimes> medians(const std::vector<std::vector<NodeRun::Sample>>& samples, const std::vector<NodeCount>& counts) {
-  constexpr Part kParts[] = {&NodeTimes::forward, &NodeTimes::backward, &NodeTimes::input_gradient, &NodeTimes::weight_gradient,
-                             &NodeTimes::recompute};
-  std::vector<NodeTimes> times(counts.size());
-  double elements = 0;
-  for (const auto& count : counts) elements += static_cast<double>(count.owned_elements);
-  const auto values_of = [&](int node, Part part) {
-    std::vector<double> values;
-    for (const auto& device : samples)
-      for (const auto& sample : device)
-        if (sample.node == node && sample.part == part) values.push_back(sample.seconds);
-    return values;
-  };
-  auto steps = values_of(-1, &NodeTimes::step);
-  const double step = median_of(steps);
-  for (size_t node = 0; node < counts.size(); ++node) {
-    for (const Part part : kParts) {
-      auto values = values_of(static_cast<int>(node), part);
-      times[node].*part = median_of(values);
-    }
-    if (elements > 0) times[node].step = step * static_cast<double>(counts[node].owned_elements) / elements;
-  }
-  const auto scale = [&](Part part, double factor) {
-    for (auto& node : times) node.*part *= factor;
-  };
-  for (const Part part : kParts) {
-    auto whole = values_of(-1, part);
-    if (whole.empty()) continue;  // recomputation, which is scaled like forward
-    double sum = 0;
-    for (const auto& node : times) sum += node.*part;
-    const double factor = sum > 0 ? median_of(whole) / sum : 1;
-    scale(part, factor);
-    if (part == &NodeTimes::forward) scale(&NodeTimes::recompute, factor);
-  }
-  return times;
-}
 
 /// By work: the mean over the nodes that do it.
 std::map<std::string, NodeTimes> means_by_work(const std::vector<NodeTimes>& times, const std::vector<std::string>& works) {
-  constexpr Part kParts[] = {&NodeTimes::forward,         &NodeTimes::backward,  &NodeTimes::input_gradient,
-                             &NodeTimes::weight_gradient, &NodeTimes::recompute, &NodeTimes::step};
+  constexpr Part kParts[] = {&NodeTimes::forward,   &NodeTimes::backward, &NodeTimes::input_gradient, &NodeTimes::weight_gradient,
+                             &NodeTimes::recompute, &NodeTimes::step,     &NodeTimes::crowding,       &NodeTimes::crowding_bytes};
   std::map<std::string, NodeTimes> means;
   std::map<std::string, int> nodes;
   for (const auto& work : works) ++nodes[work];
@@ -261,19 +239,16 @@ int64_t free_bytes(const Device& device) {
   return device.kind() == DeviceKind::cuda ? describe_gpu(device.index()).free_bytes : available_memory_bytes();
 }
 
-/// As many devices of this kind as were asked for and the machine carries.
-std::vector<DevicePtr> devices_at_once(const Device& device, int wanted, int64_t bytes) {
-  const int64_t fitting = free_bytes(device) / std::max<int64_t>(1, bytes);
-  require<ResourceError>(fitting >= 1, "profile: needs ", bytes, " bytes to run the whole model on ", device.name(), ", there are ",
-                         free_bytes(device), "; plan with counted costs, or with more micro-batches");
+/// As many devices of this kind as were asked for, as far as there are cores and nodes for them.
+std::vector<DevicePtr> devices_at_work(const Device& device, int wanted, int nodes) {
+  const bool is_gpu = device.kind() == DeviceKind::cuda;
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  const int carried = device.kind() == DeviceKind::cuda ? 1 : std::max(1, cores / device.options().threads);
-  const int count = static_cast<int>(std::min<int64_t>(std::min(wanted, carried), fitting));
+  const int carried = is_gpu ? 1 : std::max(1, cores / device.options().threads);
   Device::Options options = device.options();
   options.budget_bytes = kUnlimited;
   std::vector<DevicePtr> devices;
-  for (int i = 0; i < count; ++i)
-    devices.push_back(std::make_shared<Device>(device.kind(), device.kind() == DeviceKind::cuda ? device.index() : i, options));
+  for (int i = 0; i < std::min({wanted, carried, nodes}); ++i)
+    devices.push_back(std::make_shared<Device>(device.kind(), is_gpu ? device.index() : i, options));
   return devices;
 }
 
@@ -305,9 +280,12 @@ std::vector<NodeTimes> profile_nodes(const layers::Graph& graph, const Batch& ba
   }
   if (times.size() == counts.size()) return times;
 
-  const Profile profile(graph, batch, samples, precision, optimizer, options);
-  const auto devices = devices_at_once(*device, options.devices, profile.peak_bytes(*device));
-  const auto measured = means_by_work(medians(profile.run(devices), counts), works);
+  const Profile profile(graph, batch, samples, devices_at_work(*device, options.devices, static_cast<int>(counts.size())), precision,
+                        optimizer, options, counts);
+  const int64_t needed = profile.bytes(), there = free_bytes(*device);
+  require<ResourceError>(needed <= there, "profile: needs ", needed, " bytes to train the whole model on devices like ", device->name(),
+                         ", there are ", there, "; plan with counted costs, or with more micro-batches");
+  const auto measured = means_by_work(profile.measure(there), works);
   cache.keep(measured);
   times.clear();
   for (const auto& work : works) times.push_back(measured.at(work));

@@ -17,14 +17,15 @@ struct NodeTimes {
   double weight_gradient = 0;  ///< W
   double recompute = 0;        ///< R: F again, recorded
   double step = 0;             ///< once a mini-batch: norm and optimizer step of the parameters that the node owns
+  double crowding = 0;         ///< fraction that its actions take longer on a device that holds twice `crowding_bytes` or more (Crowding)
+  double crowding_bytes = 0;   ///< of a device when the times were measured
 };
 
 struct ProfileOptions {
-  int repetitions = 5;
-  /// Of each of the three series of passes: once they are over no further pass begins, but each kind of pass runs once at least.
-  double seconds = 2;
-  /// CPU devices that work at the same time, on copies of the model: they share caches and memory, and slow each other down. Taken down
-  /// to the cores and the memory that are there.
+  int repetitions = 50;  ///< of every action, as far as the time allows
+  double seconds = 2;    ///< of each of the eight runs of the model: once they are over no further step begins, after the second one
+  /// CPU devices that work at the same time, each on its part of the model: they share caches and memory, and slow each other down. Taken
+  /// down to the cores and nodes that are there.
   int devices = 1;
   std::filesystem::path cache{};  ///< file of earlier measurements, such as profile_cache_file(); empty = measure anew
   uint64_t seed = 1;
@@ -32,12 +33,14 @@ struct ProfileOptions {
 
 /// Measures every node on a CPU or CUDA device: the median of its repetitions, then the mean over nodes of equal work.
 ///
-/// The whole graph runs forward and backward as in training, each node as a stage of its own, so that weights and activations are in
-/// the caches or not as they will be. Then it runs as one stage, and the nodes' times are scaled to add up to that stage's: a node
-/// alone pays for its own entry and exit, a node of a stage does not. The first `samples` samples of `batch` serve as every micro-batch.
-/// Cost    at most 4 * repetitions + 2 micro-batches, and repetitions + 1 with recomputation, within about 3 * `seconds` where a
-///         micro-batch is short; nothing when the cache knows every node. It knows them by inputs, parameters, ops, precision,
-///         optimizer, device, threads and the program's file.
+/// The executor trains the model as pipelines over the devices: with 1f1b and with zb-h1, each node a stage of its own and each device's
+/// nodes one stage, with and without rematerialization. So caches, waits and hand-overs are those of training. A device's nodes are scaled
+/// to add up to what they take as one stage: a node alone pays for its own entry and exit. At last gpipe keeps up to 32 micro-batches, as
+/// many as time and memory allow, which shows how much longer actions take in more memory than the caches hold. The first `samples`
+/// samples of `batch` serve as every micro-batch.
+/// Cost    two steps or more of max(4, 2 devices) micro-batches, eight times, within about 8 * `seconds` where a micro-batch is short;
+///         nothing when the cache knows every node. It knows them by inputs, parameters, ops, precision, optimizer, device, threads and
+///         the program's file.
 /// Errors  UsageError for a meta device, too few samples, an input without a known shape; ResourceError when the machine has not the
 ///         memory that the whole model takes.
 std::vector<NodeTimes> profile_nodes(const layers::Graph& graph, const Batch& batch, int64_t samples, const DevicePtr& device,

@@ -45,4 +45,11 @@ StageCosts chain_of(const Topology& topology, const ModelCost& model, const Part
   return chain;
 }
 
+StageCosts slowed(StageCosts chain, const std::vector<int>& device_of_stage, const std::vector<double>& factors) {
+  for (const auto part :
+       {&StageCosts::forward, &StageCosts::backward, &StageCosts::input_gradient, &StageCosts::weight_gradient, &StageCosts::recompute})
+    for (size_t stage = 0; stage < (chain.*part).size(); ++stage) (chain.*part)[stage] *= factors[device_of_stage[stage]];
+  return chain;
+}
+
 }  // namespace sluice::parallel

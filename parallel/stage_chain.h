@@ -14,4 +14,7 @@ StageCosts chain_of(const Topology& topology, const ModelCost& model, const Part
 /// A chain of segments as the chain of the stages that they are cut from, `counts` segments each.
 StageCosts whole_chain(const StageCosts& segments, const std::vector<int>& counts);
 
+/// The chain with every device's actions as many times longer as `factors` say, one entry a device.
+StageCosts slowed(StageCosts chain, const std::vector<int>& device_of_stage, const std::vector<double>& factors);
+
 }  // namespace sluice::parallel

@@ -1,6 +1,7 @@
 #include "parallel/stage_cost.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace sluice::parallel {
 
@@ -185,6 +186,11 @@ void add_tied_copies(const Topology& topology, const ModelCost& model, int first
 }
 
 }  // namespace
+
+double Crowding::factor(int64_t held) const {
+  if (most <= 0 || bytes <= 0 || held <= bytes) return 1;
+  return 1 + most * std::min(1.0, std::log2(static_cast<double>(held) / static_cast<double>(bytes)));
+}
 
 StageCost stage_cost(const Topology& topology, const ModelCost& model, int first, int end, const std::vector<bool>& rematerialize) {
   StageCost cost = StageWalk(topology, model, first, end, rematerialize).run();

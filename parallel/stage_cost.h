@@ -29,11 +29,20 @@ struct NodeCost {
   int64_t weight_gradient_bytes = 0;  ///< live during W, beside what I kept
 };
 
+/// How much longer a device takes for its actions when it holds more than its caches do: `most` of their time from twice the bytes on at
+/// which the times of the nodes were measured, less between.
+struct Crowding {
+  double most = 0;
+  int64_t bytes = 0;
+  double factor(int64_t held) const;
+};
+
 /// A model as the search sees it, for one size of a micro-batch.
 struct ModelCost {
   std::vector<NodeCost> nodes;
   std::vector<int64_t> input_bytes;  ///< by input of the graph
   std::vector<int64_t> tied_bytes;   ///< by tied parameter: one more copy on a stage that does not own it
+  Crowding crowding{};
 };
 
 /// What a stage takes for one micro-batch.

@@ -123,7 +123,8 @@ int64_t fill_values(const Object& object, cudnnBackendAttributeName_t name, cudn
   const auto found = object.attributes.find(name);
   expect(found != object.attributes.end() && found->second.type == type, "an attribute of this type");
   const auto count = static_cast<int64_t>(found->second.bytes.size() / bytes_of(type));
-  std::memcpy(values, found->second.bytes.data(), bytes_of(type) * static_cast<size_t>(std::min(count, most)));
+  const size_t bytes = bytes_of(type) * static_cast<size_t>(std::min(count, most));
+  if (bytes > 0) std::memcpy(values, found->second.bytes.data(), bytes);
   return count;
 }
 

@@ -14,9 +14,9 @@ namespace {
 
 constexpr int64_t kSamples = 8, kSize = 16, kClasses = 4;
 
-layers::Graph tiny_amoebanet() {
+layers::Graph tiny_amoebanet(int64_t layers = 3) {
   models::AmoebaNetOptions options;
-  options.layers = 3;
+  options.layers = layers;
   options.filters = 16;
   options.classes = kClasses;
   options.image_size = kSize;
@@ -34,8 +34,12 @@ Batch pictures(uint64_t seed) {
 
 TEST(AmoebaNet, HasOneAnswerForEveryPipeline) { sluice::testing::expect_one_answer(tiny_amoebanet(), pictures); }
 
+TEST(AmoebaNet, HasOneAnswerForEverySchedule) {  // three stages a device need twelve nodes for four devices
+  sluice::testing::expect_one_answer_of_every_schedule(tiny_amoebanet(6), pictures);
+}
+
 TEST(AmoebaNet, GivesTheLogitsThatItsLossIsOf) {
-  const auto outcome = sluice::testing::train(tiny_amoebanet(), pictures, 2, "1f1b", "none");
+  const auto outcome = sluice::testing::train(tiny_amoebanet(), pictures, {2, "1f1b"});
   ASSERT_EQ(outcome.outputs.size(), static_cast<size_t>(kSamples * kClasses));
   const auto labels = pictures(sluice::testing::kEvaluationSeed).load("label", 0, kSamples).to_vector();
   double loss = 0;

@@ -2,23 +2,61 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+
+#include "parallel/schedule_csv.h"
 #include "parallel/trainer.h"
 
 namespace sluice::testing {
 
 using namespace parallel;
 
-Outcome train(const layers::Graph& graph, const BatchMaker& batch, int device_count, const std::string& schedule,
-              const std::string& remat) {
-  SCOPED_TRACE(std::to_string(device_count) + " devices, " + schedule + ", remat " + remat);
+namespace {
+
+constexpr int kMicroBatches = 4;
+const AdamW kOptimizer({.lr = 1e-2});
+
+std::vector<DevicePtr> cpus(int count) {
   std::string names = "cpu:0";
-  for (int i = 1; i < device_count; ++i) names += ",cpu:" + std::to_string(i);
+  for (int i = 1; i < count; ++i) names += ",cpu:" + std::to_string(i);
+  return devices(names);
+}
+
+Plan plan_of(const layers::Graph& graph, const Pipeline& pipeline, int64_t samples, int64_t memory = kUnlimited) {
+  return plan(graph, cpus(pipeline.devices),
+              {.batch = samples,
+               .micro_batches = kMicroBatches,
+               .schedule = pipeline.schedule,
+               .orders = pipeline.orders,
+               .virtual_stages = pipeline.virtual_stages,
+               .remat = pipeline.remat,
+               .memory = memory,
+               .optimizer = &kOptimizer});
+}
+
+int64_t largest_peak(const layers::Graph& graph, Pipeline pipeline, const std::string& remat, int64_t samples) {
+  pipeline.remat = remat;
+  const Prediction prediction = predict(graph, plan_of(graph, pipeline, samples), kOptimizer, samples, {});
+  return std::ranges::max(prediction.devices, {}, &DevicePrediction::peak_bytes).peak_bytes;
+}
+
+int64_t budget_of(const layers::Graph& graph, const Pipeline& pipeline, int64_t samples) {
+  if (pipeline.remat != "auto") return kUnlimited;
+  return (largest_peak(graph, pipeline, "none", samples) + largest_peak(graph, pipeline, "full", samples)) / 2;
+}
+
+}  // namespace
+
+Outcome train(const layers::Graph& graph, const BatchMaker& batch, const Pipeline& pipeline) {
+  SCOPED_TRACE(join(pipeline.devices, " devices, ", pipeline.schedule, " of ", pipeline.virtual_stages, ", remat ", pipeline.remat));
   const int64_t samples = batch(0).samples;
-  const Plan chosen = plan(graph, devices(names), {.batch = samples, .micro_batches = 4, .schedule = schedule, .remat = remat});
-  const AdamW optimizer({.lr = 1e-2});
-  Trainer trainer(graph, chosen, optimizer, {.seed = 3, .clip = 1});
-  const Prediction prediction = predict(graph, chosen, optimizer, samples, {});
+  const Plan chosen = plan_of(graph, pipeline, samples, budget_of(graph, pipeline, samples));
   Outcome outcome;
+  const Prediction prediction = predict(graph, chosen, kOptimizer, samples, {});
+  EXPECT_TRUE(prediction.fits) << prediction.reason;
+  if (!prediction.fits) return outcome;
+  Trainer trainer(graph, chosen, kOptimizer, {.seed = 3, .clip = 1});
   for (uint64_t step = 0; step < 3; ++step) outcome.losses.push_back(trainer.step(batch(step)).loss);
   for (size_t i = 0; i < chosen.devices.size(); ++i) EXPECT_EQ(chosen.devices[i]->peak_bytes(), prediction.devices[i].peak_bytes);
   const auto evaluation = trainer.evaluate(batch(kEvaluationSeed), true);
@@ -29,10 +67,47 @@ Outcome train(const layers::Graph& graph, const BatchMaker& batch, int device_co
 }
 
 void expect_one_answer(const layers::Graph& graph, const BatchMaker& batch) {
-  const Outcome first = train(graph, batch, 1, "gpipe", "none");
-  for (int device_count : {1, 2, 3, 4})
+  const Outcome first = train(graph, batch, {});
+  for (const int devices : {1, 2, 3, 4})
     for (const char* schedule : {"gpipe", "1f1b"})
-      for (const char* remat : {"none", "full"}) EXPECT_EQ(train(graph, batch, device_count, schedule, remat), first);
+      for (const char* remat : {"none", "full"}) EXPECT_EQ(train(graph, batch, {devices, schedule, remat}), first);
+}
+
+void expect_one_answer_of_every_schedule(const layers::Graph& graph, const BatchMaker& batch) {
+  const Outcome first = train(graph, batch, {});
+  std::vector<Pipeline> pipelines;
+  for (const int devices : {1, 2, 4}) {
+    for (const char* schedule : {"gpipe", "1f1b", "zb-h1", "zb-v", "auto"}) pipelines.push_back({.devices = devices, .schedule = schedule});
+    for (const int stages : {2, 3}) pipelines.push_back({.devices = devices, .schedule = "interleaved", .virtual_stages = stages});
+    const std::string table = schedule_csv(shuffled_schedule(devices, 2 * devices, kMicroBatches, 1));
+    pipelines.push_back({.devices = devices, .schedule = "mine.csv", .orders = parse_schedule_csv(table, "mine.csv")});
+  }
+  for (Pipeline& pipeline : pipelines)
+    for (const char* remat : {"none", "full", "auto"}) {
+      pipeline.remat = remat;
+      EXPECT_EQ(train(graph, batch, pipeline), first);
+    }
+}
+
+Schedule shuffled_schedule(int devices, int stages, int micro_batches, unsigned seed) {
+  Schedule schedule{"shuffled", micro_batches, {}, std::vector<std::vector<ComputeAction>>(devices)};
+  for (int stage = 0; stage < stages; ++stage) schedule.device_of_stage.push_back(stage % devices);
+  std::vector<int> forwards(stages, 0), backwards(stages, 0);
+  std::mt19937 random(seed);
+  for (int left = 2 * stages * micro_batches; left > 0;) {
+    const auto stage = static_cast<int>(random() % stages);
+    const bool forward = random() % 2 == 0;
+    int& done = forward ? forwards[stage] : backwards[stage];
+    const int neighbour = forward ? stage - 1 : stage + 1;
+    const bool has_input = neighbour < 0 || neighbour == stages || (forward ? forwards : backwards)[neighbour] > done;
+    if (done == micro_batches || !has_input || (!forward && forwards[stage] <= done)) continue;
+    auto& order = schedule.devices[stage % devices];
+    order.push_back({forward ? Compute::forward : stage % 2 ? Compute::input_gradient : Compute::backward, stage, done});
+    if (order.back().kind == Compute::input_gradient) order.push_back({Compute::weight_gradient, stage, done});
+    ++done;
+    --left;
+  }
+  return schedule;
 }
 
 }  // namespace sluice::testing

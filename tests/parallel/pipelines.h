@@ -1,10 +1,12 @@
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/batch.h"
 #include "layers/graph.h"
+#include "parallel/schedule.h"
 
 namespace sluice::testing {
 
@@ -22,10 +24,24 @@ using BatchMaker = std::function<Batch(uint64_t seed)>;
 /// Of the batch that `train` evaluates.
 constexpr uint64_t kEvaluationSeed = 77;
 
-/// Three steps of four micro-batches on so many CPU devices, and an evaluation. Expects the bytes of every device to be those predicted.
-Outcome train(const layers::Graph& graph, const BatchMaker& batch, int device_count, const std::string& schedule, const std::string& remat);
+/// How a graph is trained on CPU devices, in four micro-batches.
+struct Pipeline {
+  int devices = 1;
+  std::string schedule = "gpipe", remat = "none";  ///< remat "auto": within a budget halfway between what none and full need
+  int virtual_stages = 0;                          ///< of interleaved; 0 = open
+  std::optional<parallel::Schedule> orders{};      ///< that the schedule names
+};
+
+/// Three steps and an evaluation. Expects the bytes of every device to be those predicted.
+Outcome train(const layers::Graph& graph, const BatchMaker& batch, const Pipeline& pipeline);
 
 /// Expects one outcome of 1 to 4 devices, gpipe and 1f1b, with and without recomputation.
 void expect_one_answer(const layers::Graph& graph, const BatchMaker& batch);
+
+/// Expects one outcome of every other schedule and of shuffled tables too, on 1, 2 and 4 devices, with no, full and chosen recomputation.
+void expect_one_answer_of_every_schedule(const layers::Graph& graph, const BatchMaker& batch);
+
+/// Stages on devices in turn, in a random order that keeps to what the stages wait for; the backwards of odd stages are split.
+parallel::Schedule shuffled_schedule(int devices, int stages, int micro_batches, unsigned seed);
 
 }  // namespace sluice::testing

@@ -4,7 +4,6 @@
 
 #include "core/file.h"
 #include "parallel/node_count.h"
-#include "parallel/node_run.h"
 #include "parallel/node_times_cache.h"
 #include "parallel/plan.h"
 #include "tests/expect_error.h"
@@ -34,6 +33,9 @@ TEST(Profile, MeasuresEveryNodeOfModelsWithSkipsAndStatistics) {
       EXPECT_GT(times[node].forward, 0) << graph.nodes()[node].name;
       EXPECT_GT(times[node].recompute, 0) << graph.nodes()[node].name;
       EXPECT_LT(times[node].backward, 10) << graph.nodes()[node].name;
+      EXPECT_GE(times[node].crowding, 0) << graph.nodes()[node].name;
+      EXPECT_LT(times[node].crowding, 10) << graph.nodes()[node].name;
+      EXPECT_GT(times[node].crowding_bytes, 0) << graph.nodes()[node].name;
       EXPECT_EQ(times[node].step > 0, graph.parameter_count(static_cast<int>(node)) > 0) << graph.nodes()[node].name;
     }
   };
@@ -110,65 +112,6 @@ TEST(CountedNodes, AddUpToTheStepOfOneDevice) {
   }
   const auto one = plan(graph, {meta()}, {.batch = 4, .schedule = "gpipe"});
   EXPECT_NEAR(seconds, predict(graph, one, kOptimizer, 4, speed).step_seconds, 0.05 * seconds);
-}
-
-TEST(NodeRun, CountsTheBytesAndTimesOfEveryActionOnAMetaDevice) {
-  const auto graph = skip_graph();
-  const Batch batch = skip_batch(4, 1);
-  const auto device = make_device("meta:0", {.speed = {1e9, 1e9}});
-  const Batch counted{4, [&](const std::string& input, int64_t first, int64_t count) {
-                        const Tensor x = batch.load(input, first, count);
-                        return empty(x.shape(), x.dtype(), device);
-                      }};
-  RunContext context{&counted, {0, 2, 4}, true, 0.25, 0};
-  StageOptions options;
-  options.rematerialize.assign(graph.nodes().size(), false);
-  options.optimizer_states = 2;
-  NodeRun run(graph, context, device, options);
-  const int64_t before = device->live_bytes();
-  run.forward(0);
-  EXPECT_GT(device->live_bytes(), before);
-  run.backward(0);
-  const auto samples = run.take_samples();
-  EXPECT_EQ(samples.size(), 2 * graph.nodes().size());
-  EXPECT_TRUE(run.take_samples().empty());
-  int64_t gradients = 0;
-  for (const auto& parameter : graph.parameters()) gradients += Device::charged_size(4 * parameter.spec.shape.elements());
-  EXPECT_NEAR(static_cast<double>(device->live_bytes() - before), static_cast<double>(gradients), 2000) << "only gradients are kept";
-}
-
-/// As one stage: tied gradients are summed and running statistics committed, as a program does at the end of a step.
-TEST(NodeRun, OfTheWholeGraphCountsTheSameTimesAsItsNodes) {
-  const auto check = [](const layers::Graph& graph, const Batch& batch) {
-    const auto device = make_device("meta:0", {.speed = {1e9, 1e9}});
-    const Batch counted{4, [&](const std::string& input, int64_t first, int64_t count) {
-                          const Tensor x = batch.load(input, first, count);
-                          return empty(x.shape(), x.dtype(), device);
-                        }};
-    const RunContext context{&counted, {0, 2, 4}, true, 0.25, 0};
-    StageOptions options;
-    options.rematerialize.assign(graph.nodes().size(), false);
-    options.optimizer_states = 2;
-    const auto forward_seconds = [&](NodeRun::Cut cut) {
-      NodeRun run(graph, context, device, options, cut);
-      run.forward(0);
-      run.backward(0);
-      run.step(kOptimizer);
-      double seconds = 0;
-      for (const auto& sample : run.take_samples()) {
-        EXPECT_TRUE(cut == NodeRun::Cut::nodes || sample.node == -1);
-        if (sample.part == &NodeTimes::forward) seconds += sample.seconds;
-      }
-      return seconds;
-    };
-    const double nodes = forward_seconds(NodeRun::Cut::nodes);
-    EXPECT_GT(nodes, 0);
-    EXPECT_NEAR(forward_seconds(NodeRun::Cut::whole), nodes, 0.01 * nodes);
-  };
-  auto options = tiny_transformer_options();
-  options.tied_embeddings = true;
-  check(models::transformer_lm(options), token_batch(options, 4, 1));
-  check(image_graph(), image_batch(4, 1));
 }
 
 TEST(NodeTimesCache, TakesADamagedOrForeignFileForAnEmptyOneAndReplacesIt) {
