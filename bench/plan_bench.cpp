@@ -27,7 +27,7 @@ int run(int argc, char** argv) {
   PlanBenchOptions options;
   std::string json;
   std::vector<int> budgets;
-  app.add_option("--model", options.model, "gpt or amoebanet");
+  app.add_option("--model", options.model, "gpt, gpt-bytes or amoebanet");
   app.add_option("--devices", options.devices, "K, CPU devices of one thread")->check(CLI::PositiveNumber);
   app.add_option("--batch", options.batch, "samples a mini-batch")->check(CLI::PositiveNumber);
   app.add_option("--micro-batches", options.micro_batches, "M, one or several")->delimiter(',')->check(CLI::PositiveNumber);

@@ -150,7 +150,7 @@ int run(int argc, char** argv) {
   app.add_flag("--serve", serving, "one step for each line on stdin");
   app.add_option("--steps", steps, "timed steps of one choice");
   app.add_option("--compare", rounds, "rounds of the choices that are compared");
-  app.add_option("--model", choice.model, "gpt, gpt2-124m or amoebanet");
+  app.add_option("--model", choice.model, "gpt, gpt-bytes, gpt2-124m or amoebanet");
   app.add_option("--layers", choice.image.layers, "normal cells of amoebanet");
   app.add_option("--filters", choice.image.filters, "of amoebanet");
   app.add_option("--image-size", choice.image.image_size, "pixels, of amoebanet");

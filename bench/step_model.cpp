@@ -64,8 +64,10 @@ StepModel amoebanet(const ImageSizes& sizes) {
 }  // namespace
 
 StepModel step_model(const std::string& name, const ImageSizes& sizes) {
-  require<UsageError>(name == "gpt" || name == "gpt2-124m" || name == "amoebanet", "model: needs gpt, gpt2-124m or amoebanet, got ", name);
+  require<UsageError>(name == "gpt" || name == "gpt-bytes" || name == "gpt2-124m" || name == "amoebanet",
+                      "model: needs gpt, gpt-bytes, gpt2-124m or amoebanet, got ", name);
   if (name == "amoebanet") return amoebanet(sizes);
+  if (name == "gpt-bytes") return gpt(6, 384, 6, 256, 256);
   return name == "gpt" ? gpt(6, 384, 6, 8192, 256) : gpt(12, 768, 12, 50257, 1024);
 }
 

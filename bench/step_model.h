@@ -24,9 +24,9 @@ struct StepModel {
   const char* flops_rule;  ///< how they were counted
 };
 
-/// "gpt": 6 layers, dim 384, 6 heads, context 256, vocabulary 8192, and "gpt2-124m": the smallest GPT-2, context 1024. Both pre-LN with
-/// learned positions, tanh-GELU, tied, no dropout, under Adam; FLOPs as MFU counts them. "amoebanet": AmoebaNet-D under SGD; FLOPs are
-/// three times those that the ops of its forward pass declare.
+/// "gpt": 6 layers, dim 384, 6 heads, context 256, vocabulary 8192, "gpt-bytes": the same with a vocabulary of 256, and "gpt2-124m": the
+/// smallest GPT-2, context 1024. All pre-LN with learned positions, tanh-GELU, tied, no dropout, under Adam; FLOPs as MFU counts them.
+/// "amoebanet": AmoebaNet-D under SGD; FLOPs are three times those that the ops of its forward pass declare.
 /// Errors  UsageError for another name.
 StepModel step_model(const std::string& name, const ImageSizes& sizes);
 
