@@ -47,15 +47,16 @@ int run_eval(const Arguments& arguments) {
   parallel::restore(checkpoint, trainer);
 
   const Validation validation = validate(trainer, corpus, settings);
-  Json json = {{"parameters", graph.parameter_count()},
-               {"steps", checkpoint.step},
-               {"loss", {{"validation", validation.loss}}},
-               {"weights_hash", checkpoint.weights_hash}};
+  Json json = {{"parameters", graph.parameter_count()},          {"steps", checkpoint.step},
+               {"loss", {{"validation", validation.loss}}},      {"weights_hash", checkpoint.weights_hash},
+               {"latency_ms", validation.latency_seconds * 1e3}, {"samples_per_second", validation.samples_per_second}};
   std::FILE* out = arguments.text("--json") == "-" ? stderr : stdout;
   fmt::print(out, "{}: {}\n", checkpoint.folder.string(), describe(validation));
   if (!validation.classification) json["perplexity"] = std::exp(validation.loss);
   if (corpus.text) tell_of_text(out, json, validation.loss, corpus, settings);
   if (validation.classification) tell_of_classes(out, json, *validation.classification, validation.of_pixels);
+  fmt::print(out, "latency {:.1f} ms a mini-batch of {}, {:.0f} samples/s\n", validation.latency_seconds * 1e3,
+             settings.integer("train.batch"), validation.samples_per_second);
   write_json(json, arguments.text("--json"));
   return 0;
 }

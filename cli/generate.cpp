@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "cli/build.h"
 #include "cli/commands.h"
@@ -66,11 +67,15 @@ int run_generate(const Arguments& arguments) {
   models::Generator generator(graph, parallel::load_parameters(checkpoint, graph, precision_of(settings)), context);
   TokenPrinter printer(*tokenizer, prompt);
   printer.print_new();
+  const auto began = std::chrono::steady_clock::now();
   generator.generate(prompt, count, sampling, [&](int32_t token) {
     printer.add(token);
     return true;
   });
   fmt::print("\n");
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  fmt::print(stderr, "{} tokens, {:.2f} ms a token, {:.0f} tokens/s\n", count, 1e3 * seconds / static_cast<double>(count),
+             static_cast<double>(count) / seconds);
   return 0;
 }
 

@@ -2,7 +2,11 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <numeric>
+#include <vector>
 
 #include "core/error.h"
 #include "data/loader.h"
@@ -21,18 +25,27 @@ Validation validate(parallel::Trainer& trainer, const Corpus& corpus, const Sett
   if (!corpus.class_names.empty()) validation.classification.emplace(corpus.class_names);
   validation.of_pixels = corpus.labels == "mask";
   double loss = 0, weight = 0;
+  std::vector<double> seconds;
+  int64_t samples = 0;
   data::LoaderOptions loading;
   loading.batch = settings.integer("train.batch");
   loading.threads = static_cast<int>(settings.integer("data.threads"));
   data::ValidationLoader loader(corpus.dataset, loading, sample_limit(settings));
   for (int64_t number = 0; number < loader.size(); ++number) {
     const Batch batch = loader.at(number);
+    const auto began = std::chrono::steady_clock::now();
     const auto result = trainer.evaluate(batch, validation.classification.has_value());
+    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+    samples += batch.samples;
     loss += result.loss_sum;
     weight += result.weight;
     if (validation.classification) validation.classification->add(result.output, batch.load(corpus.labels, 0, batch.samples));
   }
   validation.loss = loss / weight;
+  if (seconds.empty()) return validation;
+  validation.samples_per_second = static_cast<double>(samples) / std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  std::ranges::nth_element(seconds, seconds.begin() + static_cast<ptrdiff_t>(seconds.size() / 2));
+  validation.latency_seconds = seconds[seconds.size() / 2];
   return validation;
 }
 

@@ -12,6 +12,8 @@ struct Validation {
   double loss = 0;                               ///< mean, in nats a token or a picture
   std::optional<Classification> classification;  ///< of pictures, or of their pixels
   bool of_pixels = false;
+  double latency_seconds = 0;     ///< of a mini-batch through the pipeline, forward only: the median
+  double samples_per_second = 0;  ///< of all mini-batches, loading left out
 };
 
 /// Over train.evaluate_batches mini-batches spread over the validation split.

@@ -334,6 +334,8 @@ class Language(ProgramTest):
         self.assertIn("traceEvents", json.loads(trace.read_text()))
 
         evaluated = json.loads(sluice("eval", self.folder / "run", "--json", "-").stdout)
+        self.assertGreater(evaluated["latency_ms"], 0)
+        self.assertGreater(evaluated["samples_per_second"], 0)
         self.assertAlmostEqual(evaluated["loss"]["validation"], result["loss"]["validation"], places=6)
         self.assertAlmostEqual(evaluated["loss"]["trigram"], result["loss"]["trigram"], places=6)
 
@@ -348,6 +350,7 @@ class Language(ProgramTest):
         self.train(train__steps=5, train__precision="bf16", **self.keys())
         generated = subprocess.run([PROGRAM, "generate", self.folder / "run", "--prompt", "the ", "--tokens", "20"], capture_output=True)
         self.assertEqual(len(generated.stdout), len("the ") + 20 + 1, generated.stderr)
+        self.assertRegex(generated.stderr.decode(), r"20 tokens, [\d.]+ ms a token, \d+ tokens/s")
 
     def test_vocabulary_of_bytes_is_256(self):
         self.refuse(2, "model.vocab", "256", arguments=self.tiny(**{**self.keys(), "model__vocab": 100}))
