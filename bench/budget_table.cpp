@@ -23,13 +23,13 @@ int64_t largest_peak(const parallel::Prediction& predicted) {
 
 double recompute_seconds(SecondsByKind seconds) { return seconds["R"]; }
 
-Budget plan_under(const PlanBench& bench, int devices, int micro_batches, int percent, int64_t bytes) {
+Budget plan_under(const PlanBench& bench, int micro_batches, int percent, int64_t bytes) {
   auto options = bench.plan_options("1f1b", micro_batches);
   options.memory = bytes;
   options.remat = "full";
-  const bool full_fits = bench.trial(options, devices)->predicted().fits;
+  const bool full_fits = bench.trial(options)->predicted().fits;
   options.remat = "auto";
-  return {percent, bytes, bench.trial(options, devices), full_fits};
+  return {percent, bytes, bench.trial(options), full_fits};
 }
 
 /// What rematerialization that is chosen promises against all of it. Under a budget that all of it does not keep to, the cut may have to
@@ -80,12 +80,12 @@ BenchResult run_budgets(const PlanBenchOptions& options, const std::vector<int>&
   const PlanBench bench(options);
   const int micro_batches = options.micro_batches.front();
   auto plain = bench.plan_options("1f1b", micro_batches);
-  const auto none = bench.trial(plain, options.devices);
+  const auto none = bench.trial(plain);
   plain.remat = "full";
-  const auto full = bench.trial(plain, options.devices);
+  const auto full = bench.trial(plain);
   std::vector<Budget> budgets;
   for (const int percent : budgets_percent)
-    budgets.push_back(plan_under(bench, options.devices, micro_batches, percent, largest_peak(none->predicted()) * percent / 100));
+    budgets.push_back(plan_under(bench, micro_batches, percent, largest_peak(none->predicted()) * percent / 100));
 
   std::vector<PlanTrial*> trials{none.get(), full.get()};
   for (const Budget& budget : budgets)

@@ -15,6 +15,7 @@ import tempfile
 import time
 
 GIB = 1 << 30
+
 # (layers, filters, devices) of table 1, and the paper's parameters, parameter memory and peak activation memory in GB.
 AMOEBANETS = [((18, 208, 1), "82M", 1.05, 6.26), ((18, 416, 1), "318M", 3.8, 3.46), ((18, 544, 2), "542M", 6.45, 8.11),
               ((36, 544, 4), "1.05B", 12.53, 15.21), ((72, 512, 8), "1.8B", 24.62, 26.24)]

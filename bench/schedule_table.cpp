@@ -67,10 +67,9 @@ struct Rows {
 
 Rows run_rows(const PlanBench& bench, const PlanBenchOptions& options, int micro_batches) {
   Rows rows;
-  for (const auto& schedule : options.schedules)
-    rows.plans.push_back({schedule, bench.trial(bench.plan_options(schedule, micro_batches), options.devices)});
+  for (const auto& schedule : options.schedules) rows.plans.push_back({schedule, bench.trial(bench.plan_options(schedule, micro_batches))});
   for (const int number : options.alone)
-    rows.alone.push_back({fmt::format("alone, M={}", number), bench.trial(bench.plan_options("gpipe", number), 1)});
+    rows.alone.push_back({fmt::format("alone, M={}", number), bench.trial_alone(bench.plan_options("gpipe", number))});
   std::vector<PlanTrial*> trials;
   for (const auto* part : {&rows.plans, &rows.alone})
     for (const Row& row : *part) trials.push_back(row.trial.get());
@@ -102,8 +101,12 @@ parallel::PlanOptions PlanBench::plan_options(const std::string& schedule, int m
   return plan;
 }
 
-std::unique_ptr<PlanTrial> PlanBench::trial(const parallel::PlanOptions& options, int devices) const {
-  return std::make_unique<PlanTrial>(model_, devices, options);
+std::unique_ptr<PlanTrial> PlanBench::trial(const parallel::PlanOptions& options) const {
+  return std::make_unique<PlanTrial>(model_, options_.devices, options);
+}
+
+std::unique_ptr<PlanTrial> PlanBench::trial_alone(const parallel::PlanOptions& options) const {
+  return std::make_unique<PlanTrial>(model_, 1, options);
 }
 
 const std::vector<parallel::NodeTimes>& PlanBench::times(int64_t samples) const {
@@ -143,7 +146,8 @@ void print_trial(const std::string& name, const PlanTrial& trial, bool kinds) {
 
 nlohmann::json figures_of(const PlanTrial& trial) {
   const auto& predicted = trial.predicted();
-  nlohmann::json figures = {{"partition", parallel::stage_sizes(trial.plan())},
+  nlohmann::json figures = {{"micro_batches", trial.plan().micro_batches},
+                            {"partition", parallel::stage_sizes(trial.plan())},
                             {"step_seconds", {{"predicted", predicted.step_seconds}, {"measured", trial.seconds()}}},
                             {"bubble", {{"predicted", predicted.bubble}, {"measured", trial.bubble()}}},
                             {"deviation", trial.deviation()},
@@ -166,14 +170,12 @@ BenchResult run_schedules(const PlanBenchOptions& options) {
       deviations.push_back(std::abs(row.trial->deviation()));
       result.holds = result.holds && row.trial->has_predicted_bytes();
       auto figures = figures_of(*row.trial);
-      figures.update({{"micro_batches", micro_batches}, {"schedule", row.schedule}});
+      figures["schedule"] = row.schedule;
       result.figures["plans"].push_back(figures);
     }
     for (const Row& row : rows.alone) {
       print_trial(row.schedule, *row.trial, options.kinds);
-      auto figures = figures_of(*row.trial);
-      figures["micro_batches"] = row.trial->plan().micro_batches;
-      result.figures["alone"].push_back(figures);
+      result.figures["alone"].push_back(figures_of(*row.trial));
     }
     compare_auto(rows.plans);
     compare_with_1f1b(rows.plans, options.devices, micro_batches);

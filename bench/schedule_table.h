@@ -32,7 +32,9 @@ class PlanBench {
   const Batch& batch() const { return batch_; }
   /// A plan of one schedule; further choices are the caller's.
   parallel::PlanOptions plan_options(const std::string& schedule, int micro_batches) const;
-  std::unique_ptr<PlanTrial> trial(const parallel::PlanOptions& options, int devices) const;
+  std::unique_ptr<PlanTrial> trial(const parallel::PlanOptions& options) const;
+  /// The same on one device.
+  std::unique_ptr<PlanTrial> trial_alone(const parallel::PlanOptions& options) const;
 
  private:
   const std::vector<parallel::NodeTimes>& times(int64_t samples) const;

@@ -1,6 +1,5 @@
 #include "parallel/node_times_cache.h"
 
-#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -12,16 +11,14 @@ namespace sluice::parallel {
 namespace {
 
 constexpr int kFormat = 2;
-constexpr std::array kParts{&NodeTimes::forward,   &NodeTimes::backward, &NodeTimes::input_gradient, &NodeTimes::weight_gradient,
-                            &NodeTimes::recompute, &NodeTimes::step,     &NodeTimes::crowding,       &NodeTimes::crowding_bytes};
 
 std::optional<NodeTimes> times_of(const nlohmann::json& list) {
-  if (!list.is_array() || list.size() != kParts.size()) return std::nullopt;
+  if (!list.is_array() || list.size() != kNodeTimes.size()) return std::nullopt;
   NodeTimes times;
-  for (size_t i = 0; i < kParts.size(); ++i) {
+  for (size_t i = 0; i < kNodeTimes.size(); ++i) {
     if (!list[i].is_number()) return std::nullopt;
-    times.*kParts[i] = list[i].get<double>();
-    if (!std::isfinite(times.*kParts[i]) || times.*kParts[i] < 0) return std::nullopt;
+    times.*kNodeTimes[i] = list[i].get<double>();
+    if (!std::isfinite(times.*kNodeTimes[i]) || times.*kNodeTimes[i] < 0) return std::nullopt;
   }
   return times;
 }
@@ -50,7 +47,7 @@ std::map<std::string, NodeTimes> read(const std::filesystem::path& file) {
 void write(const std::filesystem::path& file, const std::map<std::string, NodeTimes>& times) {
   auto entries = nlohmann::json::object();
   for (const auto& [hash, entry] : times)
-    for (const auto part : kParts) entries[hash].push_back(entry.*part);
+    for (const auto part : kNodeTimes) entries[hash].push_back(entry.*part);
   const nlohmann::json json = {{"format", kFormat}, {"times", entries}};
   try {
     write_atomically(file, json.dump(1) + "\n");

@@ -146,4 +146,29 @@ std::optional<Partition> most_even_cut(int nodes, int stages, const StageSeconds
   return partition;
 }
 
+void for_each_cut(int nodes, int stages, const std::function<void(const Partition&)>& visit) {
+  std::vector<int> sizes;
+  const auto extend = [&](auto&& self, int left) -> void {
+    const int rest = stages - static_cast<int>(sizes.size());
+    if (rest == 1) {
+      sizes.push_back(left);
+      visit(Partition{sizes});
+      sizes.pop_back();
+      return;
+    }
+    for (int size = 1; size <= left - rest + 1; ++size) {
+      sizes.push_back(size);
+      self(self, left - size);
+      sizes.pop_back();
+    }
+  };
+  extend(extend, nodes);
+}
+
+int64_t cut_count(int nodes, int stages, int64_t cap) {
+  double count = 1;
+  for (int i = 1; i < stages; ++i) count = count * (nodes - i) / i;
+  return count > static_cast<double>(cap) ? cap + 1 : static_cast<int64_t>(std::llround(count));
+}
+
 }  // namespace sluice::parallel

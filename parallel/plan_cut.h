@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <optional>
 
@@ -23,5 +24,11 @@ std::optional<Partition> fastest_cut(int nodes, int stages, const StageSeconds& 
 /// is none.
 /// Cost    O(stages nodes^2) calls.
 std::optional<Partition> most_even_cut(int nodes, int stages, const StageSeconds& seconds, double limit);
+
+/// Visits every cut of `nodes` into `stages`.
+void for_each_cut(int nodes, int stages, const std::function<void(const Partition&)>& visit);
+
+/// How many cuts there are; `cap` + 1 when there are more than `cap`.
+int64_t cut_count(int nodes, int stages, int64_t cap);
 
 }  // namespace sluice::parallel

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "core/error.h"
 #include "parallel/cut_oracle.h"
@@ -39,34 +40,6 @@ double lower_bound(const ModelCost& model, int micro_batches, int devices) {
   return std::max({micro_batches * work / devices, micro_batches * largest, devices > 1 ? round_trip : 0.0});
 }
 
-/// Cuts [0, nodes) into stages in every way.
-template <class Visit>
-void for_each_partition(int nodes, int stages, Visit visit) {
-  std::vector<int> sizes;
-  const auto extend = [&](auto&& self, int left) -> void {
-    const int rest = stages - static_cast<int>(sizes.size());
-    if (rest == 1) {
-      sizes.push_back(left);
-      visit(Partition{sizes});
-      sizes.pop_back();
-      return;
-    }
-    for (int size = 1; size <= left - rest + 1; ++size) {
-      sizes.push_back(size);
-      self(self, left - size);
-      sizes.pop_back();
-    }
-  };
-  extend(extend, nodes);
-}
-
-/// How many cuts there are, capped.
-int64_t partition_count(int nodes, int stages, int64_t cap) {
-  double count = 1;
-  for (int i = 1; i < stages; ++i) count = count * (nodes - i) / i;
-  return count > static_cast<double>(cap) ? cap + 1 : static_cast<int64_t>(std::llround(count));
-}
-
 /// One number of micro-batches with one family of schedules.
 class FamilySearch {
  public:
@@ -87,30 +60,20 @@ class FamilySearch {
       if (fixed != problem_.choices.partitions.end())
         consider_all_marks(fixed->second);
       else
-        for_each_partition(nodes_, named_.stage_count(), [&](const Partition& partition) { consider_all_marks(partition); });
+        for_each_cut(nodes_, named_.stage_count(), [&](const Partition& partition) { consider_all_marks(partition); });
       if (marks_ || !problem_.choices.segments) return family_.name != "auto";  // of which the orders are searched, not listed
     }
     if (fixed != problem_.choices.partitions.end()) {
       consider_partition(fixed->second);
       return false;
     }
-    std::optional<Partition> best;
-    double least = kInfinity;
-    for (const auto& [share, fine] : kCuts) {
-      auto partition = cut(share, fine);
-      const auto seconds = partition ? consider_partition(*partition) : std::nullopt;
-      if (!seconds || (best && *seconds >= least)) continue;
-      best = std::move(partition);
-      least = *seconds;
-      if (is_large()) break;
-    }
-    if (best) improve(std::move(*best), least);
+    improve_best_cut();
     return false;
   }
 
  private:
   bool is_small(bool is_cut) const {
-    const int64_t cuts = is_cut ? 1 : partition_count(nodes_, named_.stage_count(), problem_.exhaustive_limit);
+    const int64_t cuts = is_cut ? 1 : cut_count(nodes_, named_.stage_count(), problem_.exhaustive_limit);
     const int64_t marks = marks_ ? 1 : nodes_ < 20 ? int64_t{1} << nodes_ : problem_.exhaustive_limit + 1;
     return cuts * marks <= problem_.exhaustive_limit;
   }
@@ -122,6 +85,22 @@ class FamilySearch {
   /// large model the first one that fits is taken.
   static constexpr std::pair<double, bool> kCuts[] = {{1.0, false}, {0.92, false}, {0.84, false}, {1.0, true},
                                                       {0.9, true},  {0.8, true},   {1.3, false},  {kInfinity, false}};
+
+  void improve_best_cut() {
+    std::set<std::vector<int>> tried;  // with room for everything all estimates make the same cut
+    std::optional<Partition> best;
+    double least = kInfinity;
+    for (const auto& [share, fine] : kCuts) {
+      auto partition = cut(share, fine);
+      if (!partition || !tried.insert(partition->sizes).second) continue;
+      const auto seconds = consider_partition(*partition);
+      if (!seconds || (best && *seconds >= least)) continue;
+      best = std::move(partition);
+      least = *seconds;
+      if (is_large()) break;
+    }
+    if (best) improve(std::move(*best), least);
+  }
 
   std::optional<Partition> cut(double share, bool fine) const {
     const CutOracle oracle(problem_, model_, named_, share, fine);

@@ -51,8 +51,7 @@ class Samples {
   void add(const Trace& trace) {
     double step = 0;
     for (const TraceEvent& event : trace.events) {
-      if (event.action.transfer.between_devices() || event.action.kind == ActionKind::send || event.action.kind == ActionKind::recv)
-        continue;
+      if (event.action.transfer.payload != Payload::none) continue;
       const double seconds = event.end - event.start;
       if (event.action.micro_batch >= 0)
         seconds_[{event.action.stage, event.action.kind}].push_back(seconds);
@@ -98,7 +97,10 @@ class Profile {
     const auto peaks = counted_peak_bytes(graph_, plan_of(way, micro_batches), optimizer_, samples_ * micro_batches);
     return std::accumulate(peaks.begin(), peaks.end(), int64_t{0});
   }
-  int64_t bytes() const { return bytes_of({"1f1b", true}, usual_micro_batches_); }
+  /// Of the runs that hold most.
+  int64_t bytes() const {
+    return std::max(bytes_of({"1f1b", true}, usual_micro_batches_), bytes_of({"zb-h1", true}, usual_micro_batches_));
+  }
 
   std::vector<NodeTimes> measure(int64_t free_bytes) const {
     std::vector<NodeTimes> times(counts_.size());
@@ -189,9 +191,9 @@ class Profile {
     const double usual = seconds_of_micro_batch(whole);
     const int number = crowd(usual, free_bytes);
     if (number <= usual_micro_batches_ || usual <= 0) return;
-    const Samples crowded = run({"gpipe"}, number);
+    const double crowding = std::max(0.0, seconds_of_micro_batch(run({"gpipe"}, number)) / usual - 1);
     for (NodeTimes& node : times) {
-      node.crowding = std::max(0.0, seconds_of_micro_batch(crowded) / usual - 1);
+      node.crowding = crowding;
       node.crowding_bytes = static_cast<double>(whole.peak_bytes) / static_cast<double>(devices_.size());
     }
   }
@@ -210,13 +212,11 @@ class Profile {
 
 /// By work: the mean over the nodes that do it.
 std::map<std::string, NodeTimes> means_by_work(const std::vector<NodeTimes>& times, const std::vector<std::string>& works) {
-  constexpr Part kParts[] = {&NodeTimes::forward,   &NodeTimes::backward, &NodeTimes::input_gradient, &NodeTimes::weight_gradient,
-                             &NodeTimes::recompute, &NodeTimes::step,     &NodeTimes::crowding,       &NodeTimes::crowding_bytes};
   std::map<std::string, NodeTimes> means;
   std::map<std::string, int> nodes;
   for (const auto& work : works) ++nodes[work];
   for (size_t node = 0; node < times.size(); ++node)
-    for (const Part part : kParts) means[works[node]].*part += times[node].*part / nodes[works[node]];
+    for (const Part part : kNodeTimes) means[works[node]].*part += times[node].*part / nodes[works[node]];
   return means;
 }
 

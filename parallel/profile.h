@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <filesystem>
 #include <vector>
 
@@ -20,6 +21,11 @@ struct NodeTimes {
   double crowding = 0;         ///< fraction that its actions take longer on a device that holds twice `crowding_bytes` or more (Crowding)
   double crowding_bytes = 0;   ///< of a device when the times were measured
 };
+
+/// All of them, for what treats them alike.
+inline constexpr std::array kNodeTimes{&NodeTimes::forward,   &NodeTimes::backward, &NodeTimes::input_gradient, &NodeTimes::weight_gradient,
+                                       &NodeTimes::recompute, &NodeTimes::step,     &NodeTimes::crowding,       &NodeTimes::crowding_bytes};
+static_assert(kNodeTimes.size() * sizeof(double) == sizeof(NodeTimes));
 
 struct ProfileOptions {
   int repetitions = 50;  ///< of every action, as far as the time allows

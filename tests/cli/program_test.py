@@ -228,7 +228,7 @@ class Checkpoints(ProgramTest):
         self.assertEqual(rest["steps"], 20)
 
     def test_signal_saves_and_resume_gives_the_uninterrupted_weights(self):
-        steps = 3000
+        steps = 1000  # seconds more than a signal takes, and not many minutes in a sanitized program
         keys = dict(train__steps=steps, model__dropout=0.1)
         whole = self.train(out="whole", **keys)
         for number, code in (signal.SIGINT, 130), (signal.SIGTERM, 143):

@@ -9,6 +9,7 @@
 #include "core/ops/attention.h"
 #include "core/ops/copy.h"
 #include "core/random.h"
+#include "tests/emulated/emulated_cudnn_test.h"
 #include "tests/emulation/cudnn.h"
 
 namespace sluice {
@@ -21,25 +22,14 @@ const CudnnEngine kRight{1, {CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, 256, CudnnEngine
 constexpr int64_t kHeads = 2, kWidth = 16;
 
 /// Choices hold for the life of the process, so each test has numbers of tokens of its own.
-class CudnnAttentionTest : public ::testing::Test {
+class CudnnAttentionTest : public testing::EmulatedCudnnTest {
  protected:
+  CudnnAttentionTest() : EmulatedCudnnTest(kRight) {}
+
   struct Values {
     std::vector<double> y, log_sum_exp, dq, dk, dv;
     bool operator==(const Values&) const = default;
   };
-
-  void SetUp() override {
-    setenv("SLUICE_CUDNN", "1", 1);
-    unsetenv("SLUICE_TUNE");
-    emulated_cudnn() = {};
-    offer({kRight});
-  }
-  static void offer(std::vector<CudnnEngine> engines) {
-    emulated_cudnn().is_there = true;
-    emulated_cudnn().engines = std::move(engines);
-    emulated_cudnn().ran.clear();
-  }
-  static const std::vector<int64_t>& ran() { return emulated_cudnn().ran; }
 
   Tensor normal(const char* name, const Shape& shape, DType dtype = DType::bf16) const {
     Tensor made = empty(shape, DType::f32);

@@ -8,6 +8,7 @@
 #include "core/ops/convolution.h"
 #include "core/ops/copy.h"
 #include "core/random.h"
+#include "tests/emulated/emulated_cudnn_test.h"
 #include "tests/emulation/cudnn.h"
 #include "tests/expect_error.h"
 #include "tests/temporary_folder.h"
@@ -46,21 +47,9 @@ class CacheFolder : public ::testing::Environment {
 };
 const auto* const kCacheFolder = ::testing::AddGlobalTestEnvironment(new CacheFolder);
 
-class CudnnTest : public ::testing::Test {
+class CudnnTest : public testing::EmulatedCudnnTest {
  protected:
-  void SetUp() override {
-    setenv("SLUICE_CUDNN", "1", 1);
-    unsetenv("SLUICE_TUNE");
-    emulated_cudnn() = {};
-    offer({kRight});
-  }
-
-  static void offer(std::vector<CudnnEngine> engines) {
-    emulated_cudnn().is_there = true;
-    emulated_cudnn().engines = std::move(engines);
-    emulated_cudnn().ran.clear();
-  }
-  static const std::vector<int64_t>& ran() { return emulated_cudnn().ran; }
+  CudnnTest() : EmulatedCudnnTest(kRight) {}
 
   static Tensor normal(const char* name, const Shape& shape, DType dtype, const DevicePtr& device) {
     Tensor made = empty(shape, DType::f32);

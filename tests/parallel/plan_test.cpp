@@ -120,6 +120,21 @@ TEST(Prediction, HasTheBubbleOfTheFormula) {
   EXPECT_NEAR(bubble, 3.0 / 11.0, 0.08) << "(K-1)/(M+K-1); the first stage computes no input gradient, the last one has the loss";
 }
 
+TEST(Prediction, ReckonsWithActionsThatTakeLongerOnCrowdedDevices) {
+  const auto graph = models::transformer_lm(tiny_transformer_options());
+  const auto seconds = [&](double crowding, double bytes) {
+    PlanOptions options{.batch = 8, .micro_batches = 2};
+    options.times = [&](int64_t) {
+      return std::vector<NodeTimes>(graph.nodes().size(), {.forward = 1, .backward = 2, .crowding = crowding, .crowding_bytes = bytes});
+    };
+    return predict(graph, plan(graph, devices("cpu:0"), options), AdamW({.lr = 1e-2}), 8, {}).step_seconds;
+  };
+  const double roomy = seconds(0, 1);
+  EXPECT_NEAR(roomy, 2.0 * 3 * static_cast<double>(graph.nodes().size()), 1e-6 * roomy);
+  EXPECT_NEAR(seconds(0.25, 1), 1.25 * roomy, 1e-9 * roomy) << "the device holds more than two bytes";
+  EXPECT_EQ(seconds(0.25, 1e15), roomy);
+}
+
 // Plans with open choices, run.
 
 const Adam kOptimizer({.lr = 1e-2});

@@ -1,0 +1,36 @@
+#pragma once
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "tests/emulation/cudnn.h"
+
+namespace sluice::testing {
+
+/// Tests of what is taken from the emulated cuDNN: it is there, and has the engines that the test offers.
+class EmulatedCudnnTest : public ::testing::Test {
+ protected:
+  explicit EmulatedCudnnTest(emulation::CudnnEngine right) : right_(std::move(right)) {}
+
+  /// With the one engine that is right.
+  void SetUp() override {
+    setenv("SLUICE_CUDNN", "1", 1);
+    unsetenv("SLUICE_TUNE");
+    emulation::emulated_cudnn() = {};
+    offer({right_});
+  }
+  static void offer(std::vector<emulation::CudnnEngine> engines) {
+    emulation::emulated_cudnn().is_there = true;
+    emulation::emulated_cudnn().engines = std::move(engines);
+    emulation::emulated_cudnn().ran.clear();
+  }
+  static const std::vector<int64_t>& ran() { return emulation::emulated_cudnn().ran; }
+
+ private:
+  const emulation::CudnnEngine right_;
+};
+
+}  // namespace sluice::testing
