@@ -2,8 +2,8 @@
 """Builds and runs the tests of a Meson build folder and counts single test cases.
 
 Programs named test_* are GoogleTest programs: each of their cases counts. Any other test (a Python script) counts as one; its exit
-code 77 means skipped. A program that crashes, hangs or fails after its last case adds one failure. The last line printed is
-"N passed, N failed, N skipped".
+code 77 means skipped. A program that crashes, hangs or fails after its last case adds one failure. So does a test of test_list.py
+that the folder does not have. The last line printed is "N passed, N failed, N skipped".
 """
 import argparse
 import concurrent.futures
@@ -18,7 +18,10 @@ import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 
+import test_list
+
 SKIPPED = 77
+ON_REQUEST = "architectures"    # a suite that takes long and that no other one needs
 SLOW_FACTOR = 5     # how much longer a sanitized program may take
 
 
@@ -35,26 +38,65 @@ def introspect(build_dir, what):
     return json.loads(subprocess.check_output(["meson", "introspect", what, build_dir]))
 
 
-def chosen_tests(build_dir, suites):
-    tests = introspect(build_dir, "--tests")
-    for test in tests:
-        test["workdir"] = test["workdir"] or build_dir    # as `meson test` does
-    known = sorted({suite.split(":")[-1] for test in tests for suite in test["suite"]})
+def suites_of(test):
+    return {suite.split(":")[-1] for suite in test["suite"]}
+
+
+def chosen_tests(build_dir, tests, suites):
+    known = sorted(set().union(*(suites_of(test) for test in tests)))
     for suite in suites:
         if suite not in known:
             sys.exit(f"run_tests: no suite '{suite}' in {build_dir}; there are: {', '.join(known)}")
-    return [test for test in tests if not suites or {suite.split(":")[-1] for suite in test["suite"]} & set(suites)]
+    chosen = [test for test in tests if suites_of(test) & set(suites) or not suites and ON_REQUEST not in suites_of(test)]
+    return sorted(chosen, key=lambda test: -test_list.seconds(test["name"]))    # the longest first, so that none is left alone at the end
 
 
-def build(build_dir, tests, everything):
-    """Builds everything, or the programs that the commands of the tests name; one that names the build folder itself needs everything."""
+def compare_with_list(build_dir, tests):
+    """Failures and skips for tests that the project has and the folder does not, or the other way round."""
+    options = {option["name"]: option["value"] for option in introspect(build_dir, "--buildoptions")}
+    found = [test["name"] for test in tests]
+    missing, allowed = test_list.absent(found, options.get("b_sanitize", "none"))
+    result = Result("list of tests", passed=0 if missing else 1, skipped=len(allowed))
+    for name, _ in missing:
+        result.failures.append((name, f"is not in {build_dir}; see 'NO' in its meson-logs/meson-log.txt, or remove the folder"))
+    for name in test_list.unlisted(found):
+        result.failures.append((name, "is not in scripts/test_list.py; add it"))
+    for name, needs in allowed:
+        print(f"skipped: {name}, which needs {needs}")
+    return result
+
+
+def targets_of(build_dir, tests, everything):
+    """All, or the programs that the commands of the tests name; one that names the build folder itself needs all."""
     root = pathlib.Path(build_dir).resolve()
     words = {pathlib.Path(os.path.normpath(root / word)) for test in tests for word in test["cmd"]}
     made = {pathlib.Path(file) for target in introspect(build_dir, "--targets") for file in target["filename"]}
     targets = sorted(str(word.relative_to(root)) for word in words & made)
     if everything or root in words:
         targets = ["all"]
+    return targets
+
+
+def build(build_dir, targets):
     return not targets or subprocess.run(["ninja", "-C", build_dir, f"-j{os.cpu_count()}", *targets]).returncode == 0
+
+
+def machine_factor():
+    """How much slower this machine is than the one of the list's seconds: a loop that takes 0.1 s there."""
+    start = time.monotonic()
+    sum(i * i % 7 for i in range(1_200_000))
+    return (time.monotonic() - start) / 0.1
+
+
+def say_how_long(build_dir, targets, tests):
+    steps = subprocess.run(["ninja", "-C", build_dir, "-n", *targets], stdout=subprocess.PIPE, text=True).stdout if targets else ""
+    seconds = sum(kind * len(re.findall(pattern, steps)) for pattern, kind in test_list.BUILD_STEPS.items())
+    factor, cores = machine_factor(), os.cpu_count()
+    run_seconds = sum(test_list.seconds(test["name"]) for test in tests) / 2
+    print(f"run_tests: {steps.count('] ')} build steps, about {factor * seconds / cores:.0f} s on {cores} cores where ccache knows none; "
+          f"then {len(tests)} tests, about {factor * run_seconds:.0f} s", flush=True)
+
+
 
 
 def run(test, slow):
@@ -119,13 +161,14 @@ def tail(output, lines=60):
 def run_all(tests, slow):
     """Two programs at a time; those that must run alone come last."""
     results = []
+    start = time.monotonic()
     for together, workers in ((True, 2), (False, 1)):
         with concurrent.futures.ThreadPoolExecutor(workers) as pool:
             jobs = [pool.submit(run, test, slow) for test in tests if test["is_parallel"] is together]
             for job in concurrent.futures.as_completed(jobs):
                 result = job.result()
                 results.append(result)
-                print(f"{result.name:24} {result.passed:5} passed {len(result.failures):3} failed {result.skipped:3} skipped "
+                print(f"[{len(results):2}/{len(tests)} {time.monotonic() - start:4.0f} s] {result.name:36} {result.passed:5} passed {len(result.failures):3} failed {result.skipped:3} skipped "
                       f"{result.seconds:7.1f} s", flush=True)
     return results
 
@@ -137,11 +180,17 @@ def main():
     parser.add_argument("--slow", action="store_true", help=f"multiply the time limits by {SLOW_FACTOR}, for sanitized builds")
     arguments = parser.parse_args()
 
-    tests = chosen_tests(arguments.build_dir, arguments.suite)
-    if not build(arguments.build_dir, tests, everything=not arguments.suite):
+    there = introspect(arguments.build_dir, "--tests")
+    for test in there:
+        test["workdir"] = test["workdir"] or arguments.build_dir    # as `meson test` does
+    tests = chosen_tests(arguments.build_dir, there, arguments.suite)
+    listed = compare_with_list(arguments.build_dir, there)
+    targets = targets_of(arguments.build_dir, tests, everything=not arguments.suite)
+    say_how_long(arguments.build_dir, targets, tests)
+    if not build(arguments.build_dir, targets):
         print("run_tests: the build failed\n0 passed, 1 failed, 0 skipped")
         return 1
-    results = run_all(tests, arguments.slow)
+    results = [listed] + run_all(tests, arguments.slow)
     for result in results:
         for case, message in result.failures:
             print(f"\nFAILED {result.name} {case}\n{message}")

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""The test runner must notice what is not there: run on a small Meson project in place of Sluice."""
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
+sys.path.insert(0, str(SCRIPTS))
+import test_list  # noqa: E402
+
+PROJECT = """project('planted', meson_version: '>=1.0.1')
+true_program = find_program('true')
+{tests}
+"""
+
+
+def run(names):
+    """Exit code and last line of the runner over a project with tests of these names, which all pass."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        tests = "\n".join(f"test('{name}', true_program, suite: 'planted')" for name in names)
+        (root / "meson.build").write_text(PROJECT.format(tests=tests))
+        subprocess.run(["meson", "setup", root / "build", root], check=True, stdout=subprocess.DEVNULL)
+        done = subprocess.run([sys.executable, SCRIPTS / "run_tests.py", root / "build"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True)
+        return done.returncode, done.stdout
+
+
+class Runner(unittest.TestCase):
+    def test_all_that_the_list_names_passes(self):
+        code, output = run(test_list.TESTS)
+        self.assertEqual((code, output.splitlines()[-1]), (0, f"{len(test_list.TESTS) + 1} passed, 0 failed, 0 skipped"), output)
+
+    def test_a_missing_suite_is_a_failure_with_its_name(self):
+        code, output = run(set(test_list.TESTS) - {"schedule"})
+        self.assertEqual(code, 1, output)
+        self.assertRegex(output.splitlines()[-1], "^[0-9]+ passed, 1 failed, 0 skipped$")
+        self.assertIn("FAILED list of tests schedule", output)
+
+    def test_what_a_machine_may_lack_is_skipped_with_the_reason(self):
+        code, output = run(set(test_list.TESTS) - {"cudnn_plans"})
+        self.assertEqual(code, 0, output)
+        self.assertRegex(output.splitlines()[-1], "passed, 0 failed, 1 skipped$")
+        self.assertIn("skipped: cudnn_plans, which needs nvcc", output)
+
+    def test_a_test_that_the_list_does_not_name_is_a_failure(self):
+        code, output = run([*test_list.TESTS, "newcomer"])
+        self.assertEqual(code, 1, output)
+        self.assertIn("FAILED list of tests newcomer", output)
+
+    def test_it_says_at_the_start_how_long_it_takes(self):
+        _, output = run(test_list.TESTS)
+        self.assertTrue(re.match(r"run_tests: \d+ build steps, about \d+ s on \d+ cores .*; then \d+ tests, about \d+ s\n", output), output)
+
+
+class List(unittest.TestCase):
+    def test_sanitized_folders_lack_what_the_list_says(self):
+        for sanitizer in test_list.SANITIZERS:
+            built = {name for name, expected in test_list.TESTS.items() if sanitizer not in expected.not_with}
+            self.assertEqual(test_list.absent(built, sanitizer), ([], []))
+            errors, _ = test_list.absent(built - {"core"}, sanitizer)
+            self.assertEqual([name for name, _ in errors], ["core"])
+
+
+if __name__ == "__main__":
+    unittest.main()
