@@ -2,7 +2,7 @@
 import os
 
 from result import FAILED, PASSED, Result, Skipped, sentence
-from runner import last_line
+from runner import first_error
 
 # What most sections need comes first: were the time to run out, they could still run.
 PROGRAMS = [["bench/step_bench", "bench/op_bench", "tests/ops/test_ops"],
@@ -18,12 +18,12 @@ def run(runner, machine, arguments):
     known = ["--reconfigure"] if (arguments.build_dir / "build.ninja").exists() else []
     configured = runner.run(["meson", "setup", *known, arguments.build_dir, *options])
     if configured.code != 0:
-        return Result(FAILED, f"Meson {configured.ending}: {last_line(configured.output)}")
+        return Result(FAILED, f"Meson {configured.ending}: {first_error(configured.output)}")
     troubles = []
     for programs in PROGRAMS:
         built = runner.run(["ninja", "-C", arguments.build_dir, f"-j{os.cpu_count()}", "-k0", *programs])
         if built.code != 0:
-            troubles.append(f"ninja {built.ending}: {last_line(built.output)}")
+            troubles.append(f"ninja {built.ending}: {first_error(built.output)}")
     wanted = [program for programs in PROGRAMS for program in programs]
     missing = [program for program in wanted if not (arguments.build_dir / program).exists()]
     if not troubles and not missing:

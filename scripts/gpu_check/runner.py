@@ -2,6 +2,7 @@
 import dataclasses
 import os
 import pathlib
+import re
 import shlex
 import signal
 import subprocess
@@ -94,6 +95,11 @@ class Runner:
             except subprocess.TimeoutExpired:
                 pass
         return process.returncode is not None
+
+
+def first_error(output):
+    """Of a compiler, say: what came first is why the rest did."""
+    return next((line.strip() for line in output.splitlines() if re.search(r"\berror\b|ERROR", line)), last_line(output))
 
 
 def last_line(output):

@@ -39,7 +39,9 @@ def cudnn_row(runner, machine, arguments):
     rows, context, output = run_rows(runner, path, arguments.build_dir / "smoke.json", CUDNN_ROWS, environment={"SLUICE_CUDNN": "1"})
     if not context["cuDNN"][:1].isdigit():
         return ["cuDNN", "missing", context["cuDNN"]]
-    troubles = [*errors_in(rows), *[line for line in output.splitlines() if "sluice: warning" in line]]
+    # An algorithm that deviates is left out with a warning, which is as it should be; the section cudnn counts those.
+    warnings = [line for line in output.splitlines() if "sluice: warning" in line and "deviates" not in line]
+    troubles = [*errors_in(rows), *warnings]
     return ["cuDNN", passed_if(not troubles), sentence(context["cuDNN"], *troubles)]
 
 

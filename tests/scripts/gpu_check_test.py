@@ -177,6 +177,10 @@ class Crash(Fixture):
         self.assertEqual(ran.code, 1)
         self.assertEqual(ran.verdicts(), {**dict.fromkeys(SECTIONS, "passed"), "smoke": "failed", "kernels": "failed", "cudnn": "failed"})
 
+    def test_of_a_compiler_is_told_by_its_first_error(self):
+        ran = self.drive("--section", "build", built=False, STAND_IN={"ninja": "fail"})
+        self.assertIn("ninja ended with 3: error: it went wrong", ran.sections["build"]["detail"])
+
     def test_of_the_sanitizer_says_that_it_does_not_work_here(self):
         ran = self.drive("--section", "sanitizer", STAND_IN={"compute-sanitizer": "crash"})
         self.assertEqual(ran.verdicts(), {"sanitizer": "skipped"})
