@@ -7,6 +7,9 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "scripts" / "gpu_check"))
+import beside_cudnn  # noqa: E402
+import kernels  # noqa: E402
+import smoke  # noqa: E402
 import steps  # noqa: E402
 
 STEP_BENCH, OP_BENCH = sys.argv[1:3]
@@ -39,6 +42,12 @@ class RowsOfTheGpu(unittest.TestCase):
         self.assertAlmostEqual(rows["gradient_norm/gpt2/forward"][1], parameters * 4 / 1e9, delta=0.01)
         for vocabulary in (50257, 50304):
             self.assertAlmostEqual(rows[f"linear/gpt2_logits_{vocabulary}/forward"][0], 2 * 16384 * 768 * vocabulary / 1e9, delta=0.01)
+        for row in rows:                # each is in one part of the section kernels, or in the section cudnn alone
+            parts = [part for part in kernels.PARTS if bool(re.search(part.removeprefix("-"), row)) != part.startswith("-")]
+            elsewhere = re.search(beside_cudnn.ROWS["bf16"], row) is not None
+            self.assertTrue(len(parts) == 1 or (not parts and elsewhere), f"{row} is in {parts}")
+        for pattern in [*kernels.QUICK_PARTS, smoke.CUDNN_ROWS]:
+            self.assertTrue(any(re.search(pattern, row) for row in rows), pattern)
         self.assertGreater(rows["attention/gpt2/backward"][0], 2 * rows["attention/gpt2/forward"][0])
 
 

@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT / "scripts" / "gpu_check"))
 
 import main as driver  # noqa: E402
 import report  # noqa: E402
+import smoke  # noqa: E402
 import tests as tests_section  # noqa: E402
 from pip_folders import folder_of  # noqa: E402
 
@@ -256,8 +257,16 @@ class Groups(Fixture):
     def test_of_ops_run_apart_so_that_a_fault_costs_one_of_them(self):
         ran = self.drive("--section", "tests", STAND_IN={"test_ops": {"softmax": "fault"}})
         data = ran.sections["tests"]["data"]
-        self.assertEqual((data["passed"], data["failed"]), (23, 3))
+        self.assertEqual((data["passed"], data["failed"]), (32, 4))
         self.assertTrue(all("softmax" in name for name in data["failures"]))
+
+    def test_show_values_and_gradients_of_all_ops_before_the_rest(self):
+        ran = self.drive("--section", "tests")
+        order = re.findall(r"\[ RUN      \] Ops/OpTest\.(\w+)/", ran.logs()["tests.log"])
+        self.assertEqual(order, sorted(order, key=lambda test: test == "RefusesBadInput"))
+        self.assertEqual((order.count("RefusesBadInput"), len(order)), (10, 30))
+        quick = self.drive("--section", "tests", "--quick")
+        self.assertEqual(quick.sections["tests"]["data"]["passed"], 20 + 6)
 
     def test_that_fail_run_their_first_case_again_alone_with_a_wait_for_every_kernel(self):
         ran = self.drive("--section", "tests", STAND_IN={"test_ops": {"softmax": "fault", "matmul": "crash"}})
@@ -273,6 +282,17 @@ class Groups(Fixture):
                                               "[ RUN      ] A.d\n[  FAILED  ] A.d, where GetParam() = x (3 ms)\n[ RUN      ] A.e\nkilled")
         self.assertEqual(cases, {"A.b": "passed", "A.c": "skipped", "A.d": "failed"})
         self.assertEqual(begun, "A.e")
+
+
+class Names(unittest.TestCase):
+    def test_of_tests_that_sections_ask_for_are_those_of_the_sources(self):
+        files = ("ops/op_test.cpp", "parallel/cuda_test.cpp", "core/cuda_device_test.cpp", "core/cuda_graph_test.cpp")
+        text = "".join((ROOT / "tests" / file).read_text() for file in files)
+        names = [f"OpTest, {name})" for name in tests_section.FIRST]
+        names += [f"CudaTraining, {name})" for name in tests_section.SHOWN_BY.values()]
+        patterns = ":".join(pattern for _, program, pattern in smoke.TESTS if program == "tests/test_core")
+        for name in [*names, *(pattern.rstrip("*") + "," for pattern in patterns.split(":"))]:
+            self.assertIn(name, text)
 
 
 class EndedDriver(Fixture):
