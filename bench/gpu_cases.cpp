@@ -1,6 +1,7 @@
 #include "bench/gpu_cases.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "autograd/ops/activation.h"
 #include "autograd/ops/attention.h"
@@ -16,7 +17,12 @@
 #include "autograd/ops/reduction.h"
 #include "autograd/ops/rotary.h"
 #include "autograd/ops/softmax.h"
+#include "autograd/optim/optimizer.h"
 #include "bench/gpu_timing.h"
+#include "core/ops/copy.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/reduction.h"
+#include "core/ops/sums_of_squares.h"
 
 namespace sluice::bench {
 
@@ -31,6 +37,16 @@ constexpr int64_t kTokens = 128 * 1024, kWidth = 1024, kVocabulary = 50257;
 InputSpec large(const Shape& shape) {
   const InputSpec block = testing::randn({std::min<int64_t>(shape.elements(), 1 << 20)});
   return {block.make, [shape](const Tensor& x) { return repeated(x, shape); }};
+}
+
+/// The same in f32 whatever the row's dtype: masters, their gradients and the optimizer's states. Squares are no smaller than 0, as Adam's.
+InputSpec large_f32(int64_t elements, bool squares = false) {
+  InputSpec spec = large({elements});
+  spec.view = [elements, squares](const Tensor& x) {
+    const Tensor single = cast(x, DType::f32);
+    return repeated(squares ? mul(single, single) : single, {elements});
+  };
+  return spec;
 }
 
 struct Rows {
@@ -86,6 +102,10 @@ void add_products(Rows& rows) {
     rows.add("linear", name, {large({kTokens / 2, inputs}), large({outputs, inputs}), large({outputs})},
              [](const Vars& x) { return linear(x[0], x[1], x[2]); });
   };
+  // A vocabulary that is no multiple of 8 has rows that begin at no whole 16 bytes; 50304 is what others round it up to.
+  for (const int64_t vocabulary : {kVocabulary, kVocabulary + 47})
+    rows.add("linear", vocabulary == kVocabulary ? "gpt2_logits_50257" : "gpt2_logits_50304",
+             {large({kTokens / 8, 768}), large({vocabulary, 768})}, [](const Vars& x) { return linear(x[0], x[1]); });
   gpt2("gpt2_qkv", 768, 3 * 768);
   gpt2("gpt2_ffn_in", 768, 4 * 768);
   gpt2("gpt2_ffn_out", 4 * 768, 768);
@@ -98,10 +118,62 @@ void add_products(Rows& rows) {
     rows.add("attention", width == 64 ? "width_64" : "width_128", {large(heads), large(heads), large(heads)},
              [](const Vars& x) { return attention(x[0], x[1], x[2], true); });
   }
+  rows.add("attention", "gpt2", {large({32, 1024, 3 * 768})}, [](const Vars& x) { return attention_packed(x[0], 12, true); });
   // A micro-batch of one sample of GPT-2: so few scores that cuDNN's deterministic backward fits the workspace.
   const Shape sample{1, 1024, 12, 64};
   rows.add("attention", "gpt2_one_sample", {large(sample), large(sample), large(sample)},
            [](const Vars& x) { return attention(x[0], x[1], x[2], true); });
+}
+
+/// Elements of each parameter of GPT-2 124M.
+std::vector<int64_t> gpt2_parameters() {
+  constexpr int64_t kWide = 768;
+  std::vector<int64_t> sizes{kVocabulary * kWide, 1024 * kWide, kWide, kWide};
+  for (int layer = 0; layer < 12; ++layer)
+    for (const int64_t size : {kWide, kWide, 3 * kWide * kWide, 3 * kWide, kWide * kWide, kWide, kWide, kWide, 4 * kWide * kWide, 4 * kWide,
+                               4 * kWide * kWide, kWide})
+      sizes.push_back(size);
+  return sizes;
+}
+
+/// What all parameters have in one tensor, parameter by parameter.
+std::vector<Tensor> parts_of(const Tensor& all, const std::vector<int64_t>& sizes) {
+  std::vector<Tensor> parts;
+  int64_t begin = 0;
+  for (const int64_t size : sizes) {
+    parts.push_back(all.slice(0, begin, begin + size));
+    begin += size;
+  }
+  return parts;
+}
+
+/// What follows backward in a step of GPT-2 124M: the norm of all gradients, and AdamW, which reads it and also writes the copies of the
+/// weights in the row's dtype.
+void add_update(Rows& rows) {
+  const std::vector<int64_t> sizes = gpt2_parameters();
+  const int64_t elements = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+  const auto norm = [sizes](const Vars& x) {
+    const Tensor sums = empty({static_cast<int64_t>(sizes.size())}, DType::f64, x[0].value().device_ptr());
+    std::vector<int64_t> places(sizes.size());
+    std::iota(places.begin(), places.end(), 0);
+    sums_of_squares(parts_of(x[0].value(), sizes), sums, places);
+    return Var(sum(sums));
+  };
+  rows.add("gradient_norm", "gpt2", {large_f32(elements)}, norm, false);
+  const auto step = [sizes](const Vars& x) {
+    std::vector<std::vector<Tensor>> parts;
+    for (const Var& all : x) parts.push_back(parts_of(all.value(), sizes));
+    std::vector<OptimizerSlot> slots;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      slots.push_back({.parameter = parts[0][i], .gradient = parts[1][i], .states = {parts[2][i], parts[3][i]}});
+      if (x[4].value().dtype() == DType::bf16) slots.back().working = parts[4][i];
+    }
+    const GradientClip clip{.sum_of_squares = full({}, 1, DType::f64, x[0].value().device_ptr()), .largest_norm = 1};
+    AdamW({}).apply(slots, {.learning_rate = 1e-4, .step = 1, .clip = clip});
+    return x[0];
+  };
+  rows.add("adamw", "gpt2", {large_f32(elements), large_f32(elements), large_f32(elements), large_f32(elements, true), large({elements})},
+           step, false);
 }
 
 /// AmoebaNet-D (18, 256) at 224 pixels, and a layer of ResNet-50.
@@ -125,6 +197,7 @@ std::vector<testing::NamedCase> gpu_cases() {
   add_rows(rows);
   add_elements(rows);
   add_products(rows);
+  add_update(rows);
   add_convolutions(rows);
   return std::move(rows.cases);
 }

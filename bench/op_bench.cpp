@@ -5,6 +5,7 @@
 //   op_bench                                    one core, f32: the cases marked `bench`, forward and forward with backward. Data that stays
 //                                               in a cache can pass 100 %: the bandwidth limit is that of DRAM
 //   op_bench --device cuda:0 --dtype bf16       a GPU: the rows of gpu_cases.h, forward and backward, times of events on its stream
+//   op_bench --device meta --dtype bf16         needs no GPU: counts what each of those rows asks of one
 // Options of Google Benchmark, such as --benchmark_filter=softmax, come beside these.
 #include <benchmark/benchmark.h>
 #include <unistd.h>
@@ -33,13 +34,25 @@ struct Setting {
   DevicePtr device;
   DType dtype;
   Limits limits;
-  bool is_gpu() const { return device->kind() == DeviceKind::cuda; }
+  bool is_gpu() const { return device->backend() == DeviceKind::cuda; }
+  bool counts_only() const { return device->kind() == DeviceKind::meta; }
 };
+
+Tensor input_of(const testing::InputSpec& spec, const Setting& setting) {
+  if (!setting.counts_only()) return spec.on(setting.device, setting.dtype);
+  const Tensor host = spec.make(), x = empty(host.shape(), is_floating(host.dtype()) ? setting.dtype : host.dtype(), setting.device);
+  return spec.view ? spec.view(x) : x;
+}
+
+Tensor gradient_of(const Tensor& y, const Setting& setting) {
+  if (setting.counts_only()) return empty_like(y);
+  return setting.is_gpu() ? noise(y.shape(), y.dtype(), setting.device) : full(y.shape(), 1, y.dtype());
+}
 
 std::vector<Var> inputs_of(const OpCase& op_case, Passes passes, const Setting& setting) {
   std::vector<Var> inputs;
   for (const auto& spec : op_case.inputs) {
-    const Tensor x = spec.on(setting.device, setting.dtype);
+    const Tensor x = input_of(spec, setting);
     inputs.push_back(passes == Passes::forward || !is_floating(x.dtype()) ? Var(x) : Var::input(x));
   }
   return inputs;
@@ -52,7 +65,7 @@ struct Timed {
   const Setting& setting;
   std::vector<Var> inputs = inputs_of(op_case, passes, setting);
   Var y = op_case.run(inputs);
-  Tensor dy = setting.is_gpu() ? noise(y.shape(), y.value().dtype(), setting.device) : full(y.shape(), 1, y.value().dtype());
+  Tensor dy = gradient_of(y.value(), setting);
 
   void forward() { y = op_case.run(inputs); }
   void backward() { Backward(y, dy).run(); }
@@ -100,8 +113,12 @@ void time_case(benchmark::State& state, const OpCase& op_case, Passes passes, co
   state.SetLabel(setting.limits.is_memory_bound(cost) ? "memory" : "arithmetic");
 }
 
+std::string row_name(const NamedCase& named, Passes passes) {
+  return named.op + "/" + named.value.name + kPassesNames[static_cast<int>(passes)];
+}
+
 void register_case(const NamedCase& named, Passes passes, const Setting& setting) {
-  const std::string name = named.op + "/" + named.value.name + kPassesNames[static_cast<int>(passes)];
+  const std::string name = row_name(named, passes);
   auto* row = benchmark::RegisterBenchmark(name.c_str(), [&named, passes, &setting](benchmark::State& state) {
     try {
       time_case(state, named.value, passes, setting);
@@ -119,6 +136,18 @@ void register_all(const std::vector<NamedCase>& cases, const Setting& setting) {
     register_case(named, Passes::forward, setting);
     if (named.value.gradient) register_case(named, setting.is_gpu() ? Passes::backward : Passes::forward_backward, setting);
   }
+}
+
+/// Runs every row on a device that only counts.
+int count_rows(const std::vector<NamedCase>& cases, const Setting& setting) {
+  for (const NamedCase& named : cases)
+    for (const Passes passes : {Passes::forward, Passes::backward}) {
+      if (passes == Passes::backward && !named.value.gradient) continue;
+      const Cost cost = Timed{named.value, passes, setting}.cost();
+      std::printf("%-50s %12.6f GFLOP %12.6f GB\n", row_name(named, passes).c_str(), cost.flops / 1e9,
+                  (cost.bytes_read + cost.bytes_written) / 1e9);
+    }
+  return 0;
 }
 
 /// The console table under a head line that says the limits.
@@ -144,7 +173,9 @@ Setting setting_of(const std::string& device, const std::string& dtype) {
     const DType chosen = dtype_named(dtype);
     return {gpu, chosen, measured_limits(gpu, chosen)};
   }
-  require<UsageError>(device == "cpu:0" && dtype == "f32", "needs --device cuda:N, or cpu:0 with f32, got ", device, " and ", dtype);
+  if (device == "meta")
+    return {std::make_shared<Device>(DeviceKind::meta, 0, Device::Options{.stands_for = DeviceKind::cuda}), dtype_named(dtype), {1, 1}};
+  require<UsageError>(device == "cpu:0" && dtype == "f32", "needs --device cuda:N, meta, or cpu:0 with f32, got ", device, " and ", dtype);
   return {default_device(), DType::f32, {measured_peak_flops(1), measured_bandwidth()}};
 }
 
@@ -152,7 +183,7 @@ int run(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   CLI::App app{"Times ops in percent of the device's limits"};
   std::string device = "cpu:0", dtype = "f32";
-  app.add_option("--device", device, "cpu:0 or cuda:N");
+  app.add_option("--device", device, "cpu:0, cuda:N or meta");
   app.add_option("--dtype", dtype, "of floating inputs: f32, or bf16 on a GPU");
   CLI11_PARSE(app, argc, argv);
   const Setting setting = setting_of(device, dtype);
@@ -161,6 +192,7 @@ int run(int argc, char** argv) {
   const std::string no_cudnn = cudnn::unavailable_reason();
   benchmark::AddCustomContext("cuDNN", no_cudnn.empty() ? cudnn::version_text() : no_cudnn);
   const std::vector<NamedCase> cases = setting.is_gpu() ? gpu_cases() : testing::all_cases();
+  if (setting.counts_only()) return count_rows(cases, setting);
   register_all(cases, setting);
   Reporter reporter(setting);
   benchmark::RunSpecifiedBenchmarks(&reporter);

@@ -4,6 +4,7 @@
 //   step_bench --compare 7                  7 rounds of the choices that docs/performance.md quotes, in turn, and their ratios
 //   step_bench --compare 7 --model amoebanet --layers 6 --filters 64 --image-size 64 --batch 32   the same of AmoebaNet-D
 //   step_bench --steps 20 --model gpt2-124m --device cuda:0 --precision bf16 --batch 32   one choice: median, items a second, TFLOP/s
+//   step_bench --steps 20 --nodes ...       the same, and the milliseconds of each node inside such steps
 //   step_bench --serve --threads 1 --batch 8   one step for each line on stdin; answers {"step_ms": x, "cpu_ms": y}: for bench/peers/run
 #include <benchmark/benchmark.h>
 
@@ -19,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/node_times.h"
 #include "bench/training_step.h"
 #include "core/machine_limits.h"
 
@@ -42,11 +44,6 @@ int serve(const StepChoice& choice) {
   return 0;
 }
 
-double median_of(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
-
 int summarize(const StepChoice& choice, int steps) {
   constexpr int kWarmUp = 3;
   TrainingStep step(choice);
@@ -60,6 +57,18 @@ int summarize(const StepChoice& choice, int steps) {
   std::printf("%s: median %.2f ms  %.0f %s/s  %.2f TFLOP/s (%s)\n", choice.name().c_str(), median_ms,
               samples_per_second * static_cast<double>(model.items_a_sample), model.item, samples_per_second * model.flops_a_sample / 1e12,
               model.flops_rule);
+  return 0;
+}
+
+/// The nodes of a step and how much of it they are.
+int summarize_nodes(const StepChoice& choice, int steps) {
+  const NodeTimes times = node_times(choice, steps);
+  double sum_ms = times.update_ms;
+  for (const auto& node : times.nodes) {
+    std::printf("node %-32s forward %10.4f ms  backward %10.4f ms\n", node.name.c_str(), node.forward_ms, node.backward_ms);
+    sum_ms += node.forward_ms + node.backward_ms;
+  }
+  std::printf("norm and update %.4f ms; all together %.4f ms of a step of %.4f ms\n", times.update_ms, sum_ms, times.step_ms);
   return 0;
 }
 
@@ -145,10 +154,11 @@ int run(int argc, char** argv) {
   CLI::App app{"Whole training steps of a GPT or an AmoebaNet"};
   app.allow_extras();
   StepChoice choice;
-  bool serving = false;
+  bool serving = false, nodes = false;
   int rounds = 0, steps = 0;
   app.add_flag("--serve", serving, "one step for each line on stdin");
   app.add_option("--steps", steps, "timed steps of one choice");
+  app.add_flag("--nodes", nodes, "with --steps: also every node inside the steps");
   app.add_option("--compare", rounds, "rounds of the choices that are compared");
   app.add_option("--model", choice.model, "gpt, gpt-bytes, gpt2-124m or amoebanet");
   app.add_option("--layers", choice.image.layers, "normal cells of amoebanet");
@@ -167,7 +177,7 @@ int run(int argc, char** argv) {
   app.add_flag("--bare", choice.bare, "without the executor");
   CLI11_PARSE(app, argc, argv);
   if (serving) return serve(choice);
-  if (steps > 0) return summarize(choice, steps);
+  if (steps > 0 && summarize(choice, steps) == 0) return nodes ? summarize_nodes(choice, steps) : 0;
   if (rounds > 0) return compare(choice, rounds);
   register_all(choice);
   benchmark::Initialize(&argc, argv);

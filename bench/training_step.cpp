@@ -107,8 +107,12 @@ TrainingStep::TrainingStep(const StepChoice& choice) : model_(step_model(choice.
                                       .remat = choice.remat,
                                       .precision = precision_named(choice.precision)};
   const parallel::TrainerOptions how{.cuda_graphs = choice.cuda_graphs ? parallel::CudaGraphs::on : parallel::CudaGraphs::off};
-  trainer_ =
-      std::make_unique<parallel::Trainer>(model_.graph, parallel::plan(model_.graph, stages(choice), options), *model_.optimizer, how);
+  parallel::Plan plan = parallel::plan(model_.graph, stages(choice), options);
+  if (choice.by_node) {
+    plan.segments = parallel::stage_sizes(plan);
+    plan.partition.sizes.assign(model_.graph.nodes().size(), 1);
+  }
+  trainer_ = std::make_unique<parallel::Trainer>(model_.graph, std::move(plan), *model_.optimizer, how);
 }
 
 TrainingStep::~TrainingStep() = default;

@@ -21,6 +21,7 @@ struct StepChoice {
   int64_t batch = 8;
   std::string precision = "f32";
   bool cuda_graphs = false;  ///< after the first step
+  bool by_node = false;      ///< every node a stage of its own, so that the trace has the times of each
   bool bare = false;         ///< a loop of forward, backward and update without the executor; one CPU device and micro-batch, f32
 
   std::string name() const;  ///< "K=2 M=16 1f1b remat=none batch=16"
@@ -34,6 +35,8 @@ class TrainingStep {
   const StepModel& model() const { return model_; }
   /// Returns the loss.
   double run();
+  /// Of the last step; not of a bare one.
+  const parallel::Trace& trace() const { return trainer_->trace(); }
 
  private:
   struct Bare;

@@ -64,6 +64,7 @@ int run(int argc, char** argv) {
     const Row row = measure(rung, *device);
     const bool equal = row.difference <= tolerance_of(dtype);
     (json ? print_json : print_text)(row, limits.seconds(row.cost), equal);
+    std::fflush(stdout);  // rows are kept when the time runs out
     all_equal &= equal;
   }
   return all_equal ? 0 : 1;

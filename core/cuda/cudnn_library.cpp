@@ -1,22 +1,47 @@
 #include "core/cuda/cudnn_library.h"
 
+#include <cuda_runtime_api.h>
 #include <dlfcn.h>
+
+#include <cstdio>
+
+#include "core/cuda/open_library.h"
+#include "library_folders.h"
 
 namespace sluice::cudnn {
 
 namespace {
 
 constexpr const char* kFile = "libcudnn.so.9";
+constexpr const char* kCure =
+    "install cuDNN 9 (pip install nvidia-cudnn-cu12 or -cu13 before Meson configures), or add its folder to LD_LIBRARY_PATH";
 constexpr size_t kOldest = 90800;  ///< the first in which engines are asked for by properties of a device
+
+std::vector<std::string> folders() {
+  std::vector<std::string> all;
+  for (const char* folder : kLibraryFolders)
+    if (*folder) all.emplace_back(folder);
+  return all;
+}
+
+/// With it cuDNN compiles attention and what else it fuses. cuDNN asks for it by its name, and so finds it where we did.
+void open_compiler() {
+  const std::string name = join("libnvrtc.so.", CUDART_VERSION / 1000);
+  if (std::string reason; !open_library(name, folders(), reason))
+    std::fprintf(stderr, "sluice: warning: cuDNN has no %s (%s): what it would compile runs by Sluice's own kernels; %s\n", name.c_str(),
+                 reason.c_str(),
+                 "install nvrtc (pip install nvidia-cuda-nvrtc before Meson configures), or add its folder to LD_LIBRARY_PATH");
+}
 
 struct Loaded {
   Library library{};
   std::string missing;
 
   Loaded() {
-    void* const file = dlopen(kFile, RTLD_NOW | RTLD_LOCAL);  // never closed: handles may live until the program ends
+    std::string reason;
+    void* const file = open_library(kFile, folders(), reason);
     if (!file) {
-      missing = join("this machine has no usable ", kFile, " (", dlerror(), "); install cuDNN 9, or add its folder to LD_LIBRARY_PATH");
+      missing = join("this machine has no usable ", kFile, " (", reason, "); ", kCure);
       return;
     }
     bool complete = true;
@@ -38,7 +63,11 @@ struct Loaded {
     SLUICE_FIND(BackendFinalize);
     SLUICE_FIND(BackendExecute);
 #undef SLUICE_FIND
-    if (!complete || library.GetVersion() < kOldest) missing = join(kFile, " of this machine is older than 9.8; install a newer cuDNN");
+    if (!complete || library.GetVersion() < kOldest) {
+      missing = join(kFile, " of this machine is older than 9.8; install a newer cuDNN");
+      return;
+    }
+    open_compiler();
   }
 };
 

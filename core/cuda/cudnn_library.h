@@ -23,7 +23,8 @@ struct Library {
   decltype(&cudnnBackendExecute) BackendExecute;
 };
 
-/// Loads libcudnn.so.9 at the first call, for the life of the process; null where it cannot be loaded or is older than 9.8.
+/// Loads libcudnn.so.9 at the first call, for the life of the process: the system's, the CUDA toolkit's, or the one that pip had installed when
+/// this build was configured. Null where none can be loaded or it is older than 9.8. Warns once where it lacks nvrtc, its compiler.
 /// Threads  any.
 const Library* library();
 /// Why `library` is null, else empty.

@@ -8,7 +8,9 @@ import sys
 
 from runner import ROOT
 
-PREPARED = ROOT / ".gpu-check"
+sys.path.insert(1, str(ROOT / "scripts"))
+from pip_folders import folder_of  # noqa: E402
+
 # Kernels are compiled for one of these; a GPU takes code for its own major capability that is not newer than itself.
 ARCHITECTURES = {80: "80", 90: "90a", 100: "100", 120: "120"}
 # Dense bf16 products with f32 sums, FLOP/s of NVIDIA's data sheets: what MFU is a percentage of.
@@ -25,7 +27,9 @@ def answer_of(*command):
 
 
 class Machine:
-    def __init__(self):
+    def __init__(self, prepared):
+        """`prepared`: the folder that gpu-check-prepare filled; it need not be there."""
+        self.prepared = prepared
         fields = answer_of("nvidia-smi", "--query-gpu=name,compute_cap,driver_version", "--format=csv,noheader").split(", ")
         self.gpu, self.capability, self.driver = fields if len(fields) == 3 else ("", "", "")
         self.cuda = self._toolkit()
@@ -49,6 +53,11 @@ class Machine:
         return (f"gpu-check: {self.gpu or 'no GPU'}, driver {self.driver or '-'}, {os.cpu_count()} cores, {platform.platform()}, "
                 f"Python {platform.python_version()}, CUDA at {self.cuda or '-'}, commit {self.commit}")
 
+    @property
+    def python(self):
+        """The one that a user of this machine gets, and that has PyTorch if any has."""
+        return self.tool("python3") or sys.executable
+
     def tool(self, name):
         return shutil.which(name, path=self.environment["PATH"])
 
@@ -66,15 +75,16 @@ class Machine:
         if self.cuda:
             prepend(environment, "PATH", self.cuda / "bin")
             self._add_cublas(environment)
-        if PREPARED.is_dir():
-            libraries = PREPARED / "root/usr/lib/x86_64-linux-gnu"
-            for program in [*(PREPARED / "bin").iterdir(), *(PREPARED / "python/bin").iterdir(), PREPARED / "root/usr/bin/pkgconf"]:
+        if self.prepared.is_dir():
+            libraries = self.prepared / "root/usr/lib/x86_64-linux-gnu"
+            programs = [path for folder in ("bin", "python/bin") for path in (self.prepared / folder).iterdir()]
+            for program in [*programs, self.prepared / "root/usr/bin/pkgconf"]:
                 program.chmod(0o755)    # carrying a folder can lose it
             if not shutil.which("ninja"):
-                prepend(environment, "PATH", PREPARED / "python/bin")
-            prepend(environment, "PATH", PREPARED / "bin")
-            environment["PKG_CONFIG"] = str(PREPARED / "bin/pkg-config")
-            prepend(environment, "CPLUS_INCLUDE_PATH", PREPARED / "root/usr/include")
+                prepend(environment, "PATH", self.prepared / "python/bin")
+            prepend(environment, "PATH", self.prepared / "bin")
+            environment["PKG_CONFIG"] = str(self.prepared / "bin/pkg-config")
+            prepend(environment, "CPLUS_INCLUDE_PATH", self.prepared / "root/usr/include")
             prepend(environment, "LIBRARY_PATH", libraries)
             prepend(environment, "LD_LIBRARY_PATH", libraries)
         return environment
@@ -83,9 +93,10 @@ class Machine:
         """A toolkit without cuBLAS is completed from PyTorch's packages, which name the library with its version only."""
         if any((self.cuda / folder / "libcublasLt.so").exists() for folder in ("lib64", "lib", "targets/x86_64-linux/lib")):
             return
-        library = next((path for folder in sys.path for path in pathlib.Path(folder).glob("nvidia/*/lib/libcublasLt.so.*")), None)
-        if not library:
+        folder = folder_of("nvidia/*/lib/libcublasLt.so.*")
+        if not folder:
             return
+        library = next(pathlib.Path(folder).glob("libcublasLt.so.*"))
         links = ROOT / "build-gpu-libraries"
         links.mkdir(exist_ok=True)
         (links / "libcublasLt.so").unlink(missing_ok=True)

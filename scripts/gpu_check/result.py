@@ -1,6 +1,8 @@
 """What a section answers."""
 import dataclasses
 
+PASSED, FAILED, SKIPPED, NOT_RUN = "passed", "failed", "skipped", "not run"
+
 
 class Skipped(Exception):
     """A section that cannot run here, with the reason."""
@@ -18,7 +20,7 @@ class Bar:
 
 @dataclasses.dataclass
 class Result:
-    verdict: str            # passed, failed, skipped
+    verdict: str            # one of the words above
     detail: str
     bars: list = dataclasses.field(default_factory=list)
     tables: list = dataclasses.field(default_factory=list)    # (title, head, rows) for people
@@ -28,4 +30,8 @@ class Result:
 
 
 def passed_if(ok):
-    return "passed" if ok else "failed"
+    return PASSED if ok else FAILED
+
+
+def sentence(*parts):
+    return "; ".join(part for part in parts if part)

@@ -1,10 +1,11 @@
-"""Section steps: whole training steps of GPT-2 124M beside PyTorch's, in turn on the same GPU, and steps with CUDA graphs."""
+"""Section steps: whole training steps of GPT-2 124M, what each node takes inside them, tuned, beside PyTorch's in turn on the same GPU, and
+with CUDA graphs. Each is a process of its own with its share of the time: what one lacks costs no other."""
 import json
 import re
-import sys
+import shutil
 
 from build import program
-from result import Bar, Result, passed_if
+from result import Bar, Result, passed_if, sentence
 from runner import ROOT, last_line
 
 BATCH, TOKENS = 32, 1024
@@ -18,34 +19,83 @@ LARGE = ["--model", "gpt2-124m", "--batch", BATCH]
 SMALL = ["--model", "gpt", "--batch", 8, "--micro-batches", 8]
 
 
-def ours_alone_ms(runner, path, steps, choice=LARGE):
-    """Median of our step, before anything else can use up the time."""
-    outcome = runner.run([path, "--steps", steps, "--device", "cuda:0", "--precision", "bf16", *choice])
-    found = re.search(r"median ([0-9.]+) ms", outcome.output)
-    if outcome.code != 0 or not found:
-        raise RuntimeError("step_bench: " + ("the time ran out" if outcome.timed_out else last_line(outcome.output)))
+class Bench:
+    """step_bench with algorithms tuned by nobody, or with those of a folder of this run's own."""
+
+    def __init__(self, runner, path, arguments):
+        self.runner, self.path = runner, path
+        self.steps = 3 if arguments.quick else 20
+        self.caches = arguments.build_dir.with_name(arguments.build_dir.name + "-caches")
+        shutil.rmtree(self.caches, ignore_errors=True)
+
+    def environment(self, tuned):
+        return {"SLUICE_CACHE_DIR": str(self.caches / ("tuned" if tuned else "untuned")), **({"SLUICE_TUNE": "1"} if tuned else {})}
+
+    def output(self, share, *options, tuned=False):
+        """What it printed; `share`: of the time that is left, at most."""
+        outcome = self.runner.run([self.path, "--steps", self.steps, "--device", "cuda:0", "--precision", "bf16", *options],
+                                  share * self.runner.left_s(), self.environment(tuned))
+        if outcome.code != 0:
+            raise RuntimeError(f"step_bench {outcome.ending}: {last_line(outcome.output)}")
+        return outcome.output
+
+    def median_ms(self, share, *options, tuned=False):
+        return median_in(self.output(share, *options, tuned=tuned))
+
+
+def median_in(output):
+    found = re.search(r"median ([0-9.]+) ms", output)
+    if not found:
+        raise RuntimeError(f"step_bench: {last_line(output)}")
     return float(found.group(1))
 
 
-def in_turn_ms(runner, path, out, steps, warmup):
+def nodes_in(output):
+    """([name, forward ms, backward ms] of each node, ms of the update, of all together, of such a step) as step_bench --nodes prints."""
+    lines = re.findall(r"^node (\S+) +forward +([0-9.]+) ms +backward +([0-9.]+) ms$", output, re.MULTILINE)
+    nodes = [[name, float(forward), float(backward)] for name, forward, backward in lines]
+    whole = re.search(r"^norm and update ([0-9.]+) ms; all together ([0-9.]+) ms of a step of ([0-9.]+) ms$", output, re.MULTILINE)
+    if not nodes or not whole:
+        raise RuntimeError(f"step_bench --nodes: {last_line(output)}")
+    return nodes, *(float(number) for number in whole.groups())
+
+
+def node_table(nodes, update_ms, together_ms, step_ms):
+    """Nodes that differ in their number alone are one row."""
+    kinds = {}
+    for name, forward, backward in nodes:
+        kinds.setdefault(re.sub(r"\d+", "*", name), []).append((forward, backward))
+    rows = []
+    for name, times in kinds.items():
+        forward, backward = (sum(column) for column in zip(*times))
+        rows.append([name, len(times), f"{forward:.3f}", f"{backward:.3f}", f"{100 * (forward + backward) / step_ms:.1f}"])
+    rows.append(["norm and update", 1, "", f"{update_ms:.3f}", f"{100 * update_ms / step_ms:.1f}"])
+    rows.append(["all together", len(nodes), "", f"{together_ms:.3f}", f"{100 * together_ms / step_ms:.1f}"])
+    title = f"Nodes inside a step of {step_ms:.2f} ms, every node a stage of its own"
+    return title, ["node", "number", "forward ms", "backward ms", "% of the step"], rows
+
+
+def in_turn_ms(bench, machine, out, steps, warmup):
     """{competitor: median} of all, step by step in turn, or nothing and why."""
     out.unlink(missing_ok=True)
-    outcome = runner.run([sys.executable, ROOT / "bench/peers/run", "--ours", path, "--model", "gpt2-124m", "--device", "cuda:0",
-                          "--precision", "bf16", "--batch", BATCH, "--json", out, "--steps", steps, "--warmup", warmup])
+    outcome = bench.runner.run([machine.python, ROOT / "bench/peers/run", "--ours", bench.path, "--model", "gpt2-124m",
+                                "--device", "cuda:0", "--precision", "bf16", "--batch", BATCH, "--json", out,
+                                "--steps", steps, "--warmup", warmup],
+                               0.8 * bench.runner.left_s(), bench.environment(tuned=False))
     if not out.exists():
-        return {}, "PyTorch: " + ("the time ran out" if outcome.timed_out else last_line(outcome.output))
+        raise RuntimeError(f"PyTorch: bench/peers/run {outcome.ending}: {last_line(outcome.output)}")
     answer = {name: times["median_ms"] for name, times in json.loads(out.read_text()).items()}
     lacking = [name for name in ("PyTorch eager", "PyTorch compiled") if name not in answer]
     return answer, f"no {', '.join(lacking)}: see steps.log" if lacking else ""
 
 
-def graph_rows(runner, path, steps, large_ms):
-    """A row a step: milliseconds without and with CUDA graphs. They have no bar: pipeline.cuda_graphs = "auto" measures whether they gain."""
+def graph_rows(bench, large_ms):
+    """A row a step: milliseconds without and with CUDA graphs. No bar: pipeline.cuda_graphs = "auto" measures whether they gain."""
     rows = []
     for name, choice, off in [(f"GPT-2 124M, {BATCH} x {TOKENS} tokens", LARGE, large_ms),
                               ("small GPT, 8 micro-batches of one sample", SMALL, None)]:
-        off = off or ours_alone_ms(runner, path, steps, choice)
-        on = ours_alone_ms(runner, path, steps, [*choice, "--graphs"])
+        off = off or bench.median_ms(0.5, *choice)
+        on = bench.median_ms(0.5, *choice, "--graphs")
         rows.append([name, f"{off:.2f}", f"{on:.2f}", f"{off / on:.3f}"])
     return rows
 
@@ -57,7 +107,7 @@ def row_of(name, milliseconds, peak):
 
 def bars_of(alone_ms, in_turn, peak):
     bars = []
-    if peak:
+    if peak and alone_ms:
         mfu = 100 * BATCH * TOKENS / alone_ms * 1e3 * FLOPS_A_TOKEN / peak
         bars.append(Bar(7, "GPT-2 124M, T 1024, bf16: MFU (6N + 6LCT)", f">= {MFU_PERCENT} %", f"{mfu:.1f} %", mfu >= MFU_PERCENT))
     peers = {name: value for name, value in in_turn.items() if name != "ours"}
@@ -68,19 +118,35 @@ def bars_of(alone_ms, in_turn, peak):
     return bars
 
 
+class Attempts:
+    """What was tried one after the other, and what went wrong."""
+
+    def __init__(self):
+        self.troubles = []
+
+    def __call__(self, what, function, otherwise):
+        try:
+            return function()
+        except (RuntimeError, ValueError, OSError) as error:
+            self.troubles.append(f"{what}: {error}")
+            return otherwise
+
+
 def run(runner, machine, arguments):
-    path, peak = program(machine, arguments, "bench/step_bench"), machine.peak_bf16
-    alone_ms = ours_alone_ms(runner, path, 3 if arguments.quick else 20)
-    in_turn, trouble = in_turn_ms(runner, path, arguments.build_dir / "steps.json", *((3, 2) if arguments.quick else (40, 10)))
-    bars = bars_of(alone_ms, in_turn, peak)
-    try:
-        graphs = graph_rows(runner, path, 3 if arguments.quick else 20, alone_ms)
-    except RuntimeError as error:
-        graphs, trouble = [], "; ".join(filter(None, [trouble, f"CUDA graphs: {error}"]))
-    rows = [row_of("ours, alone", alone_ms, peak), *[row_of(f"{name}, in turn", value, peak) for name, value in in_turn.items()]]
+    bench, peak, attempt = Bench(runner, program(machine, arguments, "bench/step_bench"), arguments), machine.peak_bf16, Attempts()
+    alone_ms = attempt("alone", lambda: bench.median_ms(0.3, *LARGE), None)
+    nodes = attempt("nodes", lambda: nodes_in(bench.output(0.3, *LARGE, "--nodes")), None)
+    tuned_ms = attempt("with SLUICE_TUNE=1", lambda: bench.median_ms(0.4, *LARGE, tuned=True), None)
+    turns = (3, 2) if arguments.quick else (40, 10)
+    in_turn, lacking = attempt("in turn", lambda: in_turn_ms(bench, machine, arguments.build_dir / "steps.json", *turns), ({}, ""))
+    graphs = attempt("CUDA graphs", lambda: graph_rows(bench, alone_ms), [])
+    all_ms = {"ours, alone": alone_ms, "ours, alone, SLUICE_TUNE=1": tuned_ms, **{f"{name}, in turn": ms for name, ms in in_turn.items()}}
+    rows = [row_of(name, ms, peak) for name, ms in all_ms.items() if ms]
+    bars, troubles = bars_of(alone_ms, in_turn, peak), [*attempt.troubles, lacking]
     title = f"Training steps of GPT-2 124M, {BATCH} x {TOKENS} tokens, bf16, medians"
-    detail = "; ".join(filter(None, [*[f"{name} {value} ms" for name, value, *_ in rows], trouble]))
-    return Result(passed_if(not trouble and all(bar.met for bar in bars)), detail, bars,
-                  [(title, ["step", "ms", "tokens/s", "MFU %"], rows),
+    return Result(passed_if(not any(troubles) and all(bar.met for bar in bars)),
+                  sentence(*[f"{name} {value} ms" for name, value, *_ in rows], *troubles), bars,
+                  [(title, ["step", "ms", "tokens/s", "MFU %"], rows), *([node_table(*nodes)] if nodes else []),
                    ("Steps with CUDA graphs, bf16, medians", ["step", "without ms", "with ms", "times as fast"], graphs)],
-                  {"alone_ms": alone_ms, "in_turn_ms": in_turn, "graphs_ms": graphs, "batch": BATCH})
+                  {"alone_ms": alone_ms, "tuned_ms": tuned_ms, "nodes_ms": nodes, "in_turn_ms": in_turn, "graphs_ms": graphs,
+                   "batch": BATCH})

@@ -12,7 +12,8 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]
-TOKENS, SAMPLES, WIDTH = 4096, 2, 2048      # heads = WIDTH / head width: as in bench/gpu_cases.cpp
+# (samples, heads, tokens, width of a head) of the rows of bench/gpu_cases.cpp
+ATTENTION = {"width_64": (2, 32, 4096, 64), "width_128": (2, 16, 4096, 128), "gpt2": (32, 12, 1024, 64)}
 
 
 def median_ms(prepare, timed, repeats):
@@ -34,10 +35,8 @@ def product_ms(repeats):
     return median_ms(lambda: None, lambda _: a @ b.t(), repeats)
 
 
-def attention_ms(width, backend, repeats):
-    """(forward, backward) of causal attention over heads of `width`."""
-    heads = WIDTH // width
-    shape = SAMPLES, heads, TOKENS, width
+def attention_ms(shape, backend, repeats):
+    """(forward, backward) of causal attention."""
     q, k, v = (torch.randn(shape, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3))
     dy = torch.randn(shape, device="cuda", dtype=torch.bfloat16)
     with sdpa_kernel(backend):
@@ -47,11 +46,11 @@ def attention_ms(width, backend, repeats):
     return forward, backward
 
 
-def best_attention_ms(width, repeats):
+def best_attention_ms(shape, repeats):
     times = []
     for backend in BACKENDS:
         try:
-            times.append(attention_ms(width, backend, repeats))
+            times.append(attention_ms(shape, backend, repeats))
         except RuntimeError as error:       # a backend that this GPU or build lacks
             print(f"{backend}: {error}")
     return (min(column) for column in zip(*times))
@@ -62,8 +61,8 @@ def main():
     parser.add_argument("--quick", action="store_true", help="only whether it runs")
     repeats = 2 if parser.parse_args().quick else 20
     answer = {"matmul/8192/forward": product_ms(repeats)}
-    for width in (64, 128):
-        answer[f"attention/width_{width}/forward"], answer[f"attention/width_{width}/backward"] = best_attention_ms(width, repeats)
+    for name, shape in ATTENTION.items():
+        answer[f"attention/{name}/forward"], answer[f"attention/{name}/backward"] = best_attention_ms(shape, repeats)
     print(json.dumps(answer))
 
 

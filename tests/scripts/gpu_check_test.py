@@ -1,0 +1,340 @@
+#!/usr/bin/env python3
+"""The driver of scripts/gpu-check against stand-ins for every program that it runs: none needs a GPU."""
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT / "scripts" / "gpu_check"))
+
+import main as driver  # noqa: E402
+import report  # noqa: E402
+import smoke  # noqa: E402
+import tests as tests_section  # noqa: E402
+from pip_folders import folder_of  # noqa: E402
+
+SECTIONS = ["build", "smoke", "tests", "steps", "kernels", "ladder", "cudnn", "sanitizer"]
+PROGRAMS = ["nvidia-smi", "nvcc", "meson", "ninja", "compute-sanitizer", "python3"]
+# What brings the files back from a machine that is lent for one command.
+MOST_FILES, MOST_BYTES, COMMAND_S = 8, 16 << 20, 600
+
+
+class Ran:
+    def __init__(self, code, out):
+        self.code, self.out = code, out
+        self.markdown = (out / "gpu-check.md").read_text()
+        answer = json.loads((out / "gpu-check.json").read_text())
+        self.sections = {section["name"]: section for section in answer["sections"]}
+
+    def verdicts(self):
+        return {name: section["verdict"] for name, section in self.sections.items()}
+
+    def logs(self):
+        with tarfile.open(self.out / report.ARCHIVE) as archive:
+            return {member.name: archive.extractfile(member).read().decode() for member in archive}
+
+
+class Fixture(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.bin = self.folder / "toolkit" / "bin"
+        self.bin.mkdir(parents=True)
+        stand_in = self.bin / "stand_in"
+        stand_in.write_text(f"#!{sys.executable} -IS\n" + (HERE / "gpu_check_stand_in.py").read_text())
+        stand_in.chmod(0o755)
+        self.runs = 0
+
+    def start(self, *options, built=True, without=(), **environment):
+        """The process of a driver in a machine of stand-ins, and its folder of results. `built`: an earlier run built the programs."""
+        self.runs += 1
+        home = self.folder / f"run{self.runs}"
+        home.mkdir()
+        tools = home / "bin"
+        tools.mkdir()
+        for name in PROGRAMS:
+            if name not in without:
+                (tools / name).symlink_to(self.bin / "stand_in")
+        if built:
+            subprocess.run([tools / "ninja", "-C", home / "build"], check=True)
+        behaviour = {name: json.dumps(value) if name == "STAND_IN" else value for name, value in environment.items()}
+        process = subprocess.Popen(
+            [sys.executable, ROOT / "scripts/gpu_check/main.py", "--out", home / "out", "--build-dir", home / "build",
+             "--prepared", home / "none", *options], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "PATH": str(tools), "STAND_IN_PIDS": str(home / "pids"), **behaviour})
+        return process, home
+
+    def drive(self, *options, **setting):
+        process, home = self.start(*options, **setting)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(errors, "")
+        return Ran(process.returncode, home / "out")
+
+    def drive_all(self, settings):
+        """One run of each (options, setting), several at a time: they wait rather than work."""
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            jobs = [pool.submit(self.drive, *options, **setting) for options, setting in settings]
+            return [job.result() for job in jobs]
+
+    def assert_ended(self, home):
+        """That nothing is left of the programs that hung."""
+        pids = home / "pids"            # not there: on a busy machine the time can be over before the program has begun
+        for pid in pids.read_text().split() if pids.exists() else []:
+            try:
+                state = re.search(r"State:\s+(\w)", pathlib.Path(f"/proc/{pid}/status").read_text()).group(1)
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            self.assertEqual(state, "Z", f"process {pid} still runs")
+
+
+class Budgets(unittest.TestCase):
+    def test_add_up_to_a_total_that_fits_one_command(self):
+        self.assertEqual(sum(budget for _, budget, _ in driver.SECTIONS), driver.TOTAL_S)
+        self.assertLessEqual(driver.TOTAL_S, COMMAND_S - 40)
+
+    def test_put_first_what_is_most_worth_knowing(self):
+        self.assertEqual([name for name, _, _ in driver.SECTIONS], SECTIONS)
+
+    def test_are_those_of_the_documentation(self):
+        text = (ROOT / "docs" / "performance.md").read_text()
+        self.assertIn(f"at most {driver.TOTAL_S} s", text)
+        for name, budget, _ in driver.SECTIONS:
+            self.assertIn(f"| {name} | {budget} | ", text)
+
+    def test_end_with_the_total_whatever_is_chosen_and_leave_each_section_its_own(self):
+        for sections in (driver.SECTIONS, driver.SECTIONS[3:5], driver.SECTIONS[:1]):
+            begin = 0
+            for end, own in driver.ends_of(sections, 321).values():
+                self.assertAlmostEqual(end - begin, own)
+                begin = end
+            self.assertAlmostEqual(begin, 321)
+
+
+class WholeRun(Fixture):
+    def test_passes_and_leaves_few_small_files(self):
+        ran = self.drive(built=False)
+        self.assertEqual(ran.code, 0, ran.markdown)
+        self.assertEqual(list(ran.verdicts()), SECTIONS)
+        files = [path for path in ran.out.rglob("*") if path.is_file()]
+        self.assertEqual(sorted(path.name for path in files), ["gpu-check-logs.tar.gz", "gpu-check.json", "gpu-check.md"])
+        self.assertLessEqual(len(files) + 1, MOST_FILES)        # and running.log, if it is ended on its way
+        for path in files:
+            self.assertLess(path.stat().st_size, MOST_BYTES)
+            self.assertRegex(path.name, r"^[A-Za-z0-9._-]+$")
+        self.assertEqual(sorted(ran.logs()), sorted(f"{name}.log" for name in SECTIONS))
+        print(f"\nfiles: {len(files)}, archive: {(ran.out / report.ARCHIVE).stat().st_size} bytes", file=sys.stderr)
+
+    def test_says_why_a_step_is_as_fast_as_it_is(self):
+        ran = self.drive("--section", "steps")
+        for row in ("| ours, alone, SLUICE_TUNE=1 | 70.0 |", "| block*.attention | 2 | 3.000 | 6.000 | 69.2 |",
+                    "| norm and update | 1 |  | 2.000 | 15.4 |", "| small GPT, 8 micro-batches of one sample | 70.00 | 70.00 | 1.000 |"):
+            self.assertIn(row, ran.markdown)
+        log = ran.logs()["steps.log"]
+        tuned = [line for line in log.splitlines() if "SLUICE_TUNE=1" in line]
+        self.assertEqual(len(tuned), 1)
+        self.assertNotIn("untuned", tuned[0])
+        commands = len(re.findall(r"^\$", log, re.MULTILINE))
+        self.assertEqual(log.count("SLUICE_CACHE_DIR"), commands, "no step may read another run's choices")
+
+    def test_archive_stays_small_whatever_the_sections_print(self):
+        with tempfile.TemporaryDirectory() as name:
+            logs = pathlib.Path(name)
+            for section in SECTIONS:
+                (logs / f"{section}.log").write_bytes(b"begin" + os.urandom(3 << 20) + b"end")
+            archive = report.archived(logs)
+            self.assertLess(len(archive), MOST_BYTES)
+            (logs / "archive").write_bytes(archive)
+            with tarfile.open(logs / "archive") as tar:
+                content = tar.extractfile("build.log").read()
+        self.assertTrue(content.startswith(b"begin") and content.endswith(b"end"))
+        self.assertIn(b"left out", content)
+
+
+# (section, a program that goes wrong there)
+IN_EACH = [("build", "ninja"), ("smoke", "step_bench"), ("tests", "test_parallel"), ("steps", "step_bench"), ("kernels", "op_bench"),
+           ("ladder", "ladder_bench"), ("cudnn", "op_bench")]
+
+
+class Crash(Fixture):
+    def test_of_any_program_fails_its_section_with_the_signal(self):
+        settings = [(("--section", section), {"STAND_IN": {program: "crash"}, "built": section != "build"}) for section, program in IN_EACH]
+        for (section, program), ran in zip(IN_EACH, self.drive_all(settings)):
+            with self.subTest(section=section):
+                self.assertEqual((ran.code, ran.verdicts()[section]), (1, "failed"))
+                self.assertIn("was ended by signal 11", ran.sections[section]["detail"])
+
+    def test_of_one_section_stops_no_other(self):
+        ran = self.drive(STAND_IN={"op_bench": "crash"})
+        self.assertEqual(ran.code, 1)
+        self.assertEqual(ran.verdicts(), {**dict.fromkeys(SECTIONS, "passed"), "smoke": "failed", "kernels": "failed", "cudnn": "failed"})
+
+    def test_of_a_compiler_is_told_by_its_first_error(self):
+        ran = self.drive("--section", "build", built=False, STAND_IN={"ninja": "fail"})
+        self.assertIn("ninja ended with 3: error: it went wrong", ran.sections["build"]["detail"])
+
+    def test_of_the_sanitizer_says_that_it_does_not_work_here(self):
+        ran = self.drive("--section", "sanitizer", STAND_IN={"compute-sanitizer": "crash"})
+        self.assertEqual(ran.verdicts(), {"sanitizer": "skipped"})
+
+
+class Hang(Fixture):
+    def test_of_any_program_ends_with_its_process_group_within_the_sections_time(self):
+        seconds = 1.5
+        hangs = [*IN_EACH, ("sanitizer", "compute-sanitizer")]
+        settings = [(("--section", section, "--seconds", str(seconds)), {"STAND_IN": {program: "hang"}, "built": section != "build"})
+                    for section, program in hangs]
+        for (section, _), ran in zip(hangs, self.drive_all(settings)):
+            with self.subTest(section=section):
+                self.assertEqual(ran.verdicts()[section], "skipped" if section == "sanitizer" else "failed")
+                self.assertLess(ran.sections[section]["seconds"], seconds + 0.5)
+                self.assert_ended(ran.out.parent)
+
+    def test_leaves_the_later_sections_their_time(self):
+        ran = self.drive("--section", "ladder", "--section", "sanitizer", "--seconds", "4.5", STAND_IN={"ladder_bench": "hang"})
+        self.assertEqual(ran.verdicts(), {"ladder": "failed", "sanitizer": "passed"})
+        self.assertLess(ran.sections["ladder"]["seconds"], 4.5 * 15 / 45 + 0.3)
+
+    @unittest.skipUnless(shutil.which("ninja"), "needs ninja")
+    def test_of_a_build_ends_its_compilers_which_have_groups_of_their_own(self):
+        (self.folder / "build.ninja").write_text("rule compile\n  command = echo $$$$ > pid; exec sleep 60\nbuild object: compile\n")
+        runner = driver.Runner(self.folder / "a.log", time.monotonic() + 30, 4, dict(os.environ))
+        outcome = runner.run(["ninja", "-C", self.folder], 1)
+        self.assertEqual(outcome.why, "ran past its time")
+        self.assertFalse(os.path.exists(f"/proc/{(self.folder / 'pid').read_text().strip()}"))
+
+    def test_of_a_program_that_prints_for_ever_fills_no_disk(self):
+        log = self.folder / "a.log"
+        runner = driver.Runner(log, time.monotonic() + 30, 0.2, dict(os.environ))
+        outcome = runner.run(["yes"])
+        self.assertEqual(outcome.why, "printed more than 8 MiB")
+        self.assertGreater(runner.left_s(), 20)
+
+
+class Missing(Fixture):
+    def test_tools_skip_what_needs_them_with_the_cure(self):
+        ran = self.drive("--section", "build", without=["meson"])
+        self.assertIn("run scripts/gpu-check-prepare beforehand", ran.sections["build"]["detail"])
+        ran = self.drive(without=["nvidia-smi"])
+        self.assertEqual(set(ran.verdicts().values()), {"passed", "skipped"})
+        self.assertIn("no GPU", ran.sections["steps"]["detail"])
+
+    def test_programs_skip_what_needs_them(self):
+        ran = self.drive("--section", "steps", "--section", "ladder", built=False)
+        self.assertEqual(ran.verdicts(), {"steps": "skipped", "ladder": "skipped"})
+        self.assertIn("bench/step_bench is not built", ran.sections["steps"]["detail"])
+
+    def test_cudnn_is_said_with_the_cure_and_fails_nothing(self):
+        why = "this machine has no usable libcudnn.so.9; install cuDNN 9"
+        ran = self.drive("--section", "smoke", "--section", "cudnn", STAND_IN_CUDNN=why)
+        self.assertEqual(ran.verdicts(), {"smoke": "passed", "cudnn": "skipped"})
+        self.assertIn(f"cuDNN is missing: {why}", ran.sections["smoke"]["detail"])
+        self.assertEqual(ran.sections["cudnn"]["detail"], why)
+
+    def test_pytorch_costs_the_comparison_alone(self):
+        ran = self.drive("--section", "steps", "--section", "kernels", STAND_IN={"run": "fail", "torch_kernels.py": "fail"})
+        self.assertEqual(ran.verdicts(), {"steps": "failed", "kernels": "failed"})
+        for row in ("| ours, alone | 70.0 |", "| adamw/gpt2/forward | 100 |", "| block*.attention |", "error: it went wrong"):
+            self.assertIn(row, ran.markdown)
+
+    def test_time_leaves_sections_and_groups_that_say_so(self):
+        ran = self.drive("--seconds", "0", built=False)
+        self.assertEqual((ran.code, set(ran.verdicts().values())), (1, {"not run"}))
+        ran = self.drive("--section", "tests", "--seconds", "1.5", STAND_IN={"test_parallel": "hang"})
+        self.assertRegex(ran.sections["tests"]["detail"], "out of time, not run: .*softmax")
+
+
+class Groups(Fixture):
+    def test_of_ops_run_apart_so_that_a_fault_costs_one_of_them(self):
+        ran = self.drive("--section", "tests", STAND_IN={"test_ops": {"softmax": "fault"}})
+        data = ran.sections["tests"]["data"]
+        self.assertEqual((data["passed"], data["failed"]), (32, 4))
+        self.assertTrue(all("softmax" in name for name in data["failures"]))
+
+    def test_show_values_and_gradients_of_all_ops_before_the_rest(self):
+        ran = self.drive("--section", "tests")
+        order = re.findall(r"\[ RUN      \] Ops/OpTest\.(\w+)/", ran.logs()["tests.log"])
+        self.assertEqual(order, sorted(order, key=lambda test: test == "RefusesBadInput"))
+        self.assertEqual((order.count("RefusesBadInput"), len(order)), (10, 30))
+        quick = self.drive("--section", "tests", "--quick")
+        self.assertEqual(quick.sections["tests"]["data"]["passed"], 20 + 6)
+
+    def test_that_fail_run_their_first_case_again_alone_with_a_wait_for_every_kernel(self):
+        ran = self.drive("--section", "tests", STAND_IN={"test_ops": {"softmax": "fault", "matmul": "crash"}})
+        row = next(line for line in ran.markdown.splitlines() if line.startswith("| softmax | Ops/"))
+        self.assertIn("softmax_odd_on_cuda | failed |", row)
+        self.assertIn("kernel softmax_rows failed: an illegal memory access", row)
+        row = next(line for line in ran.markdown.splitlines() if line.startswith("| matmul | Ops/"))
+        self.assertIn("the program was ended by signal 11", row)
+        self.assertIn("$ SLUICE_SYNC=1 ", ran.logs()["tests.log"])
+
+    def test_count_the_case_in_which_a_program_ended_as_failed(self):
+        cases, begun = tests_section.cases_of("[ RUN      ] A.b\n[       OK ] A.b (1 ms)\n[ RUN      ] A.c\n[  SKIPPED ] A.c (0 ms)\n"
+                                              "[ RUN      ] A.d\n[  FAILED  ] A.d, where GetParam() = x (3 ms)\n[ RUN      ] A.e\nkilled")
+        self.assertEqual(cases, {"A.b": "passed", "A.c": "skipped", "A.d": "failed"})
+        self.assertEqual(begun, "A.e")
+
+
+class Names(unittest.TestCase):
+    def test_of_tests_that_sections_ask_for_are_those_of_the_sources(self):
+        files = ("ops/op_test.cpp", "parallel/cuda_test.cpp", "core/cuda_device_test.cpp", "core/cuda_graph_test.cpp")
+        text = "".join((ROOT / "tests" / file).read_text() for file in files)
+        names = [f"OpTest, {name})" for name in tests_section.FIRST]
+        names += [f"CudaTraining, {name})" for name in tests_section.SHOWN_BY.values()]
+        patterns = ":".join(pattern for _, program, pattern in smoke.TESTS if program == "tests/test_core")
+        for name in [*names, *(pattern.rstrip("*") + "," for pattern in patterns.split(":"))]:
+            self.assertIn(name, text)
+
+
+class EndedDriver(Fixture):
+    def ended(self, sign):
+        process, home = self.start("--section", "ladder", "--section", "tests", "--section", "kernels", STAND_IN={"op_bench": "hang"})
+        deadline = time.monotonic() + 30
+        while not (home / "pids").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(sign)
+        process.communicate(timeout=30)
+        ran = Ran(process.returncode, home / "out")
+        self.assertEqual(ran.verdicts(), {"tests": "passed", "kernels": "not run", "ladder": "not run"})
+        self.assertIn("in progress", ran.sections["kernels"]["detail"])
+        self.assertEqual(list(ran.logs()), ["tests.log"])
+        self.assertIn("op_bench", (home / "out" / "running.log").read_text())
+        self.assertLessEqual(len(list((home / "out").iterdir())), MOST_FILES)
+        return home
+
+    def test_leaves_the_report_and_the_logs_of_what_was_done(self):
+        home = self.ended(signal.SIGKILL)
+        for pid in (home / "pids").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+
+    def test_ends_what_it_runs_when_it_is_asked_to_end(self):
+        self.assert_ended(self.ended(signal.SIGTERM))
+
+
+class Packages(unittest.TestCase):
+    def test_of_pip_are_found_in_any_folder_of_the_path(self):
+        with tempfile.TemporaryDirectory() as name:
+            first, second = pathlib.Path(name, "first"), pathlib.Path(name, "second")
+            for file in ("nvidia/cudnn/include/cudnn_graph.h", "nvidia/cudnn/lib/libcudnn.so.9", "nvidia/cu13/lib/libnvrtc.so.13"):
+                (second / file).parent.mkdir(parents=True, exist_ok=True)
+                (second / file).touch()
+            places = [str(first), str(second)]
+            self.assertEqual(folder_of("nvidia/cudnn/include/cudnn_graph.h", places), str(second / "nvidia/cudnn/include"))
+            self.assertEqual(folder_of("nvidia/*/lib/libnvrtc.so.13", places), str(second / "nvidia/cu13/lib"))
+            self.assertEqual(folder_of("nvidia/*/lib/libnvrtc.so.12", places), "")
+            asked = subprocess.run([sys.executable, ROOT / "scripts/pip_folders.py", "nvidia/cudnn/lib/libcudnn.so.9", "nvidia/no/such"],
+                                   env={**os.environ, "PYTHONPATH": str(second)}, stdout=subprocess.PIPE, text=True, check=True)
+            self.assertEqual(asked.stdout.split("\n")[:2], [str(second / "nvidia/cudnn/lib"), ""])
+
+
+if __name__ == "__main__":
+    unittest.main()
