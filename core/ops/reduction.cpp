@@ -1,9 +1,8 @@
-#include "core/ops/reduction.h"
-
 #include <algorithm>
 #include <numeric>
 
 #include "core/dispatch.h"
+#include "core/ops/reduction.h"
 
 namespace sluice {
 
@@ -41,7 +40,7 @@ Tensor reduce_group(Reduction rule, const Tensor& x, int first, int last, double
   const Tensor partial = empty({view.outer, view.chunks(), view.inner}, compute_dtype(x.dtype()), x.device_ptr());
   Tensor y = empty(shape, x.dtype(), x.device_ptr());
   const Cost cost{static_cast<double>(x.elements()), static_cast<double>(x.bytes()), static_cast<double>(y.bytes())};
-  run_kernel(x.device(), cost, [&](auto& context) { kernels::reduce(context, rule, view, from, partial, factor, y); });
+  run_kernel("reduce", {from}, cost, [&](auto& context) { kernels::reduce(context, rule, view, from, partial, factor, y); });
   return y;
 }
 
@@ -106,7 +105,8 @@ Tensor max_backward(const Tensor& x, int axis, const Tensor& y, const Tensor& dy
   Tensor dx = empty_like(x);
   const Cost cost{static_cast<double>(x.elements()), static_cast<double>(x.bytes() + y.bytes() + dy.bytes()),
                   static_cast<double>(dx.bytes())};
-  run_kernel(x.device(), cost, [&](auto& context) { kernels::max_backward(context, view_of(x, reduced, reduced), from, y, gradient, dx); });
+  run_kernel("max_backward", {from, y, gradient}, cost,
+             [&](auto& context) { kernels::max_backward(context, view_of(x, reduced, reduced), from, y, gradient, dx); });
   return dx;
 }
 

@@ -16,7 +16,7 @@ Tensor rotate(const Tensor& x, int64_t rotated_heads, int64_t first_position, do
   const Tensor table = empty({x.dim(1), x.dim(3)}, compute_dtype(x.dtype()), x.device_ptr());
   const double bytes = static_cast<double>(x.bytes());
   const Cost cost{3.0 * x.dim(0) * x.dim(1) * rotated_heads * x.dim(3), bytes, bytes};
-  run_kernel(x.device(), cost,
+  run_kernel("rotary", {from}, cost,
              [&](auto& context) { kernels::rotary(context, from, y, table, rotated_heads, first_position, base, direction); });
   return y;
 }
