@@ -1,5 +1,6 @@
-#include "core/dispatch.h"
 #include "core/ops/optimizer_step.h"
+
+#include "core/dispatch.h"
 
 namespace sluice {
 
@@ -58,7 +59,7 @@ void sgd_step(const std::vector<OptimizerSlot>& slots, const SgdStep& step, cons
 
 void adam_step(const std::vector<OptimizerSlot>& slots, const AdamStep& step, const GradientClip& clip) {
   if (slots.empty()) return;
-  check("adam_step", slots, 2, clip);
+  check("adam_step", slots, step.beta1 == 0 ? 1 : 2, clip);
   require(step.step >= 1, "adam_step: needs a step count from 1, got ", step.step);
   run_kernel("adam_step", operands_of(slots, clip), step_cost(slots, 14),
              [&](auto& context) { kernels::adam_step(context, slots, step, clip); });
@@ -66,7 +67,7 @@ void adam_step(const std::vector<OptimizerSlot>& slots, const AdamStep& step, co
 
 void rmsprop_step(const std::vector<OptimizerSlot>& slots, const RmsPropStep& step, const GradientClip& clip) {
   if (slots.empty()) return;
-  check("rmsprop_step", slots, 2, clip);
+  check("rmsprop_step", slots, step.momentum == 0 ? 1 : 2, clip);
   run_kernel("rmsprop_step", operands_of(slots, clip), step_cost(slots, 11),
              [&](auto& context) { kernels::rmsprop_step(context, slots, step, clip); });
 }
