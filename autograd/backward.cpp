@@ -7,24 +7,39 @@
 
 namespace sluice {
 
-Backward::Backward(const Var& y, Tensor dy) : Backward(y.node(), dy) {
-  require(y.shape() == dy.shape(), "backward: needs a gradient of the value's shape ", y.shape(), ", got ", dy.shape());
+namespace {
+
+/// A gradient of this value.
+bool fits(const Tensor& gradient, const Node& value) {
+  return gradient.defined() && gradient.shape() == value.shape && &gradient.device() == value.device.get();
 }
 
-Backward::Backward(const NodePtr& root, Tensor dy) {
+}  // namespace
+
+Backward::Backward(const NodePtr& root, Tensor dy, Saved saved) : root_(root ? root->op : ""), saved_(saved) {
   require(root != nullptr, "backward: needs a value that depends on an input or parameter leaf, got a constant");
+  require(fits(dy, *root), "backward: needs a gradient of the value's shape ", root->shape, " on ", root->device->name(), ", got ", dy);
   pending_[root->order] = {root, cast(dy, root->gradient_dtype()), {}};
 }
 
-void Backward::run() { propagate(Pass::all); }
+void Backward::require_new() const {
+  require(!pending_.empty(), "backward of '", root_, "': runs once; make another Backward, and give the first Saved::kept");
+}
+
+void Backward::run() {
+  require_new();
+  propagate(Pass::all);
+}
 
 void Backward::run_inputs() {
+  require_new();
   propagate(Pass::inputs);
   inputs_done_ = true;
 }
 
 void Backward::run_weights() {
   require(inputs_done_, "backward: run_weights needs run_inputs before it");
+  inputs_done_ = false;
   pending_ = std::move(deferred_);
   deferred_.clear();
   propagate(Pass::weights);
@@ -40,21 +55,50 @@ namespace {
 Needs needed(const Node& node, bool weights_wait) {
   Needs needs;
   for (size_t i = 0; i < node.inputs.size(); ++i)
-    if (node.inputs[i] && !(weights_wait && node.defers() && !node.inputs[i]->reaches_data)) needs.bits |= Needs::of(i).bits;
+    if (node.inputs[i] && !(weights_wait && node.defers() && !node.inputs[i]->reaches_data)) needs.add(i);
   return needs;
+}
+
+/// Backward functions may come from outside the library: what they made of what they were asked for is checked here.
+void require_fitting(const Node& node, const Needs& needs, const Gradients& made) {
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (!needs[i]) continue;
+    const Node& input = *node.inputs[i];
+    const Tensor gradient = i < made.size() ? made[i] : Tensor();
+    if (fits(gradient, input)) continue;
+    throw UsageError(join("backward of '", node.op, "': needs for input ", i, ", made by '", input.op, "', a gradient ", input.shape,
+                          " on ", input.device->name(), ", its backward function returned ", gradient));
+  }
 }
 
 }  // namespace
 
+/// Takes an op's node for this backward: itself, or a copy of it, whose tensors are then not exclusive, so that nothing overwrites them.
+void Backward::begin(Visit& visit) const {
+  if (visit.has_begun) return;
+  visit.has_begun = true;
+  NodePtr& node = visit.node;
+  require(!node->freed_by, "backward of '", root_, "': comes to '", node->op, "', whose saved tensors the backward of '", node->freed_by,
+          "' freed; give that one Saved::kept, or add the two values and run one backward");
+  if (saved_ == Saved::kept)
+    node = std::make_shared<Node>(*node);
+  else
+    node->freed_by = root_;
+}
+
 void Backward::visit(Visit visit, Pass pass) {
-  auto& [node, dy, made] = visit;
+  auto& [node, dy, made, has_begun] = visit;
   if (pass == Pass::inputs && !node->reaches_data) {
     defer(std::move(visit));
     return;
   }
   if (!node->backward) return add(node, std::move(dy));
+  begin(visit);
   const Needs needs = needed(*node, pass == Pass::inputs);
-  if (made.empty() && needs.bits) made = node->backward(*node, dy, needs);
+  if (made.empty() && needs.any()) {
+    made = node->backward(*node, dy, needs);
+    require_fitting(*node, needs, made);
+  }
   for (size_t i = 0; i < node->inputs.size(); ++i) {
     NodePtr& input = node->inputs[i];
     if (!needs[i] || (pass == Pass::inputs && !input->reaches_data)) continue;
@@ -80,7 +124,7 @@ void Backward::defer(Visit visit) {
     visit.made.clear();
     const Needs later = needed(node, false);
     for (size_t i = 0; i < node.saved.size(); ++i)
-      if (!(node.readers[i].bits & later.bits)) node.saved[i] = Tensor();
+      if (!node.readers[i].meets(later)) node.saved[i] = Tensor();
   }
   deferred_[node.order] = std::move(visit);
 }
@@ -107,8 +151,8 @@ Tensor Backward::take(const NodePtr& leaf) {
   return gradient;
 }
 
-std::vector<Tensor> gradients(const Var& y, const Tensor& dy, const std::vector<Var>& leaves) {
-  Backward backward(y, dy);
+std::vector<Tensor> gradients(const Var& y, const Tensor& dy, const std::vector<Var>& leaves, Backward::Saved saved) {
+  Backward backward(y, dy, saved);
   backward.run();
   std::vector<Tensor> result;
   for (const auto& leaf : leaves) result.push_back(backward.take(leaf));

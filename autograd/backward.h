@@ -10,20 +10,26 @@ namespace sluice {
 ///
 /// `run()` computes everything (B). `run_inputs()` computes the gradients of all that depends on data, input leaves among them (I), and
 /// keeps only what the gradients of parameters read, or the finished ones where an op makes them at once (see record()); `run_weights()`
-/// makes and sums these (W). The gradients are the same bits either way. Everything else is let go on the way, so a graph runs once.
+/// makes and sums these (W). The gradients are the same bits either way.
+/// What the nodes saved is freed on the way. Of several backwards over one part of a graph (two losses over one trunk), all but the last
+/// need Saved::kept: they work on copies of the nodes and leave the graph as it was. Over freed nodes a backward is refused.
 /// Every gradient has its node's gradient_dtype(): f32 for a parameter in bf16.
 /// Contributions to one value are added in the order of creation of their consumers, last consumer first.
 /// Threads  one.
 class Backward {
  public:
-  /// `dy` is the gradient of `y`, of its shape. Errors  UsageError when shapes differ or `y` depends on no leaf.
-  Backward(const Var& y, Tensor dy);
-  /// The same for a recorded value of which only the node is left; the caller answers for the shape of `dy`.
-  Backward(const NodePtr& root, Tensor dy);
+  enum class Saved { freed, kept };
 
+  /// `dy` is the gradient of `y`, of its shape and on its device. Errors  UsageError when they differ or `y` depends on no leaf.
+  Backward(const Var& y, Tensor dy, Saved saved = Saved::freed) : Backward(y.node(), std::move(dy), saved) {}
+  /// The same for a recorded value of which only the node is left.
+  Backward(const NodePtr& root, Tensor dy, Saved saved = Saved::freed);
+
+  /// Errors  UsageError when it ran, or comes to a node that another backward freed; when a backward function leaves out a gradient that it
+  ///         was asked for, or returns one of another shape or device.
   void run();
   void run_inputs();
-  /// Errors  UsageError before run_inputs().
+  /// Errors  as above, and before run_inputs().
   void run_weights();
   /// Whether run_weights() has anything to do.
   bool has_deferred() const { return !deferred_.empty(); }
@@ -40,14 +46,19 @@ class Backward {
     NodePtr node;
     Tensor dy;
     Gradients made;
+    bool has_begun = false;  ///< the node is this backward's own
   };
   using Visits = std::map<uint64_t, Visit, std::greater<>>;  // by creation order, last first
 
+  void require_new() const;
+  void begin(Visit& visit) const;
   void propagate(Pass pass);
   void visit(Visit visit, Pass pass);
   void defer(Visit visit);
   void add(const NodePtr& node, Tensor gradient);
 
+  const char* root_;  ///< its op
+  Saved saved_;
   Visits pending_;   ///< still to come in this pass
   Visits deferred_;  ///< wait for run_weights
   std::map<const Node*, Tensor> leaves_;
@@ -55,6 +66,7 @@ class Backward {
 };
 
 /// All gradients of `leaves` in one pass. Convenience for code without a pipeline.
-std::vector<Tensor> gradients(const Var& y, const Tensor& dy, const std::vector<Var>& leaves);
+std::vector<Tensor> gradients(const Var& y, const Tensor& dy, const std::vector<Var>& leaves,
+                              Backward::Saved saved = Backward::Saved::freed);
 
 }  // namespace sluice

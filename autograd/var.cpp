@@ -2,8 +2,37 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 
 namespace sluice {
+
+Needs Needs::of(size_t input) {
+  Needs needs;
+  needs.add(input);
+  return needs;
+}
+
+void Needs::add(size_t input) {
+  if (input >= wanted_.size()) wanted_.resize(input + 1);
+  wanted_[input] = true;
+}
+
+bool Needs::meets(const Needs& other) const {
+  for (size_t i = 0; i < wanted_.size(); ++i)
+    if (wanted_[i] && other[i]) return true;
+  return false;
+}
+
+Node::~Node() {
+  std::vector<NodePtr> upstream = std::move(inputs);
+  while (!upstream.empty()) {
+    const NodePtr node = std::move(upstream.back());
+    upstream.pop_back();
+    if (node.use_count() != 1) continue;  // null, or held elsewhere
+    std::ranges::move(node->inputs, std::back_inserter(upstream));
+    node->inputs.clear();
+  }
+}
 
 namespace {
 
@@ -12,10 +41,16 @@ uint64_t next_order() {
   return counter.fetch_add(1, std::memory_order_relaxed);
 }
 
+void describe(Node& node, const Tensor& value) {
+  node.dtype = value.dtype();
+  node.shape = value.shape();
+  node.device = value.device_ptr();
+}
+
 Var leaf(const char* kind, Tensor value, bool is_input) {
   auto node = std::make_shared<Node>();
   node->op = kind;
-  node->dtype = value.dtype();
+  describe(*node, value);
   node->reaches_data = is_input;
   node->order = next_order();
   return {std::move(value), std::move(node)};
@@ -33,7 +68,7 @@ Var record(const char* op, Tensor y, const std::vector<Var>& inputs, std::vector
           readers.size());
   auto node = std::make_shared<Node>();
   node->op = op;
-  node->dtype = y.dtype();
+  describe(*node, y);
   node->inputs.reserve(inputs.size());
   for (const auto& input : inputs) {
     node->inputs.push_back(input.node());

@@ -11,15 +11,23 @@ namespace sluice {
 struct Node;
 using NodePtr = std::shared_ptr<Node>;
 
-/// Which inputs of a node want a gradient: one bit an input.
-struct Needs {
-  uint32_t bits = 0;
-  static Needs of(size_t input) { return {uint32_t{1} << input}; }
-  bool operator[](size_t input) const { return bits >> input & 1; }
+/// Which inputs of a node want a gradient: of any number.
+class Needs {
+ public:
+  static Needs of(size_t input);
+  void add(size_t input);
+  bool operator[](size_t input) const { return input < wanted_.size() && wanted_[input]; }
+  bool any() const { return !wanted_.empty(); }
+  /// Some input is in both.
+  bool meets(const Needs& other) const;
+
+ private:
+  std::vector<bool> wanted_;  ///< ends with the last input that wants one
 };
 
-/// The gradients that a backward function returns: one Tensor an input, undefined where `Needs` did not ask. Sums over many elements may
-/// come in the dtype of the arithmetic; Backward rounds them to the input's gradient_dtype().
+/// The gradients that a backward function returns: one Tensor an input, of its shape and on its device; those that `Needs` did not ask
+/// for may be undefined, and left out at the end. Sums over many elements may come in the dtype of the arithmetic; Backward rounds them to
+/// the input's gradient_dtype().
 using Gradients = std::vector<Tensor>;
 
 /// A backward function is a plain function: all that it uses lies in the node, where the executor can count and free it.
@@ -28,16 +36,25 @@ using BackwardFunction = Gradients (*)(const Node& node, const Tensor& dy, Needs
 /// A recorded application of an op, or a leaf (backward == nullptr).
 /// Threads  one graph belongs to one thread at a time.
 struct Node {
-  const char* op = "";
+  Node() = default;
+  Node(const Node&) = default;
+  Node& operator=(const Node&) = delete;
+  /// Lets go of the nodes upstream one after another, so that a chain of any length needs no stack.
+  ~Node();
+
+  const char* op = "";          ///< a literal
   DType dtype = DType::f32;     ///< of the value
+  Shape shape;                  ///< of the value
+  DevicePtr device;             ///< of the value
   std::vector<NodePtr> inputs;  ///< where the inputs came from; null for constants. Keeps no values alive: only `saved` does
   std::vector<Tensor> saved;    ///< what backward reads
   std::vector<Needs> readers;   ///< of an op that defers, by saved tensor: the inputs whose gradients read it; see record()
   std::any attributes;          ///< small constants of the op (axis, epsilon, ...)
   BackwardFunction backward = nullptr;
-  bool reaches_data = false;  ///< an input leaf or a constant lies upstream (or this is one): not made of parameters alone
-  uint64_t order = 0;         ///< creation order; backward runs from high to low
-  Tensor accumulator;         ///< of a leaf: its gradient is added here in place; undefined for one of its own
+  bool reaches_data = false;       ///< an input leaf or a constant lies upstream (or this is one): not made of parameters alone
+  uint64_t order = 0;              ///< creation order; backward runs from high to low
+  Tensor accumulator;              ///< of a leaf: its gradient is added here in place; undefined for one of its own
+  const char* freed_by = nullptr;  ///< the op where the backward began that took what is saved here; null before
 
   /// The tensor that the gradient of an input has to be added to, which the backward function of an op that defers may do itself and
   /// return; or undefined.

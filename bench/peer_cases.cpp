@@ -12,6 +12,7 @@
 #include "layers/batch_norm.h"
 #include "layers/convolution.h"
 #include "layers/pooling.h"
+#include "layers/tables.h"
 #include "models/amoebanet_cell.h"
 
 namespace sluice::bench {
@@ -69,6 +70,7 @@ void write(const PeerCase& of, const std::filesystem::path& folder) {
     call.parameters.push_back(Var::parameter(random_parameter(specs[i], of.name + specs[i].name)));
     add("parameter", specs[i].name, i, call.parameters.back());
   }
+  call.tables = layers::Tables(default_device(), DType::f32).of(*of.module);
   const Var y = of.module->forward(call);
   const Tensor dy = random_tensor(y.shape(), of.name + "dy");
   tensors["output"] = y.value();

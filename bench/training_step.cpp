@@ -3,6 +3,7 @@
 #include "autograd/backward.h"
 #include "core/machine_limits.h"
 #include "core/ops/copy.h"
+#include "layers/tables.h"
 
 namespace sluice::bench {
 
@@ -26,7 +27,7 @@ std::string StepChoice::name() const {
 
 /// The same model and update with nothing of `parallel`: what the executor's cost is measured against.
 struct TrainingStep::Bare {
-  Bare(const StepModel& of, int threads) : model(of), device(make_device("cpu:0", {.threads = threads})) {
+  Bare(const StepModel& of, int threads) : model(of), device(make_device("cpu:0", {.threads = threads})), tables(device, DType::f32) {
     for (const auto& description : model.graph.parameters()) {
       const Shape& shape = description.spec.shape;
       const auto& start = description.spec.initializer;
@@ -55,6 +56,7 @@ struct TrainingStep::Bare {
     layers::Call call;
     call.loss_scale = 1.0 / loss_weight(batch);
     for (const auto& node : model.graph.nodes()) {
+      call.tables = tables.of(*node.module);
       call.inputs.clear();
       call.parameters.clear();
       for (int value : node.inputs) call.inputs.push_back(values[value]);
@@ -74,6 +76,7 @@ struct TrainingStep::Bare {
 
   const StepModel& model;
   DevicePtr device;
+  layers::Tables tables;
   std::vector<Tensor> parameters;
   std::vector<std::vector<Tensor>> states;
   int64_t step = 0;

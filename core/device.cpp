@@ -86,13 +86,27 @@ void Device::charge(int64_t bytes) {
 }
 
 void Device::count(const Cost& cost) {
+  std::lock_guard lock(counting_);
   counted_ += cost;
   if (kind_ == DeviceKind::meta)
     clock_ +=
         std::max(cost.flops / options_.speed.flops_per_second, (cost.bytes_read + cost.bytes_written) / options_.speed.bytes_per_second);
 }
 
-Cost Device::counted() const { return counted_; }
+Cost Device::counted() const {
+  std::lock_guard lock(counting_);
+  return counted_;
+}
+
+double Device::clock_seconds() const {
+  std::lock_guard lock(counting_);
+  return clock_;
+}
+
+void Device::set_clock(double seconds) {
+  std::lock_guard lock(counting_);
+  clock_ = seconds;
+}
 
 Moment Device::record([[maybe_unused]] bool with_time) const {
   if constexpr (build::has_cuda)

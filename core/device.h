@@ -90,8 +90,8 @@ class Device {
   /// Adds a cost to the counters; on `meta` the clock advances by the larger of arithmetic and traffic time.
   void count(const Cost& cost);
   Cost counted() const;
-  double clock_seconds() const { return clock_; }
-  void set_clock(double seconds) { clock_ = seconds; }
+  double clock_seconds() const;
+  void set_clock(double seconds);
 
   /// @name Order of work, which is asynchronous on CUDA devices only
   /// @{
@@ -113,6 +113,7 @@ class Device {
   int index_;
   Options options_;
   std::atomic<int64_t> live_{0}, peak_{0};
+  mutable std::mutex counting_;  ///< guards the next two
   Cost counted_;
   double clock_ = 0;
   std::shared_ptr<Cuda> cuda_;  ///< null for other kinds

@@ -1,18 +1,22 @@
 #pragma once
 #include "build_config.h"
 #include "core/cuda/cuda.h"
-#include "core/device.h"
+#include "core/operands.h"
 #include "core/where.h"
 
 namespace sluice {
 
-/// The one place that asks on which kind of device an op runs.
+/// The one place that asks on which kind of device an op runs, and that refuses operands on two devices.
 ///
+/// `operands` are all tensors that the kernel reads or writes, but for results and scratch that the op has just made on their device.
 /// Adds the op's cost to the device's counters and calls `kernel(context)` with the backend's context (`Cpu&` or `Cuda&`). Kernels are
-/// overloads on that context, so a forgotten kernel is a compile or link error; a build without CUDA asks for no CUDA kernel. A meta device counts and runs nothing. Kernels allocate
-/// nothing: results and scratch are Tensors made by the op, so that a meta device counts them too.
+/// overloads on that context, so a forgotten kernel is a compile or link error; a build without CUDA asks for no CUDA kernel. A meta
+/// device counts and runs nothing. Kernels allocate nothing: results and scratch are Tensors made by the op, so that a meta device counts
+/// them too.
+/// Errors  as device_of().
 template <class Kernel>
-void run_kernel(Device& device, const Cost& cost, const Kernel& kernel) {
+void run_kernel(const char* op, std::span<const Operand> operands, const Cost& cost, const Kernel& kernel) {
+  Device& device = device_of(op, operands);
   device.count(cost);
   if (device.kind() == DeviceKind::meta) return;
   if constexpr (build::has_cuda)
@@ -21,6 +25,10 @@ void run_kernel(Device& device, const Cost& cost, const Kernel& kernel) {
       return kernel(device.cuda());
     }
   kernel(device.cpu());
+}
+template <class Kernel>
+void run_kernel(const char* op, std::initializer_list<Operand> operands, const Cost& cost, const Kernel& kernel) {
+  run_kernel(op, std::span(operands.begin(), operands.size()), cost, kernel);
 }
 
 }  // namespace sluice

@@ -13,8 +13,14 @@ MultiHeadAttention::MultiHeadAttention(const Options& options) : options_(option
   require(width > 0 && heads > 0 && width % heads == 0, "MultiHeadAttention: needs heads that divide the width, got ", heads,
           " heads for width ", width, "; change model.heads or model.dim");
   require(!options.rotary || width / heads % 2 == 0, "MultiHeadAttention: rotary positions need an even head width, got ", width / heads);
+  require(!options.rotary || options.context > 0, "MultiHeadAttention: rotary positions need a context > 0, got ", options.context);
   qkv_ = add("qkv", Linear(width, 3 * width, true, options.standard_deviation));
   out_ = add("out", Linear(width, width, true, options.output_deviation));
+}
+
+std::vector<TableSpec> MultiHeadAttention::tables() const {
+  if (!options_.rotary) return {};
+  return {{options_.context, options_.width / options_.heads}};
 }
 
 Var MultiHeadAttention::forward(const Call& call) const {
@@ -23,7 +29,8 @@ Var MultiHeadAttention::forward(const Call& call) const {
   if (options_.rotary) {
     const int64_t width = options_.width / options_.heads;
     const Var heads = reshape(qkv, {x.dim(0), x.dim(1), 3 * options_.heads, width});
-    qkv = reshape(rotary(heads, static_cast<int>(2 * options_.heads), call.first_position), qkv.shape());
+    const Tensor table = rows_of_table("MultiHeadAttention", call, call.first_position, x.dim(1));
+    qkv = reshape(rotary(heads, 2 * options_.heads, table), qkv.shape());
   }
   const Var mixed = call.cache ? attend_with_cache(call, qkv) : attention_packed(qkv, static_cast<int>(options_.heads), options_.causal);
   return run(call, out_, {mixed});

@@ -12,10 +12,12 @@ class MultiHeadAttention : public Composite {
     int64_t width, heads;
     bool causal = true;
     bool rotary = false;            ///< rotate queries and keys by position (arXiv 2104.09864)
+    int64_t context = 0;            ///< the most tokens, for rotary positions
     double standard_deviation = 0;  ///< of qkv.weight; 0 = 1 / sqrt(width)
     double output_deviation = 0;    ///< of out.weight; residual branches start smaller in deep models
   };
   explicit MultiHeadAttention(const Options& options);
+  std::vector<TableSpec> tables() const override;
   Var forward(const Call& call) const override;
 
  private:

@@ -1,11 +1,8 @@
 #include "layers/embedding.h"
 
-#include <cmath>
-
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/embedding.h"
 #include "autograd/ops/reshape.h"
-#include "core/ops/copy.h"
 #include "layers/dropout.h"
 
 namespace sluice::layers {
@@ -30,24 +27,17 @@ std::vector<ParameterSpec> Positions::parameters() const {
   return {{"weight", {context_, width_}, Initializer::normal(0.02), false}};
 }
 
+std::vector<TableSpec> Positions::tables() const {
+  if (kind_ == Kind::learned) return {};
+  return {{context_, width_, true}};
+}
+
 Var Positions::forward(const Call& call) const {
   const Var& x = call.inputs[0];
   const int64_t first = call.first_position, count = x.dim(1);
   require(first + count <= context_, "Positions: needs at most ", context_, " tokens (model.context), got ", first + count);
-  if (kind_ == Kind::sinusoidal) return add(x, Var(sinusoids(first, count, x.value())));
+  if (kind_ == Kind::sinusoidal) return add(x, Var(rows_of_table("Positions", call, first, count)));
   return add(x, slice(call.parameters[0], 0, first, first + count));
-}
-
-Tensor Positions::sinusoids(int64_t first, int64_t count, const Tensor& like) const {
-  if (like.device().kind() == DeviceKind::meta) return empty({count, width_}, like.dtype(), like.device_ptr());
-  std::vector<double> elements(count * width_);
-  const int64_t half = (width_ + 1) / 2;
-  for (int64_t t = 0; t < count; ++t)
-    for (int64_t i = 0; i < width_; ++i) {
-      const double angle = static_cast<double>(first + t) * std::pow(10000.0, -static_cast<double>(i % half) / static_cast<double>(half));
-      elements[t * width_ + i] = i < half ? std::sin(angle) : std::cos(angle);
-    }
-  return tensor_of(elements, {count, width_}, like.dtype(), like.device_ptr());
 }
 
 TokenEmbedding::TokenEmbedding(const Options& options) : scale_(options.scale) {

@@ -19,17 +19,17 @@ class Embedding : public Module {
 };
 
 /// Adds a position's vector to every token; starts at Call::first_position.
-/// Kinds   learned: a parameter [context, width]. sinusoidal: sin and cos of geometric wavelengths, no parameter (arXiv 1706.03762, 3.5).
+/// Kinds   learned: a parameter [context, width]. sinusoidal: sin and cos of geometric wavelengths, a table (arXiv 1706.03762, 3.5).
 /// Shape   x [B, T, width], T <= context -> the same.
 class Positions : public Module {
  public:
   enum class Kind { learned, sinusoidal };
   Positions(Kind kind, int64_t context, int64_t width);
   std::vector<ParameterSpec> parameters() const override;
+  std::vector<TableSpec> tables() const override;
   Var forward(const Call& call) const override;
 
  private:
-  Tensor sinusoids(int64_t first, int64_t count, const Tensor& like) const;
   Kind kind_;
   int64_t context_, width_;
 };

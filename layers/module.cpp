@@ -1,9 +1,20 @@
 #include "layers/module.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace sluice::layers {
 
 double Module::loss_weight(const std::vector<Tensor>&) const {
   throw UsageError("loss: needs a loss module such as CrossEntropy at the node given to Graph::loss");
+}
+
+Tensor rows_of_table(const char* module, const Call& call, int64_t first, int64_t count) {
+  require(call.tables.size() == 1, module, ": needs its table of positions in Call::tables, got ", call.tables.size(),
+          " tables; make them with layers::Tables");
+  const Tensor& table = call.tables[0];
+  require(first + count <= table.dim(0), module, ": needs at most ", table.dim(0), " tokens (model.context), got ", first + count);
+  return table.slice(0, first, first + count);
 }
 
 std::string joined_name(const std::string& outer, const std::string& inner) {
@@ -11,13 +22,15 @@ std::string joined_name(const std::string& outer, const std::string& inner) {
 }
 
 int Composite::add_child(std::string name, ModulePtr module) {
-  Child child{std::move(name), std::move(module), 0, 0, 0, 0};
+  Child child{std::move(name), std::move(module), 0, 0, 0, 0, 0, 0};
   if (!children_.empty()) {
     const Child& last = children_.back();
     child.first_parameter = last.first_parameter + last.parameter_count;
+    child.first_table = last.first_table + last.table_count;
     child.first_statistics = last.first_statistics + last.statistics_count;
   }
   child.parameter_count = child.module->parameters().size();
+  child.table_count = child.module->tables().size();
   child.statistics_count = child.module->statistics().size();
   children_.push_back(std::move(child));
   return static_cast<int>(children_.size()) - 1;
@@ -43,6 +56,12 @@ std::vector<StatisticsSpec> Composite::statistics() const {
   return all;
 }
 
+std::vector<TableSpec> Composite::tables() const {
+  std::vector<TableSpec> all;
+  for (const auto& child : children_) std::ranges::copy(child.module->tables(), std::back_inserter(all));
+  return all;
+}
+
 Var Composite::run(const Call& call, int child, std::vector<Var> inputs) const {
   const Child& part = children_[child];
   const auto share = [](const auto& all, size_t first, size_t count) {
@@ -53,6 +72,7 @@ Var Composite::run(const Call& call, int child, std::vector<Var> inputs) const {
   random.use = call.random.use * 16 + static_cast<uint32_t>(child) + 1;
   return part.module->forward({.inputs = std::move(inputs),
                                .parameters = share(call.parameters, part.first_parameter, part.parameter_count),
+                               .tables = share(call.tables, part.first_table, part.table_count),
                                .statistics = share(call.statistics, part.first_statistics, part.statistics_count),
                                .observed = share(call.observed, part.first_statistics, part.statistics_count),
                                .random = random,

@@ -1,4 +1,5 @@
 #pragma once
+#include <compare>
 #include <memory>
 #include <span>
 #include <string>
@@ -38,6 +39,14 @@ struct RunningStatistics {
   Tensor mean, variance;  ///< [channels]
 };
 
+/// A table of positions that a module reads: sinusoids() of [length, width] from position 0. It is made once a device (Tables), for all
+/// modules there that ask for the same.
+struct TableSpec {
+  int64_t length, width;
+  bool as_activations = false;  ///< in the dtype of activations; else in that of their arithmetic: f32 for bf16
+  auto operator<=>(const TableSpec&) const = default;
+};
+
 /// Keys and values of the tokens seen so far, for generation. One for each node that attends.
 struct KeyValueCache {
   int64_t capacity = 0;     ///< tokens
@@ -49,6 +58,7 @@ struct KeyValueCache {
 struct Call {
   std::vector<Var> inputs;
   std::vector<Var> parameters;                  ///< in the order of Module::parameters()
+  std::vector<Tensor> tables{};                 ///< in the order of Module::tables()
   std::vector<RunningStatistics> statistics{};  ///< in the order of Module::statistics(), for evaluation
   /// Where the forward of a training step leaves what it saw of its micro-batch, in the same order. Empty in evaluation, and in
   /// recomputation, so that nothing counts twice.
@@ -60,6 +70,10 @@ struct Call {
   KeyValueCache* cache = nullptr;  ///< set in generation
 };
 
+/// Rows first .. first+count-1 of the call's only table.
+/// Errors  UsageError naming the module: when whoever made the call gave no table, or for more rows than it has.
+Tensor rows_of_table(const char* module, const Call& call, int64_t first, int64_t count);
+
 /// "outer.inner", or the one that is not empty.
 std::string joined_name(const std::string& outer, const std::string& inner);
 
@@ -70,6 +84,7 @@ class Module {
   virtual ~Module() = default;
   virtual std::vector<ParameterSpec> parameters() const { return {}; }
   virtual std::vector<StatisticsSpec> statistics() const { return {}; }
+  virtual std::vector<TableSpec> tables() const { return {}; }
   virtual Var forward(const Call& call) const = 0;
   /// Of a loss: the summed weight of a batch's targets; the mini-batch's loss is the weighted sum over this. `inputs` are the
   /// graph inputs that the loss node reads, undefined for other inputs. Errors  UsageError for a module that is no loss.
@@ -82,6 +97,7 @@ class Composite : public Module {
  public:
   std::vector<ParameterSpec> parameters() const override;
   std::vector<StatisticsSpec> statistics() const override;
+  std::vector<TableSpec> tables() const override;
 
  protected:
   /// Returns the child's number.
@@ -89,14 +105,14 @@ class Composite : public Module {
   int add(std::string name, M child) {
     return add_child(std::move(name), std::make_shared<const M>(std::move(child)));
   }
-  /// Runs a child on inputs, with its share of the call's parameters and statistics and a random stream of its own.
+  /// Runs a child on inputs, with its share of the call's parameters, tables and statistics and a random stream of its own.
   Var run(const Call& call, int child, std::vector<Var> inputs) const;
 
  private:
   struct Child {
     std::string name;
     ModulePtr module;
-    size_t first_parameter, parameter_count, first_statistics, statistics_count;
+    size_t first_parameter, parameter_count, first_table, table_count, first_statistics, statistics_count;
   };
   int add_child(std::string name, ModulePtr module);
   std::vector<Child> children_;

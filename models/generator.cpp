@@ -6,6 +6,7 @@
 
 #include "core/ops/copy.h"
 #include "core/random.h"
+#include "layers/tables.h"
 
 namespace sluice::models {
 
@@ -32,6 +33,10 @@ Generator::Generator(const layers::Graph& graph, std::map<std::string, Tensor> p
     require(found->second.shape() == parameter.spec.shape, "generate: parameter '", parameter.name, "' needs shape ", parameter.spec.shape,
             ", got ", found->second.shape());
   }
+  require(!parameters_.empty(), "generate: needs a model with parameters");
+  const Tensor& any = parameters_.begin()->second;
+  layers::Tables tables(any.device_ptr(), any.dtype());
+  for (const auto& node : graph_.nodes()) tables_.push_back(tables.of(*node.module));
 }
 
 void Generator::generate(const std::vector<int32_t>& prompt, int64_t count, const SamplingOptions& sampling,
@@ -66,6 +71,7 @@ std::vector<double> Generator::next_logits(const std::vector<int32_t>& tokens) {
     layers::Call call;
     for (int value : description.inputs) call.inputs.push_back(Var(values[value]));
     for (int parameter : description.parameters) call.parameters.push_back(Var(parameters_.at(graph_.parameters()[parameter].name)));
+    call.tables = tables_[node];
     call.training = false;
     call.first_position = position_;
     call.cache = &caches_[node];

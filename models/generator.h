@@ -37,6 +37,7 @@ class Generator {
   const layers::Graph& graph_;
   std::map<std::string, Tensor> parameters_;
   int64_t context_;
+  std::vector<std::vector<Tensor>> tables_;    ///< by node
   std::vector<layers::KeyValueCache> caches_;  ///< by node
   int64_t position_ = 0;
 };

@@ -72,6 +72,7 @@ layers::Graph build(const TransformerOptions& options) {
                                                                   .heads = options.heads,
                                                                   .causal = true,
                                                                   .rotary = options.positions == "rotary",
+                                                                  .context = options.context,
                                                                   .standard_deviation = deviation,
                                                                   .output_deviation = output_deviation(options.dim)})),
                            options.dropout),

@@ -1,6 +1,7 @@
 #include "parallel/checkpoint.h"
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "core/safetensors.h"
 #include "parallel/checkpoint_layout.h"
@@ -24,16 +25,17 @@ void check_tensor(const std::string& file, const std::string& name, const Safete
 }
 
 /// Throws when the file has a tensor that nobody asked for.
-void check_no_more(const std::string& file, const SafetensorsFile& tensors, const std::map<std::string, Tensor>& wanted) {
+void check_no_more(const std::string& file, const SafetensorsFile& tensors, const std::map<std::string, Tensor>& wanted,
+                   const std::set<std::string>& left_aside) {
   for (const auto& [name, entry] : tensors.tensors())
-    require<DataError>(wanted.contains(name), file, ": the checkpoint has '", name, "' ", entry.shape,
+    require<DataError>(wanted.contains(name) || left_aside.contains(name), file, ": the checkpoint has '", name, "' ", entry.shape,
                        ", which this model or optimizer has not; check [model] and [optimizer] against the checkpoint's config");
 }
 
-void read_all(const fs::path& path, const std::map<std::string, Tensor>& wanted) {
+void read_all(const fs::path& path, const std::map<std::string, Tensor>& wanted, const std::set<std::string>& left_aside = {}) {
   const SafetensorsFile file(path);
   for (const auto& [name, tensor] : wanted) check_tensor(path.string(), name, file, tensor.dtype(), tensor.shape());
-  check_no_more(path.string(), file, wanted);
+  check_no_more(path.string(), file, wanted, left_aside);
   for (const auto& [name, tensor] : wanted) file.read(name, tensor);
 }
 
@@ -85,7 +87,7 @@ std::optional<Checkpoint> find_latest(const fs::path& output, const std::functio
 void restore(const Checkpoint& checkpoint, Trainer& trainer) {
   const auto contents = checkpoint_layout::contents_of(trainer);
   read_all(checkpoint.folder / checkpoint_layout::kModelFile, contents.model);
-  read_all(checkpoint.folder / checkpoint_layout::kOptimizerFile, contents.states);
+  read_all(checkpoint.folder / checkpoint_layout::kOptimizerFile, contents.states, contents.unneeded_states);
   if (!contents.averages.empty()) {
     require<DataError>(checkpoint.has_averages, checkpoint.folder.string(), ": needs ", checkpoint_layout::kAverageFile,
                        ", as optimizer.ema is not 0, the checkpoint has none; set optimizer.ema = 0, or begin anew from it with --init");

@@ -28,7 +28,8 @@ Checkpoint open_checkpoint(const std::filesystem::path& folder);
 std::optional<Checkpoint> find_latest(const std::filesystem::path& output, const std::function<void(const std::string&)>& warn);
 
 /// Puts parameters, optimizer states, moving averages and the step into a trainer of the same model, whatever its partition, devices and
-/// schedule. A trainer that keeps no averages leaves those of the checkpoint aside.
+/// schedule. A trainer that keeps no averages leaves those of the checkpoint aside, and one whose optimizer's options need fewer states
+/// (Optimizer::unneeded_state_names) the others: a momentum that is 0 now, or RMSProp's of checkpoints from before it was left out.
 /// Errors  DataError naming a missing, extra or other-shaped parameter, with both shapes; when the trainer keeps averages and the
 ///         checkpoint has none.
 void restore(const Checkpoint& checkpoint, Trainer& trainer);

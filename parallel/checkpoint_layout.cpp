@@ -28,10 +28,12 @@ bool is_temporary(const std::string& name) {
 }
 
 Contents contents_of(const Trainer& trainer) {
-  Contents contents{trainer.model(), {}, trainer.averages()};
-  const auto state_names = trainer.optimizer().state_names();
-  for (const ParameterState& parameter : trainer.parameters())
+  Contents contents{trainer.model(), {}, {}, trainer.averages()};
+  const auto state_names = trainer.optimizer().state_names(), unneeded = trainer.optimizer().unneeded_state_names();
+  for (const ParameterState& parameter : trainer.parameters()) {
     for (size_t i = 0; i < state_names.size(); ++i) contents.states[parameter.name + "/" + state_names[i]] = parameter.optimizer_states[i];
+    for (const std::string& state : unneeded) contents.unneeded_states.insert(parameter.name + "/" + state);
+  }
   return contents;
 }
 

@@ -26,6 +26,7 @@ bool is_temporary(const std::string& name);
 struct Contents {
   std::map<std::string, Tensor> model;     ///< "node.parameter", and "node.running_mean" of running statistics
   std::map<std::string, Tensor> states;    ///< "node.parameter/m"
+  std::set<std::string> unneeded_states;   ///< what a file may have beside them, of an optimizer with other options
   std::map<std::string, Tensor> averages;  ///< under the names of `model`; empty when the training keeps none
 };
 Contents contents_of(const Trainer& trainer);

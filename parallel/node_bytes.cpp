@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/backward.h"
+#include "layers/tables.h"
 #include "parallel/plan.h"
 
 namespace sluice::parallel {
@@ -77,6 +78,8 @@ class Counter {
       call.parameters.push_back(recorded ? Var::parameter(value) : Var(value));
       result.parameter_leaves.push_back(call.parameters.back().node());
     }
+    for (const auto& table : graph_.nodes()[node].module->tables())
+      call.tables.push_back(empty({table.length, table.width}, dtype_of(table, working_dtype(precision_)), device_).uncharged());
     std::vector<BatchMoments> observed(graph_.nodes()[node].statistics.size());
     call.observed = observed;
     result.before = device_->live_bytes();
@@ -145,6 +148,20 @@ class Counter {
   std::vector<ValueType> shapes_;  ///< by value, as far as nodes were counted
 };
 
+/// The tables of all nodes: those that are alike are one on a stage.
+std::vector<TableCost> table_costs(const layers::Graph& graph, Precision precision) {
+  std::map<layers::TableSpec, TableCost> tables;
+  for (int node = 0; node < static_cast<int>(graph.nodes().size()); ++node)
+    for (const auto& table : graph.nodes()[node].module->tables()) {
+      const auto element = static_cast<int64_t>(size_of(dtype_of(table, working_dtype(precision))));
+      tables[table].bytes = Device::charged_size(table.length * table.width * element);
+      tables[table].nodes.push_back(node);
+    }
+  std::vector<TableCost> costs;
+  for (const auto& [spec, cost] : tables) costs.push_back(cost);
+  return costs;
+}
+
 }  // namespace
 
 ModelCost model_bytes(const layers::Graph& graph, int64_t samples, Precision precision, DeviceKind backend, const Optimizer& optimizer) {
@@ -176,6 +193,7 @@ ModelCost model_bytes(const layers::Graph& graph, int64_t samples, Precision pre
   for (int parameter = 0; parameter < static_cast<int>(graph.parameters().size()); ++parameter)
     if (graph.parameters()[parameter].nodes.size() > 1)
       model.tied_bytes.push_back(working_dtype(precision) == DType::f32 ? single(parameter) : copy(parameter));
+  model.tables = table_costs(graph, precision);
   return model;
 }
 

@@ -7,6 +7,7 @@
 #include "autograd/backward.h"
 #include "core/ops/moving_average.h"
 #include "core/ops/sums_of_squares.h"
+#include "layers/tables.h"
 #include "parallel/plan.h"
 
 namespace sluice::parallel {
@@ -49,6 +50,7 @@ class Counter {
         device_(std::move(device)),
         precision_(precision),
         optimizer_(optimizer),
+        tables_(device_, working_dtype(precision)),
         values_(topology_.value_count()) {
     for (size_t input = 0; input < graph.inputs().size(); ++input) values_[input] = input_tensor(graph.inputs()[input]);
   }
@@ -56,8 +58,8 @@ class Counter {
   NodeCount count(int node) {
     NodeCount result;
     std::ostringstream work;
-    const Cost before = device_->counted();
     const layers::Call call = call_of(node);
+    const Cost before = device_->counted();  // without a table that this node is the first to read: it is made once, not a step
     for (const auto& input : call.inputs) describe(work, input.value());
     work << "; parameters";
     for (const auto& parameter : call.parameters) describe(work, parameter.value());
@@ -85,8 +87,9 @@ class Counter {
     return empty(Shape(extents), is_floating(input.dtype) ? working_dtype(precision_) : input.dtype, device_);
   }
 
-  layers::Call call_of(int node) const {
+  layers::Call call_of(int node) {
     layers::Call call;
+    call.tables = tables_.of(*graph_.nodes()[node].module);
     for (int value : topology_.nodes[node].inputs)
       call.inputs.push_back(topology_.differentiable[value] ? Var::input(values_[value]) : Var(values_[value]));
     for (int parameter : graph_.nodes()[node].parameters)
@@ -101,7 +104,7 @@ class Counter {
     return device_->clock_seconds();
   }
 
-  void count_split(int node, NodeTimes& times) const {
+  void count_split(int node, NodeTimes& times) {
     const Var y = graph_.nodes()[node].module->forward(call_of(node));
     Backward backward(y, empty_like(y.value()));
     times.input_gradient = timed([&] { backward.run_inputs(); });
@@ -140,6 +143,7 @@ class Counter {
   DevicePtr device_;
   Precision precision_;
   const Optimizer& optimizer_;
+  layers::Tables tables_;
   std::vector<Tensor> values_;
 };
 

@@ -38,7 +38,7 @@ auto located(const Work& work) {
 }  // namespace
 
 Stage::Stage(const layers::Graph& graph, const Topology& topology, const Partition& partition, int index, DevicePtr device,
-             StageOptions options)
+             layers::Tables& tables, StageOptions options)
     : graph_(graph),
       topology_(topology),
       index_(index),
@@ -47,6 +47,7 @@ Stage::Stage(const layers::Graph& graph, const Topology& topology, const Partiti
       device_(std::move(device)),
       options_(std::move(options)),
       node_parameters_(topology.node_count()),
+      node_tables_(topology.node_count()),
       statistics_(graph, first_, end_, device_, options_.averages),
       sent_(topology.value_count(), false),
       presummed_under_(topology.value_count(), -1),
@@ -68,15 +69,17 @@ Stage::Stage(const layers::Graph& graph, const Topology& topology, const Partiti
     if (last_stage[value] != index_) presummed_under_[value] = -1;
 
   std::map<int, int> positions;
-  for (int node = first_; node < end_; ++node)
+  for (int node = first_; node < end_; ++node) {
+    WhereScope scope({graph.nodes()[node].name.c_str(), index_, -1});
+    node_tables_[node] = tables.of(*graph.nodes()[node].module);
     for (int parameter : graph.nodes()[node].parameters) {
       if (!positions.contains(parameter)) {
         positions[parameter] = static_cast<int>(parameters_.size());
-        WhereScope scope({graph.nodes()[node].name.c_str(), index_, -1});
         parameters_.push_back(make_parameter(parameter));
       }
       node_parameters_[node].push_back(positions[parameter]);
     }
+  }
 }
 
 Tensor Stage::load(const RunContext& run, int micro_batch, int value) const {
@@ -145,6 +148,7 @@ Tensor Stage::run_node(const RunContext& run, int micro_batch, int node, std::ma
     call.parameters.push_back(recorded ? Var::parameter(value) : Var(value));
     tape.parameters.push_back(call.parameters.back().node());
   }
+  call.tables = node_tables_[node];
   call.random = {random_key(options_.seed, description.name), run.step, 0, static_cast<uint32_t>(run.first_sample[micro_batch])};
   call.training = run.training;
   call.loss_scale = run.loss_scale;

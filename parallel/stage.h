@@ -9,6 +9,7 @@
 #include "core/batch.h"
 #include "core/precision.h"
 #include "layers/graph.h"
+#include "layers/tables.h"
 #include "parallel/program.h"
 #include "parallel/statistics.h"
 
@@ -48,8 +49,9 @@ struct StageOptions {
 /// Threads  one: the device's worker.
 class Stage {
  public:
+  /// `tables` are those of the device, which its stages share.
   Stage(const layers::Graph& graph, const Topology& topology, const Partition& partition, int index, DevicePtr device,
-        StageOptions options);
+        layers::Tables& tables, StageOptions options);
 
   int index() const { return index_; }
   const DevicePtr& device() const { return device_; }
@@ -144,6 +146,7 @@ class Stage {
   StageOptions options_;
   std::vector<Parameter> parameters_;
   std::vector<std::vector<int>> node_parameters_;  ///< by node of this stage: positions in parameters_
+  std::vector<std::vector<Tensor>> node_tables_;   ///< by node of this stage
   Statistics statistics_;
   bool shows_averages_ = false;
   std::vector<bool> sent_;            ///< by value: another stage consumes it

@@ -37,12 +37,19 @@ struct Crowding {
   double factor(int64_t held) const;
 };
 
+/// A table of positions, which is on every device once that runs one of the nodes.
+struct TableCost {
+  int64_t bytes = 0;
+  std::vector<int> nodes;  ///< that read it, ascending
+};
+
 /// A model as the search sees it, for one size of a micro-batch.
 struct ModelCost {
   std::vector<NodeCost> nodes;
   std::vector<int64_t> input_bytes;  ///< by input of the graph
   std::vector<int64_t> tied_bytes;   ///< by tied parameter: one more copy on a stage that does not own it
   Crowding crowding{};
+  std::vector<TableCost> tables{};
 };
 
 /// What a stage takes for one micro-batch.

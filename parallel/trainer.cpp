@@ -25,9 +25,12 @@ struct Trainer::State {
     const StageOptions common{plan.rematerialize,          options.seed,      optimizer->state_names().size(), plan.precision,
                               options.stochastic_rounding, optimizer->ema > 0};
     placement = device_of_stage(plan);
+    std::vector<layers::Tables> tables;
+    for (const auto& device : plan.devices) tables.emplace_back(device, working_dtype(plan.precision));
     std::vector<std::unique_ptr<Stage>> stages;
     for (int s = 0; s < plan.partition.stage_count(); ++s)
-      stages.push_back(std::make_unique<Stage>(graph, topology, plan.partition, s, plan.devices[placement[s]], common));
+      stages.push_back(
+          std::make_unique<Stage>(graph, topology, plan.partition, s, plan.devices[placement[s]], tables[placement[s]], common));
     executor = std::make_unique<Executor>(plan.devices, std::move(stages), topology, options.timeout_seconds);
   }
 

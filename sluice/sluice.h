@@ -27,6 +27,7 @@
 #include "core/ops/reduction.h"
 #include "core/ops/rotary.h"
 #include "core/ops/running_statistics.h"
+#include "core/ops/sinusoids.h"
 #include "core/ops/softmax.h"
 #include "core/ops/upsample.h"
 #include "core/precision.h"

@@ -2,21 +2,10 @@
 
 namespace sluice {
 
-namespace {
-
-struct RotaryAttributes {
-  int64_t rotated_heads, first_position;
-  double base;
-};
-
-}  // namespace
-
-Var rotary(const Var& x, int64_t rotated_heads, int64_t first_position, double base) {
-  return record("rotary", rotary(x.value(), rotated_heads, first_position, base), {x}, {},
-                RotaryAttributes{rotated_heads, first_position, base}, [](const Node& node, const Tensor& dy, Needs) {
-                  const auto& at = node.attribute<RotaryAttributes>();
-                  return Gradients{rotary_backward(dy, at.rotated_heads, at.first_position, at.base)};
-                });
+Var rotary(const Var& x, int64_t rotated_heads, const Tensor& table) {
+  return record(
+      "rotary", rotary(x.value(), rotated_heads, table), {x}, {table}, rotated_heads,
+      [](const Node& node, const Tensor& dy, Needs) { return Gradients{rotary_backward(dy, node.attribute<int64_t>(), node.saved[0])}; });
 }
 
 }  // namespace sluice

@@ -4,7 +4,7 @@
 
 namespace sluice {
 
-/// Differentiable rotary position encoding; see core/ops/rotary.h. Saves nothing: the gradient is the inverse rotation.
-Var rotary(const Var& x, int64_t rotated_heads, int64_t first_position = 0, double base = 10000);
+/// Differentiable rotary position encoding; see core/ops/rotary.h. Saves the table alone: the gradient is the inverse rotation.
+Var rotary(const Var& x, int64_t rotated_heads, const Tensor& table);
 
 }  // namespace sluice

@@ -11,6 +11,8 @@ void check_range(const char* optimizer, const char* option, double value, double
   require(value >= 0 && value < end, optimizer, ": needs ", option, " in [0, ", end, "), got ", value);
 }
 
+std::vector<std::string> names_if(bool wanted, std::vector<std::string> names) { return wanted ? names : std::vector<std::string>(); }
+
 }  // namespace
 
 double Optimizer::ema_decay(int64_t step) const {
@@ -26,10 +28,9 @@ SGD::SGD(const Options& options) : options_(options) {
   rate.base = options.lr;
 }
 
-std::vector<std::string> SGD::state_names() const {
-  if (options_.momentum == 0) return {};
-  return {"momentum"};
-}
+std::vector<std::string> SGD::state_names() const { return names_if(options_.momentum != 0, {"momentum"}); }
+
+std::vector<std::string> SGD::unneeded_state_names() const { return names_if(options_.momentum == 0, {"momentum"}); }
 
 void SGD::apply(const std::vector<OptimizerSlot>& slots, const Update& update) const {
   sgd_step(slots, {update.learning_rate, options_.weight_decay, options_.momentum, options_.nesterov}, update.clip);
@@ -43,6 +44,13 @@ Adam::Adam(const Options& options) : options_(options) {
   require(options.epsilon > 0 && std::isfinite(options.epsilon), "adam: needs epsilon > 0, got ", options.epsilon);
   rate.base = options.lr;
 }
+
+std::vector<std::string> Adam::state_names() const {
+  if (options_.beta1 == 0) return {"v"};
+  return {"m", "v"};
+}
+
+std::vector<std::string> Adam::unneeded_state_names() const { return names_if(options_.beta1 == 0, {"m"}); }
 
 void Adam::apply(const std::vector<OptimizerSlot>& slots, const Update& update) const {
   adam_step(slots,
@@ -65,6 +73,13 @@ RMSProp::RMSProp(const Options& options) : options_(options) {
   require(options.epsilon > 0 && std::isfinite(options.epsilon), "rmsprop: needs epsilon > 0, got ", options.epsilon);
   rate.base = options.lr;
 }
+
+std::vector<std::string> RMSProp::state_names() const {
+  if (options_.momentum == 0) return {"square"};
+  return {"square", "velocity"};
+}
+
+std::vector<std::string> RMSProp::unneeded_state_names() const { return names_if(options_.momentum == 0, {"velocity"}); }
 
 void RMSProp::apply(const std::vector<OptimizerSlot>& slots, const Update& update) const {
   rmsprop_step(slots, {update.learning_rate, options_.average, options_.momentum, options_.epsilon, options_.weight_decay}, update.clip);

@@ -21,8 +21,10 @@ class Optimizer {
 
   virtual ~Optimizer() = default;
   virtual std::string name() const = 0;
-  /// Each state has the parameter's shape and dtype and starts at zero.
+  /// The states that these options need: each has the parameter's shape and dtype and starts at zero.
   virtual std::vector<std::string> state_names() const = 0;
+  /// Those that only other options need. A checkpoint may have them, of a training with such options; they are left aside then.
+  virtual std::vector<std::string> unneeded_state_names() const { return {}; }
   /// Changes the parameters, their states, which come in the order of state_names(), and their working copies in place. All are of one
   /// device.
   virtual void apply(const std::vector<OptimizerSlot>& slots, const Update& update) const = 0;
@@ -37,7 +39,7 @@ class Optimizer {
   double ema = 0;
 };
 
-/// Stochastic gradient descent: see sgd_step. The momentum has a state only when it is not 0.
+/// Stochastic gradient descent: see sgd_step. The momentum has a state only when it is not 0; so it is with RMSProp's, and with Adam's beta1.
 class SGD : public Optimizer {
  public:
   struct Options {
@@ -49,6 +51,7 @@ class SGD : public Optimizer {
   explicit SGD(const Options& options);
   std::string name() const override { return "sgd"; }
   std::vector<std::string> state_names() const override;
+  std::vector<std::string> unneeded_state_names() const override;
   void apply(const std::vector<OptimizerSlot>& slots, const Update& update) const override;
   std::unique_ptr<Optimizer> clone() const override { return std::make_unique<SGD>(*this); }
 
@@ -67,7 +70,8 @@ class Adam : public Optimizer {
   };
   explicit Adam(const Options& options);
   std::string name() const override { return "adam"; }
-  std::vector<std::string> state_names() const override { return {"m", "v"}; }
+  std::vector<std::string> state_names() const override;
+  std::vector<std::string> unneeded_state_names() const override;
   void apply(const std::vector<OptimizerSlot>& slots, const Update& update) const override;
   std::unique_ptr<Optimizer> clone() const override { return std::make_unique<Adam>(*this); }
 
@@ -107,7 +111,8 @@ class RMSProp : public Optimizer {
   };
   explicit RMSProp(const Options& options);
   std::string name() const override { return "rmsprop"; }
-  std::vector<std::string> state_names() const override { return {"square", "velocity"}; }
+  std::vector<std::string> state_names() const override;
+  std::vector<std::string> unneeded_state_names() const override;
   void apply(const std::vector<OptimizerSlot>& slots, const Update& update) const override;
   std::unique_ptr<Optimizer> clone() const override { return std::make_unique<RMSProp>(*this); }
 

@@ -37,7 +37,7 @@ Tensor bias_activation(Unary rule, const Tensor& x, const Tensor& bias) {
   const Tensor from = x.contiguous(), offset = bias.contiguous();
   Tensor y = empty_like(x);
   const Cost cost{2.0 * static_cast<double>(x.elements()), bytes_of(x) + bytes_of(bias), bytes_of(y)};
-  run_kernel(y.device(), cost, [&](auto& context) { kernels::bias_activation(context, rule, from, offset, y); });
+  run_kernel("bias_activation", {from, offset}, cost, [&](auto& context) { kernels::bias_activation(context, rule, from, offset, y); });
   return y;
 }
 
@@ -51,7 +51,7 @@ std::pair<Tensor, Tensor> bias_activation_backward(Unary rule, const Tensor& x, 
   if (needs_x) dx = empty_like(x);
   if (needs_bias) partial = empty({chunks, columns}, compute_dtype(x.dtype()), x.device_ptr());
   const Cost cost{4.0 * static_cast<double>(x.elements()), bytes_of(x) + bytes_of(bias) + bytes_of(dy), bytes_of(dx)};
-  run_kernel(x.device(), cost,
+  run_kernel("bias_activation_backward", {from, offset, gradient}, cost,
              [&](auto& context) { kernels::bias_activation_backward(context, rule, from, offset, gradient, dx, partial); });
   return {dx, needs_bias ? sum(partial, {0}) : Tensor()};
 }
@@ -60,7 +60,7 @@ Tensor mul_silu(const Tensor& a, const Tensor& b) {
   check_gate(a, b);
   const Tensor gate = a.contiguous(), value = b.contiguous();
   Tensor y = empty_like(a);
-  run_kernel(y.device(), {2.0 * static_cast<double>(a.elements()), bytes_of(a) + bytes_of(b), bytes_of(y)},
+  run_kernel("mul_silu", {gate, value}, {2.0 * static_cast<double>(a.elements()), bytes_of(a) + bytes_of(b), bytes_of(y)},
              [&](auto& context) { kernels::mul_silu(context, gate, value, y); });
   return y;
 }
@@ -72,7 +72,8 @@ std::pair<Tensor, Tensor> mul_silu_backward(const Tensor& a, const Tensor& b, co
   Tensor da, db;
   if (needs_a) da = empty_like(a);
   if (needs_b) db = empty_like(b);
-  run_kernel(a.device(), {4.0 * static_cast<double>(a.elements()), bytes_of(a) + bytes_of(b) + bytes_of(dy), bytes_of(da) + bytes_of(db)},
+  run_kernel("mul_silu_backward", {gate, value, gradient},
+             {4.0 * static_cast<double>(a.elements()), bytes_of(a) + bytes_of(b) + bytes_of(dy), bytes_of(da) + bytes_of(db)},
              [&](auto& context) { kernels::mul_silu_backward(context, gate, value, gradient, da, db); });
   return {da, db};
 }

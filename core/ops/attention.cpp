@@ -54,7 +54,7 @@ AttentionResult attention_forward(const Tensor& q, const Tensor& k, const Tensor
   const Tensor queries = with_unit_last_stride(q), keys = with_unit_last_stride(k), values = with_unit_last_stride(v);
   const AttentionResult result{empty_like(q), empty({q.dim(0), q.dim(2), q.dim(1)}, compute_dtype(q.dtype()), q.device_ptr())};
   const Tensor scratch = scratch_for(q, k, false);
-  run_kernel(q.device(), cost_of(q, k, causal, 4, 2),
+  run_kernel("attention", {queries, keys, values}, cost_of(q, k, causal, 4, 2),
              [&](auto& context) { kernels::attention(context, queries, keys, values, causal, result, scratch); });
   return result;
 }
@@ -70,9 +70,9 @@ void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const
   check_target(dv, v);
   const Tensor queries = with_unit_last_stride(q), keys = with_unit_last_stride(k), values = with_unit_last_stride(v);
   const Tensor gradient = with_unit_last_stride(dy), scratch = scratch_for(q, k, true);
-  run_kernel(q.device(), cost_of(q, k, causal, 10, 4), [&](auto& context) {
-    kernels::attention_backward(context, queries, keys, values, result, gradient, causal, dq, dk, dv, scratch);
-  });
+  run_kernel(
+      "attention_backward", {queries, keys, values, result.y, result.log_sum_exp, gradient, dq, dk, dv}, cost_of(q, k, causal, 10, 4),
+      [&](auto& context) { kernels::attention_backward(context, queries, keys, values, result, gradient, causal, dq, dk, dv, scratch); });
 }
 
 }  // namespace sluice

@@ -42,7 +42,7 @@ void check(const char* op, const Tensor& x, const Tensor& gamma, const Tensor& b
 Tensor normalize(const Tensor& x, const ChannelNorm& norm) {
   const Tensor y = empty_like(x);
   const auto bytes = static_cast<double>(x.bytes());
-  run_kernel(x.device(), {3 * static_cast<double>(x.elements()), bytes, bytes},
+  run_kernel("batch_norm", {x, norm.gamma, norm.beta, norm.mean, norm.variance}, {3 * static_cast<double>(x.elements()), bytes, bytes},
              [&](auto& context) { kernels::normalize_channels(context, x, norm, chunk_rows(x), y); });
   return y;
 }
@@ -57,7 +57,7 @@ BatchNormalized batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& b
   {
     const int64_t rows_per_chunk = chunk_rows(from);
     const Tensor chunk_sums = chunk_sums_of(from, rows_per_chunk);
-    run_kernel(x.device(), {4 * static_cast<double>(x.elements()), static_cast<double>(x.bytes()), 0},
+    run_kernel("batch_norm", {from}, {4 * static_cast<double>(x.elements()), static_cast<double>(x.bytes()), 0},
                [&](auto& context) { kernels::batch_moments(context, from, rows_per_chunk, chunk_sums, mean, variance); });
   }
   return {normalize(from, {gamma, beta, mean, variance, epsilon, relu}), mean, variance};
@@ -78,18 +78,19 @@ BatchNormGradients batch_norm_backward(const Tensor& dy, const Tensor& x, const 
   const ChannelNorm moments{norm.gamma, norm.beta, cast(norm.mean, dtype), cast(norm.variance, dtype), norm.epsilon, norm.relu};
   const auto bytes = static_cast<double>(x.bytes()), elements = static_cast<double>(x.elements());
   const int64_t rows_per_chunk = chunk_rows(from);
+  const std::vector<Operand> operands{from, gradient, moments.gamma, moments.beta, moments.mean, moments.variance};
   Tensor dx, dgamma, dbeta;
   if (needs.weights || !constant) {
     dgamma = empty({x.dim(-1)}, dtype, x.device_ptr());
     dbeta = empty_like(dgamma);
     const Tensor chunk_sums = chunk_sums_of(from, rows_per_chunk);
-    run_kernel(x.device(), {6 * elements, 2 * bytes, 0}, [&](auto& context) {
+    run_kernel("batch_norm_backward", operands, {6 * elements, 2 * bytes, 0}, [&](auto& context) {
       kernels::batch_norm_weight_gradients(context, gradient, from, moments, rows_per_chunk, chunk_sums, dgamma, dbeta);
     });
   }
   if (needs.x) {
     dx = empty_like(from);
-    run_kernel(x.device(), {8 * elements, 2 * bytes, bytes}, [&](auto& context) {
+    run_kernel("batch_norm_backward", operands, {8 * elements, 2 * bytes, bytes}, [&](auto& context) {
       kernels::batch_norm_input_gradient(context, gradient, from, moments, rows_per_chunk, constant ? Tensor() : dgamma,
                                          constant ? Tensor() : dbeta, dx);
     });

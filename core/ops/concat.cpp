@@ -1,5 +1,6 @@
 #include "core/ops/concat.h"
 
+#include "core/operands.h"
 #include "core/ops/copy.h"
 
 namespace sluice {
@@ -10,11 +11,11 @@ Tensor concat(const std::vector<Tensor>& parts, int axis) {
   const int along = normal_axis("concat", axis, first.rank());
   int64_t total = 0;
   for (const Tensor& part : parts) {
-    require(part.rank() == first.rank() && part.shape().with(along, first.dim(along)) == first.shape() && part.dtype() == first.dtype() &&
-                &part.device() == &first.device(),
+    require(part.rank() == first.rank() && part.shape().with(along, first.dim(along)) == first.shape() && part.dtype() == first.dtype(),
             "concat: needs parts that differ in axis ", along, " only, got ", first, " and ", part);
     total += part.dim(along);
   }
+  device_of("concat", std::vector<Operand>(parts.begin(), parts.end()));  // copies could move them
   Tensor y = empty(first.shape().with(along, total), first.dtype(), first.device_ptr());
   int64_t begin = 0;
   for (const Tensor& part : parts) {

@@ -66,7 +66,7 @@ void run(const Convolution& of, const Tensor& first, const Tensor& second, const
   const Tensor scratch =
       on_gpu ? gpu_columns(of, result.device_ptr())
              : empty({result.device().options().threads, Device::charged_size(*scratch_bytes)}, DType::u8, result.device_ptr());
-  run_kernel(result.device(), cost_of(of, first, second, result),
+  run_kernel("conv2d", {first, second, result}, cost_of(of, first, second, result),
              [&](auto& context) { kernels::convolution(context, of, first, second, result, scratch); });
 }
 
@@ -116,6 +116,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Window& window, int64
   check(x.shape(), weight.shape(), window, groups);
   require(x.dtype() == weight.dtype() && is_floating(x.dtype()), "conv2d: needs two operands of one floating dtype, got ", x, " and ",
           weight);
+  device_of("conv2d", {x, weight});  // also where there is nothing to multiply
   const WindowPlan plan = plan_of("conv2d", x.shape(), window);
   if (plan.output(1).elements() == 0) return empty(plan.output(weight.dim(0)), x.dtype(), x.device_ptr());
   if (is_depthwise(weight.shape(), groups)) return depthwise(x.contiguous(), weight.contiguous(), plan);
@@ -130,6 +131,7 @@ Tensor conv2d_input_gradient(const Tensor& dy, const Tensor& weight, const Shape
   check(x_shape, weight.shape(), window, groups);
   const WindowPlan plan = plan_of("conv2d", x_shape, window);
   check_gradient(dy, plan, weight.dim(0));
+  device_of("conv2d", {dy, weight});
   if (dy.elements() == 0) return zeros(x_shape, dy.dtype(), dy.device_ptr());
   if (is_depthwise(weight.shape(), groups)) return depthwise_input_gradient(dy.contiguous(), weight.contiguous(), plan);
   if (groups == 1) return dense_input_gradient(dy.contiguous(), weight.contiguous(), plan);
@@ -144,6 +146,7 @@ Tensor conv2d_weight_gradient(const Tensor& dy, const Tensor& x, const Shape& we
   check(x.shape(), weight_shape, window, groups);
   const WindowPlan plan = plan_of("conv2d", x.shape(), window);
   check_gradient(dy, plan, weight_shape[0]);
+  device_of("conv2d", {dy, x});
   if (dy.elements() == 0) return zeros(weight_shape, compute_dtype(dy.dtype()), dy.device_ptr());
   if (is_depthwise(weight_shape, groups)) return depthwise_weight_gradient(dy.contiguous(), x.contiguous(), plan);
   if (groups == 1) return dense_weight_gradient(dy.contiguous(), x.contiguous(), plan);

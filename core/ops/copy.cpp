@@ -33,7 +33,7 @@ void copy(const Tensor& from, const Tensor& to) {
   if (source.kind() == DeviceKind::cuda && source.index() != target.index()) return copy(from.to(to.device_ptr()), to);
   if (&source != &target) target.wait_for(source.record());
   const Cost cost{0, static_cast<double>(from.bytes()), static_cast<double>(to.bytes())};
-  run_kernel(target, cost, [&](auto& context) { kernels::copy(context, from, to); });
+  run_kernel("copy", {to}, cost, [&](auto& context) { kernels::copy(context, from, to); });
   if (&source != &target) source.wait_for(target.record());
 }
 
@@ -46,7 +46,7 @@ Tensor cast(const Tensor& x, DType dtype) {
 
 void fill(const Tensor& x, double value) {
   require(x.is_contiguous(), "fill: needs a contiguous tensor, got a strided view of ", x.shape());
-  run_kernel(x.device(), {0, 0, static_cast<double>(x.bytes())}, [&](auto& context) { kernels::fill(context, x, value); });
+  run_kernel("fill", {x}, {0, 0, static_cast<double>(x.bytes())}, [&](auto& context) { kernels::fill(context, x, value); });
 }
 
 }  // namespace sluice

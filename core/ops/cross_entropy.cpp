@@ -30,7 +30,8 @@ CrossEntropyResult cross_entropy(const Tensor& logits, const Tensor& targets, co
   const Tensor row_losses = empty({targets.elements()}, DType::f64, device);
   const Cost cost{4 * static_cast<double>(logits.elements()), static_cast<double>(logits.bytes() + targets.bytes()),
                   static_cast<double>(result.row_sums.bytes())};
-  run_kernel(*device, cost, [&](auto& context) { kernels::cross_entropy(context, rows, classes, options, scale, row_losses, result); });
+  run_kernel("cross_entropy", {rows, classes, options.weights}, cost,
+             [&](auto& context) { kernels::cross_entropy(context, rows, classes, options, scale, row_losses, result); });
   return result;
 }
 
@@ -48,7 +49,7 @@ void cross_entropy_backward_into(const Tensor& dy, const Tensor& logits, const T
   const Tensor rows = as_matrix(logits), classes = targets.contiguous();
   const Cost cost{4 * static_cast<double>(logits.elements()), static_cast<double>(logits.bytes() + targets.bytes() + row_sums.bytes()),
                   static_cast<double>(dlogits.bytes())};
-  run_kernel(logits.device(), cost, [&](auto& context) {
+  run_kernel("cross_entropy_backward", {rows, classes, dy, row_sums, options.weights, dlogits}, cost, [&](auto& context) {
     kernels::cross_entropy_backward(context, dy, rows, classes, row_sums, options, scale, as_matrix(dlogits));
   });
 }

@@ -33,14 +33,14 @@ int64_t chunk_rows(const WindowPlan& plan, DeviceKind kind) {
 Tensor depthwise(const Tensor& x, const Tensor& weight, const WindowPlan& plan) {
   const Tensor taps = taps_of(weight);
   Tensor y = empty(plan.output(x.dim(3)), x.dtype(), x.device_ptr());
-  run_kernel(x.device(), cost_of(plan, x, weight, y), [&](auto& context) { kernels::depthwise(context, plan, x, taps, y); });
+  run_kernel("depthwise", {x, taps}, cost_of(plan, x, weight, y), [&](auto& context) { kernels::depthwise(context, plan, x, taps, y); });
   return y;
 }
 
 Tensor depthwise_input_gradient(const Tensor& dy, const Tensor& weight, const WindowPlan& plan) {
   const Tensor taps = taps_of(weight);
   Tensor dx = empty({plan.batch, plan.in_h, plan.in_w, dy.dim(3)}, dy.dtype(), dy.device_ptr());
-  run_kernel(dy.device(), cost_of(plan, dy, weight, dx),
+  run_kernel("depthwise_input_gradient", {dy, taps}, cost_of(plan, dy, weight, dx),
              [&](auto& context) { kernels::depthwise_input_gradient(context, plan, dy, taps, dx); });
   return dx;
 }
@@ -50,7 +50,7 @@ Tensor depthwise_weight_gradient(const Tensor& dy, const Tensor& x, const Window
   const int64_t rows_per_chunk = chunk_rows(plan, dy.device().backend());
   const int64_t chunks = (plan.batch * plan.out_h + rows_per_chunk - 1) / rows_per_chunk;
   const Tensor partial = empty({chunks, taps, channels}, compute_dtype(dy.dtype()), dy.device_ptr());
-  run_kernel(dy.device(), cost_of(plan, dy, x, partial),
+  run_kernel("depthwise_weight_gradient", {dy, x}, cost_of(plan, dy, x, partial),
              [&](auto& context) { kernels::depthwise_weight_gradient(context, plan, dy, x, rows_per_chunk, partial); });
   const Tensor total = chunks == 1 ? partial.reshape({taps, channels}) : sum(partial, {0});
   return total.transpose(0, 1).contiguous().reshape({channels, plan.window.size_h, plan.window.size_w, 1});

@@ -18,7 +18,8 @@ Tensor masked(const Tensor& x, const Tensor& residual, double keep, const Random
   const Tensor from = x.contiguous(), y = empty_like(x);
   const double bytes_read = static_cast<double>(x.bytes()) * (residual.defined() ? 2 : 1);
   const Cost cost{static_cast<double>(x.elements()), bytes_read, static_cast<double>(y.bytes())};
-  run_kernel(y.device(), cost, [&](auto& context) { kernels::drop_path(context, from, residual, SampleMask(keep, stream), y); });
+  run_kernel("drop_path", {from, residual}, cost,
+             [&](auto& context) { kernels::drop_path(context, from, residual, SampleMask(keep, stream), y); });
   return y;
 }
 

@@ -19,7 +19,7 @@ Tensor masked(const Tensor& x, const Tensor& residual, double p, const RandomStr
   Tensor y = empty_like(x);
   const double bytes_read = static_cast<double>(x.bytes()) * (residual.defined() ? 2 : 1);
   const Cost cost{kPhiloxOperations * static_cast<double>(x.elements()), bytes_read, static_cast<double>(y.bytes())};
-  run_kernel(y.device(), cost, [&](auto& context) { kernels::dropout(context, from, residual, p, stream, y); });
+  run_kernel("dropout", {from, residual}, cost, [&](auto& context) { kernels::dropout(context, from, residual, p, stream, y); });
   return y;
 }
 

@@ -10,7 +10,6 @@ namespace {
 
 void require_same_dtype(const char* op, const Tensor& a, const Tensor& b) {
   require(a.dtype() == b.dtype(), op, ": needs operands of one dtype, got ", a, " and ", b, "; cast one of them");
-  require(&a.device() == &b.device(), op, ": needs operands on one device, got ", a, " and ", b);
 }
 
 void require_floating(const char* op, const Tensor& x) {
@@ -27,7 +26,7 @@ Tensor binary(const char* op, Binary rule, const Tensor& a, const Tensor& b) {
   require_floating(op, a);
   Tensor y = empty(broadcast_shape(op, a.shape(), b.shape()), a.dtype(), a.device_ptr());
   const Cost cost = pass_cost(static_cast<double>(a.bytes() + b.bytes()), y);
-  run_kernel(y.device(), cost, [&](auto& context) { kernels::binary(context, rule, a, b, y); });
+  run_kernel(op, {a, b}, cost, [&](auto& context) { kernels::binary(context, rule, a, b, y); });
   return y;
 }
 
@@ -37,7 +36,7 @@ Tensor unary(Unary rule, const Tensor& x) {
   require_floating("unary", x);
   const Tensor from = x.contiguous();
   Tensor y = empty_like(x);
-  run_kernel(y.device(), pass_cost(static_cast<double>(x.bytes()), y), [&](auto& context) { kernels::unary(context, rule, from, y); });
+  run_kernel("unary", {from}, pass_cost(static_cast<double>(x.bytes()), y), [&](auto& context) { kernels::unary(context, rule, from, y); });
   return y;
 }
 
@@ -47,7 +46,7 @@ Tensor unary_backward(Unary rule, const Tensor& x, const Tensor& dy) {
   const Tensor from = x.contiguous(), gradient = dy.contiguous();
   Tensor dx = empty_like(x);
   const Cost cost = pass_cost(static_cast<double>(x.bytes() + dy.bytes()), dx);
-  run_kernel(dx.device(), cost, [&](auto& context) { kernels::unary_backward(context, rule, from, gradient, dx); });
+  run_kernel("unary_backward", {from, gradient}, cost, [&](auto& context) { kernels::unary_backward(context, rule, from, gradient, dx); });
   return dx;
 }
 
@@ -60,7 +59,8 @@ Tensor scale(const Tensor& x, double factor) {
   require_floating("scale", x);
   const Tensor from = x.contiguous();
   Tensor y = empty_like(x);
-  run_kernel(y.device(), pass_cost(static_cast<double>(x.bytes()), y), [&](auto& context) { kernels::scale(context, from, factor, y); });
+  run_kernel("scale", {from}, pass_cost(static_cast<double>(x.bytes()), y),
+             [&](auto& context) { kernels::scale(context, from, factor, y); });
   return y;
 }
 
@@ -69,7 +69,7 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape, double factor) {
   require(broadcast_shape("broadcast_to", x.shape(), shape) == shape, "broadcast_to: ", x.shape(), " does not broadcast to ", shape);
   const Tensor constant = full({}, factor, x.dtype(), x.device_ptr());
   Tensor y = empty(shape, x.dtype(), x.device_ptr());
-  run_kernel(y.device(), pass_cost(static_cast<double>(x.bytes()), y),
+  run_kernel("broadcast_to", {x}, pass_cost(static_cast<double>(x.bytes()), y),
              [&](auto& context) { kernels::binary(context, Binary::Mul, x, constant, y); });
   return y;
 }
@@ -80,7 +80,7 @@ void add_into(const Tensor& target, const Tensor& x) {
   require_same_dtype("add_into", target, x);
   require_floating("add_into", target);
   const Cost cost = pass_cost(static_cast<double>(target.bytes() + x.bytes()), target);
-  run_kernel(target.device(), cost, [&](auto& context) { kernels::binary(context, Binary::Add, target, x, target); });
+  run_kernel("add_into", {target, x}, cost, [&](auto& context) { kernels::binary(context, Binary::Add, target, x, target); });
 }
 
 void add_part(Tensor& sum, Tensor part) {

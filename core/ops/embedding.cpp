@@ -12,7 +12,7 @@ Tensor embedding(const Tensor& ids, const Tensor& table) {
   const Tensor positions = ids.contiguous(), rows = table.contiguous();
   const Tensor y = empty(ids.shape().appended(table.dim(1)), table.dtype(), table.device_ptr());
   const auto bytes = static_cast<double>(y.bytes());
-  run_kernel(y.device(), {0, bytes + static_cast<double>(ids.bytes()), bytes},
+  run_kernel("embedding", {positions, rows}, {0, bytes + static_cast<double>(ids.bytes()), bytes},
              [&](auto& context) { kernels::embedding(context, positions, rows, y); });
   return y;
 }
@@ -31,7 +31,8 @@ void embedding_backward_into(const Tensor& ids, const Tensor& dy, const Tensor& 
   if (dy.device().backend() == DeviceKind::cuda)
     sorted_ids = empty({static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ids.elements())))}, DType::i64, dy.device_ptr());
   const auto bytes = static_cast<double>(dy.bytes());
-  run_kernel(dy.device(), {static_cast<double>(dy.elements()), 2 * bytes + static_cast<double>(ids.bytes()), bytes},
+  run_kernel("embedding_backward", {positions, rows, sums},
+             {static_cast<double>(dy.elements()), 2 * bytes + static_cast<double>(ids.bytes()), bytes},
              [&](auto& context) { kernels::embedding_backward(context, positions, rows, sorted_ids, sums); });
 }
 

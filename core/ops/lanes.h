@@ -84,6 +84,7 @@ struct Lanes {
 
   Register all;
 
+  Lanes() = default;
   Lanes(Register lanes) : all(lanes) {}                                                  // NOLINT: a register is its lanes
   Lanes(double value) : all(Eigen::internal::pset1<Register>(static_cast<T>(value))) {}  // NOLINT: constants in formulas
 

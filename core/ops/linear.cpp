@@ -24,7 +24,7 @@ Tensor sum_rows(const Tensor& dy) {
   const int64_t chunks = dy.device().backend() == DeviceKind::cuda ? gpu_row_chunks(from.dim(0)) : 1;
   const Tensor partial = empty({chunks, dy.dim(-1)}, compute_dtype(dy.dtype()), dy.device_ptr());
   const Cost cost{static_cast<double>(dy.elements()), static_cast<double>(dy.bytes()), static_cast<double>(partial.bytes())};
-  run_kernel(dy.device(), cost, [&](auto& context) { kernels::sum_rows(context, from, partial); });
+  run_kernel("sum_rows", {from}, cost, [&](auto& context) { kernels::sum_rows(context, from, partial); });
   return chunks == 1 ? partial.reshape({dy.dim(-1)}) : sum(partial, {0});
 }
 

@@ -22,6 +22,7 @@ void check(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 
 LinearGelu linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check(x, weight, bias);
+  device_of("linear_gelu", {x, weight, bias});  // also where there is nothing to multiply
   const bool makes_both = x.device().backend() == DeviceKind::cuda;
   const Shape shape = x.shape().with(-1, weight.dim(0));
   const Tensor before = makes_both ? empty_rows(shape, x.dtype(), x.device_ptr()) : linear(x, weight, bias);
@@ -32,7 +33,8 @@ LinearGelu linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias
   Cost cost{static_cast<double>(y.elements()), bytes_of(before), bytes_of(y)};
   if (makes_both)
     cost += {2.0 * static_cast<double>(y.elements() * x.dim(-1)), bytes_of(x) + bytes_of(weight) - bytes_of(before), bytes_of(before)};
-  run_kernel(x.device(), cost, [&](auto& context) { kernels::linear_gelu(context, product, as_matrix(y)); });
+  run_kernel("linear_gelu", {product.a, product.b, product.c, product.bias}, cost,
+             [&](auto& context) { kernels::linear_gelu(context, product, as_matrix(y)); });
   return {y, before};
 }
 

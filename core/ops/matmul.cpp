@@ -59,7 +59,7 @@ void multiply(const MatmulOperands& of) {
     return;
   }
   const Tensor scratch = empty({of.c.device().options().threads, Device::charged_size(*scratch_bytes)}, DType::u8, of.c.device_ptr());
-  run_kernel(of.c.device(), cost_of(of), [&](auto& context) { kernels::matmul(context, of, scratch); });
+  run_kernel("matmul", {of.a, of.b, of.c, of.bias}, cost_of(of), [&](auto& context) { kernels::matmul(context, of, scratch); });
 }
 
 }  // namespace
@@ -85,6 +85,7 @@ void matmul_into(const Tensor& a, const Tensor& b, const Tensor& c, bool transpo
   require(!bias.defined() || (bias.rank() == 1 && bias.dim(0) == c.dim(-1) && bias.dtype() == c.dtype() && bias.is_contiguous() &&
                               beta == 0 && c.rank() == batched.rank()),
           "matmul_into: needs beta 0 and a contiguous bias of the dtype and last axis of c ", c.shape(), ", got ", bias);
+  device_of("matmul", {a, b, c, bias});  // also where there is nothing to multiply
   if (c.elements() == 0) return;
   if (a.elements() == 0 || b.elements() == 0) {
     require(!bias.defined(), "matmul_into: a bias needs a non-empty product, got ", a.shape(), " and ", b.shape());

@@ -29,7 +29,7 @@ NormalizedRows normalize(const char* op, const Tensor& x, const Tensor& residual
   if (beta.defined()) result.mean = empty_like(result.rstd);
   if (residual.defined()) result.sum = empty_like(x);
   const double bytes = (residual.defined() ? 2 : 1) * static_cast<double>(x.bytes());
-  run_kernel(x.device(), {7 * static_cast<double>(x.elements()), bytes, bytes},
+  run_kernel(op, {rows, added, gamma, beta}, {7 * static_cast<double>(x.elements()), bytes, bytes},
              [&](auto& context) { kernels::normalize(context, rows, added, gamma, beta, epsilon, result); });
   return result;
 }
@@ -44,7 +44,7 @@ int64_t chunk_rows(DeviceKind kind, int64_t rows) {
 Tensor add_chunks(const Tensor& chunk_sums, int64_t which) {
   const Tensor total = empty({chunk_sums.dim(-1)}, chunk_sums.dtype(), chunk_sums.device_ptr());
   const Cost cost{static_cast<double>(chunk_sums.dim(0) * total.elements()), 0, static_cast<double>(total.bytes())};
-  run_kernel(total.device(), cost, [&](auto& context) { kernels::add_chunks(context, chunk_sums, which, total); });
+  run_kernel("add_chunks", {chunk_sums}, cost, [&](auto& context) { kernels::add_chunks(context, chunk_sums, which, total); });
   return total;
 }
 
@@ -70,9 +70,10 @@ NormalizationGradients normalization_backward(const Tensor& dy, const Tensor& x,
     chunk_sums = empty({(rows + rows_per_chunk - 1) / rows_per_chunk, mean.defined() ? 2 : 1, x.dim(-1)}, rstd.dtype(), x.device_ptr());
   const auto bytes = static_cast<double>(x.bytes());
   const double flops = (needs.x ? 11 : 0) + (needs.weights ? 5 : 0);
-  run_kernel(x.device(), {flops * static_cast<double>(x.elements()), 2 * bytes, needs.x ? bytes : 0}, [&](auto& context) {
-    kernels::normalization_backward(context, dy_rows, x_rows, gamma, mean, rstd, rows_per_chunk, result.x, chunk_sums);
-  });
+  run_kernel("normalization_backward", {x_rows, dy_rows, gamma, mean, rstd},
+             {flops * static_cast<double>(x.elements()), 2 * bytes, needs.x ? bytes : 0}, [&](auto& context) {
+               kernels::normalization_backward(context, dy_rows, x_rows, gamma, mean, rstd, rows_per_chunk, result.x, chunk_sums);
+             });
   if (needs.weights) result.gamma = add_chunks(chunk_sums, 0);
   if (needs.weights && mean.defined()) result.beta = add_chunks(chunk_sums, 1);
   return result;

@@ -51,12 +51,22 @@ struct RmsProp {
         momentum(step.momentum),
         epsilon(step.epsilon) {}
 
+  SLUICE_HD void apply(V& parameter, V& square, V gradient) const {
+    const V g = with_decay(gradient, parameter);
+    parameter = parameter - move(square, g);
+  }
   SLUICE_HD void apply(V& parameter, V& square, V& velocity, V gradient) const {
-    using std::sqrt;
-    const V g = factor * gradient + decay * parameter;
-    square = average * square + rest * (g * g);
-    velocity = momentum * velocity + rate * g / sqrt(square + epsilon);
+    const V g = with_decay(gradient, parameter);
+    velocity = momentum * velocity + move(square, g);
     parameter = parameter - velocity;
+  }
+
+ private:
+  SLUICE_HD V with_decay(V gradient, V parameter) const { return factor * gradient + decay * parameter; }
+  SLUICE_HD V move(V& square, V g) const {
+    using std::sqrt;
+    square = average * square + rest * (g * g);
+    return rate * g / sqrt(square + epsilon);
   }
 };
 
@@ -90,10 +100,20 @@ struct Adam {
         epsilon(of.epsilon),
         factor(gradient_factor) {}
 
+  /// beta1 = 0: m is the gradient.
+  SLUICE_HD void apply(V& parameter, V& v, V gradient) const {
+    const V g = factor * gradient + decay * parameter;
+    move(parameter, g, v, g);
+  }
   SLUICE_HD void apply(V& parameter, V& m, V& v, V gradient) const {
-    using std::sqrt;
     const V g = factor * gradient + decay * parameter;
     m = beta1 * m + rest1 * g;
+    move(parameter, m, v, g);
+  }
+
+ private:
+  SLUICE_HD void move(V& parameter, V m, V& v, V g) const {
+    using std::sqrt;
     v = beta2 * v + rest2 * (g * g);
     parameter = shrink * parameter - rate * m / (sqrt(v) * root + epsilon);
   }

@@ -28,6 +28,15 @@ void check(const char* op, const std::vector<OptimizerSlot>& slots, size_t state
   require(!sum.defined() || (sum.rank() == 0 && sum.dtype() == DType::f64), op, ": needs a sum of squares f64 [], got ", sum);
 }
 
+std::vector<Operand> operands_of(const std::vector<OptimizerSlot>& slots, const GradientClip& clip) {
+  std::vector<Operand> operands{clip.sum_of_squares};
+  for (const OptimizerSlot& slot : slots) {
+    operands.insert(operands.end(), {slot.parameter, slot.gradient, slot.working});
+    operands.insert(operands.end(), slot.states.begin(), slot.states.end());
+  }
+  return operands;
+}
+
 /// Reads gradients, and reads and writes all else, but for the working copies, which are only written.
 Cost step_cost(const std::vector<OptimizerSlot>& slots, double flops) {
   Cost cost;
@@ -44,20 +53,23 @@ Cost step_cost(const std::vector<OptimizerSlot>& slots, double flops) {
 void sgd_step(const std::vector<OptimizerSlot>& slots, const SgdStep& step, const GradientClip& clip) {
   if (slots.empty()) return;
   check("sgd_step", slots, step.momentum == 0 ? 0 : 1, clip);
-  run_kernel(slots[0].parameter.device(), step_cost(slots, 6), [&](auto& context) { kernels::sgd_step(context, slots, step, clip); });
+  run_kernel("sgd_step", operands_of(slots, clip), step_cost(slots, 6),
+             [&](auto& context) { kernels::sgd_step(context, slots, step, clip); });
 }
 
 void adam_step(const std::vector<OptimizerSlot>& slots, const AdamStep& step, const GradientClip& clip) {
   if (slots.empty()) return;
-  check("adam_step", slots, 2, clip);
+  check("adam_step", slots, step.beta1 == 0 ? 1 : 2, clip);
   require(step.step >= 1, "adam_step: needs a step count from 1, got ", step.step);
-  run_kernel(slots[0].parameter.device(), step_cost(slots, 14), [&](auto& context) { kernels::adam_step(context, slots, step, clip); });
+  run_kernel("adam_step", operands_of(slots, clip), step_cost(slots, 14),
+             [&](auto& context) { kernels::adam_step(context, slots, step, clip); });
 }
 
 void rmsprop_step(const std::vector<OptimizerSlot>& slots, const RmsPropStep& step, const GradientClip& clip) {
   if (slots.empty()) return;
-  check("rmsprop_step", slots, 2, clip);
-  run_kernel(slots[0].parameter.device(), step_cost(slots, 11), [&](auto& context) { kernels::rmsprop_step(context, slots, step, clip); });
+  check("rmsprop_step", slots, step.momentum == 0 ? 1 : 2, clip);
+  run_kernel("rmsprop_step", operands_of(slots, clip), step_cost(slots, 11),
+             [&](auto& context) { kernels::rmsprop_step(context, slots, step, clip); });
 }
 
 void round_stochastically(const Tensor& weights, const Tensor& working, const RandomStream& stream) {
@@ -65,7 +77,8 @@ void round_stochastically(const Tensor& weights, const Tensor& working, const Ra
               weights.is_contiguous() && working.is_contiguous(),
           "round_stochastically: needs f32 weights and a bf16 copy, alike and contiguous, got ", weights, " and ", working);
   const Cost cost{static_cast<double>(weights.elements()), static_cast<double>(weights.bytes()), static_cast<double>(working.bytes())};
-  run_kernel(weights.device(), cost, [&](auto& context) { kernels::round_stochastically(context, weights, working, stream); });
+  run_kernel("round_stochastically", {weights, working}, cost,
+             [&](auto& context) { kernels::round_stochastically(context, weights, working, stream); });
 }
 
 }  // namespace sluice

@@ -11,7 +11,8 @@ namespace sluice {
 struct OptimizerSlot {
   Tensor parameter;  ///< the master weights
   Tensor gradient;
-  std::vector<Tensor> states;  ///< of sgd_step {velocity}, or {} for no momentum; of adam_step {m, v}, of rmsprop_step {square, velocity}
+  std::vector<Tensor> states;  ///< of sgd_step {velocity}, of adam_step {m, v}, of rmsprop_step {square, velocity}; without velocity
+                               ///< where the momentum is 0, without m where beta1 is
   bool decay = true;           ///< whether weight decay holds for this parameter
   Tensor working{};            ///< a bf16 copy of f32 weights, written with them; undefined: there is none
   std::optional<RandomStream> stochastic{};  ///< the copy is rounded as round_stochastically does; nothing: to the nearest

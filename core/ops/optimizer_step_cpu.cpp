@@ -1,3 +1,6 @@
+#include <array>
+#include <tuple>
+
 #include "core/ops/lanes.h"
 #include "core/ops/optimizer_rules.h"
 
@@ -34,22 +37,25 @@ void write_working(const OptimizerSlot& slot, int64_t begin, int64_t end) {
   for_lanes<float>(begin, end, [&](auto load, auto store) { store(to, load(from)); });
 }
 
-/// Steps parameters that have two states by a rule made from the settings of the step.
-template <template <class> class Rule, class Settings>
-void step_two_states(Cpu& cpu, const std::vector<OptimizerSlot>& slots, const Settings& settings, const GradientClip& clip) {
+/// Steps parameters of kStates states by a rule made from the settings of the step.
+template <template <class> class Rule, int kStates, class Settings>
+void step_slots(Cpu& cpu, const std::vector<OptimizerSlot>& slots, const Settings& settings, const GradientClip& clip) {
   const double factor = gradient_factor(clip);
   if (std::isnan(factor)) return;
   for (const OptimizerSlot& slot : slots)
     on_master(slot.parameter.dtype(), [&]<class T>() {
-      T *p = slot.parameter.data<T>(), *first = slot.states[0].data<T>(), *second = slot.states[1].data<T>();
+      T* p = slot.parameter.data<T>();
+      std::array<T*, kStates> kept;
+      for (int k = 0; k < kStates; ++k) kept[k] = slot.states[k].data<T>();
       const T* from = slot.gradient.data<T>();
       cpu.parallel_for(slot.parameter.elements(), grain_for(1), [&](int64_t begin, int64_t end) {
         const Rule<Lanes<T>> rule(settings, factor, slot.decay);
         for_lanes<T>(begin, end, [&](auto load, auto store) {
-          Lanes<T> parameter = load(p), a = load(first), b = load(second);
-          rule.apply(parameter, a, b, load(from));
-          store(first, a);
-          store(second, b);
+          Lanes<T> parameter = load(p);
+          std::array<Lanes<T>, kStates> states;
+          for (int k = 0; k < kStates; ++k) states[k] = load(kept[k]);
+          std::apply([&](auto&... state) { rule.apply(parameter, state..., load(from)); }, states);
+          for (int k = 0; k < kStates; ++k) store(kept[k], states[k]);
           store(p, parameter);
         });
         write_working(slot, begin, end);
@@ -60,36 +66,18 @@ void step_two_states(Cpu& cpu, const std::vector<OptimizerSlot>& slots, const Se
 }  // namespace
 
 void sgd_step(Cpu& cpu, const std::vector<OptimizerSlot>& slots, const SgdStep& step, const GradientClip& clip) {
-  const double factor = gradient_factor(clip);
-  if (std::isnan(factor)) return;
-  for (const OptimizerSlot& slot : slots)
-    on_master(slot.parameter.dtype(), [&]<class T>() {
-      T *p = slot.parameter.data<T>(), *past = slot.states.empty() ? nullptr : slot.states[0].data<T>();
-      const T* from = slot.gradient.data<T>();
-      cpu.parallel_for(slot.parameter.elements(), grain_for(1), [&](int64_t begin, int64_t end) {
-        const rules::Sgd<Lanes<T>> rule(step, factor, slot.decay);
-        for_lanes<T>(begin, end, [&](auto load, auto store) {
-          Lanes<T> parameter = load(p);
-          if (past) {
-            Lanes<T> velocity = load(past);
-            rule.apply(parameter, velocity, load(from));
-            store(past, velocity);
-          } else {
-            rule.apply(parameter, load(from));
-          }
-          store(p, parameter);
-        });
-        write_working(slot, begin, end);
-      });
-    });
+  if (step.momentum == 0) return step_slots<rules::Sgd, 0>(cpu, slots, step, clip);
+  step_slots<rules::Sgd, 1>(cpu, slots, step, clip);
 }
 
 void adam_step(Cpu& cpu, const std::vector<OptimizerSlot>& slots, const AdamStep& step, const GradientClip& clip) {
-  step_two_states<rules::Adam>(cpu, slots, rules::AdamFactors(step), clip);
+  if (step.beta1 == 0) return step_slots<rules::Adam, 1>(cpu, slots, rules::AdamFactors(step), clip);
+  step_slots<rules::Adam, 2>(cpu, slots, rules::AdamFactors(step), clip);
 }
 
 void rmsprop_step(Cpu& cpu, const std::vector<OptimizerSlot>& slots, const RmsPropStep& step, const GradientClip& clip) {
-  step_two_states<rules::RmsProp>(cpu, slots, step, clip);
+  if (step.momentum == 0) return step_slots<rules::RmsProp, 1>(cpu, slots, step, clip);
+  step_slots<rules::RmsProp, 2>(cpu, slots, step, clip);
 }
 
 void round_stochastically(Cpu& cpu, const Tensor& weights, const Tensor& working, const RandomStream& stream) {

@@ -70,9 +70,9 @@ __device__ void step_pack(const Slot<T>& slot, const Rule& rule, int64_t first) 
     if constexpr (kStates == 0) {
       rule.apply(value, V(gradient.at[i]));
     } else if constexpr (kStates == 1) {
-      V velocity = states[0].at[i];
-      rule.apply(value, velocity, V(gradient.at[i]));
-      states[0].at[i] = velocity.value;
+      V state = states[0].at[i];
+      rule.apply(value, state, V(gradient.at[i]));
+      states[0].at[i] = state.value;
     } else {
       V first_state = states[0].at[i], second_state = states[1].at[i];
       rule.apply(value, first_state, second_state, V(gradient.at[i]));
@@ -135,33 +135,27 @@ void step_slots_of(Cuda& cuda, const char* name, const std::vector<OptimizerSlot
   });
 }
 
-template <class T>
-void sgd_slots(Cuda& cuda, const std::vector<OptimizerSlot>& slots, const SgdStep& step, const GradientClip& clip) {
-  using Rule = rules::Sgd<Scalar<T>>;
-  if (step.momentum == 0) return step_slots_of<T, Rule, 0>(cuda, "sgd_step", slots, step, clip);
-  step_slots_of<T, Rule, 1>(cuda, "sgd_step", slots, step, clip);
-}
-
-template <template <class> class Rule, class Settings>
-void step_two_states(Cuda& cuda, const char* name, const std::vector<OptimizerSlot>& slots, const Settings& settings,
-                     const GradientClip& clip) {
-  step_slots_of<float, Rule<Scalar<float>>, 2>(cuda, name, slots, settings, clip);
-  step_slots_of<double, Rule<Scalar<double>>, 2>(cuda, name, slots, settings, clip);
+template <template <class> class Rule, int kStates, class Settings>
+void step_all(Cuda& cuda, const char* name, const std::vector<OptimizerSlot>& slots, const Settings& settings, const GradientClip& clip) {
+  step_slots_of<float, Rule<Scalar<float>>, kStates>(cuda, name, slots, settings, clip);
+  step_slots_of<double, Rule<Scalar<double>>, kStates>(cuda, name, slots, settings, clip);
 }
 
 }  // namespace
 
 void sgd_step(Cuda& cuda, const std::vector<OptimizerSlot>& slots, const SgdStep& step, const GradientClip& clip) {
-  sgd_slots<float>(cuda, slots, step, clip);
-  sgd_slots<double>(cuda, slots, step, clip);
+  if (step.momentum == 0) return step_all<rules::Sgd, 0>(cuda, "sgd_step", slots, step, clip);
+  step_all<rules::Sgd, 1>(cuda, "sgd_step", slots, step, clip);
 }
 
 void adam_step(Cuda& cuda, const std::vector<OptimizerSlot>& slots, const AdamStep& step, const GradientClip& clip) {
-  step_two_states<rules::Adam>(cuda, "adam_step", slots, rules::AdamFactors(step), clip);
+  if (step.beta1 == 0) return step_all<rules::Adam, 1>(cuda, "adam_step", slots, rules::AdamFactors(step), clip);
+  step_all<rules::Adam, 2>(cuda, "adam_step", slots, rules::AdamFactors(step), clip);
 }
 
 void rmsprop_step(Cuda& cuda, const std::vector<OptimizerSlot>& slots, const RmsPropStep& step, const GradientClip& clip) {
-  step_two_states<rules::RmsProp>(cuda, "rmsprop_step", slots, step, clip);
+  if (step.momentum == 0) return step_all<rules::RmsProp, 1>(cuda, "rmsprop_step", slots, step, clip);
+  step_all<rules::RmsProp, 2>(cuda, "rmsprop_step", slots, step, clip);
 }
 
 void round_stochastically(Cuda& cuda, const Tensor& weights, const Tensor& working, const RandomStream& stream) {

@@ -34,7 +34,7 @@ MaxPooled max_pool2d(const Tensor& x, const Window& window, bool wants_place) {
   if (wants_place) place = empty(y.shape(), DType::u8, x.device_ptr());
   Cost cost = cost_of(y, x, y, window);
   if (wants_place) cost.bytes_written += static_cast<double>(place.bytes());
-  run_kernel(x.device(), cost, [&](auto& context) { kernels::max_pool2d(context, from, plan, y, place); });
+  run_kernel("max_pool2d", {from}, cost, [&](auto& context) { kernels::max_pool2d(context, from, plan, y, place); });
   return {y, place};
 }
 
@@ -44,7 +44,8 @@ Tensor max_pool2d_backward(const Tensor& dy, const Tensor& place, const Shape& x
   const Tensor gradient = dy.contiguous(), dx = empty(x, dy.dtype(), dy.device_ptr());
   Cost cost = cost_of(dy, dy, dx, window);
   cost.bytes_read += static_cast<double>(place.bytes());
-  run_kernel(dy.device(), cost, [&](auto& context) { kernels::max_pool2d_backward(context, gradient, place, plan, dx); });
+  run_kernel("max_pool2d_backward", {gradient, place}, cost,
+             [&](auto& context) { kernels::max_pool2d_backward(context, gradient, place, plan, dx); });
   return dx;
 }
 
@@ -52,7 +53,7 @@ Tensor average_pool2d(const Tensor& x, const Window& window) {
   check_floating("average_pool2d", x);
   const WindowPlan plan = plan_of("average_pool2d", x.shape(), window);
   const Tensor from = x.contiguous(), y = empty(plan.output(x.dim(-1)), x.dtype(), x.device_ptr());
-  run_kernel(x.device(), cost_of(y, x, y, window), [&](auto& context) { kernels::average_pool2d(context, from, plan, y); });
+  run_kernel("average_pool2d", {from}, cost_of(y, x, y, window), [&](auto& context) { kernels::average_pool2d(context, from, plan, y); });
   return y;
 }
 
@@ -60,7 +61,7 @@ Tensor average_pool2d_backward(const Tensor& dy, const Shape& x, const Window& w
   const WindowPlan plan = plan_of("average_pool2d_backward", x, window);
   check_gradient("average_pool2d_backward", dy, plan);
   const Tensor gradient = dy.contiguous(), dx = empty(x, dy.dtype(), dy.device_ptr());
-  run_kernel(dy.device(), cost_of(dy, dy, dx, window),
+  run_kernel("average_pool2d_backward", {gradient}, cost_of(dy, dy, dx, window),
              [&](auto& context) { kernels::average_pool2d_backward(context, gradient, plan, dx); });
   return dx;
 }

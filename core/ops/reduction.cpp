@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/dispatch.h"
+#include "core/ops/copy.h"
 
 namespace sluice {
 
@@ -32,16 +33,16 @@ ReductionView view_of(const Tensor& x, int first, int last) {
   return view;
 }
 
-/// Reduces the neighbouring axes first..last, keeping them with extent 1.
-Tensor reduce_group(Reduction rule, const Tensor& x, int first, int last, double factor) {
+/// Reduces the neighbouring axes first..last, keeping them with extent 1. The result is of `dtype`: that of x, or of its arithmetic.
+Tensor reduce_group(const char* op, Reduction rule, const Tensor& x, int first, int last, double factor, DType dtype) {
   const ReductionView view = view_of(x, first, last);
   Shape shape = x.shape();
   for (int axis = first; axis <= last; ++axis) shape = shape.with(axis, 1);
   const Tensor from = x.contiguous();
   const Tensor partial = empty({view.outer, view.chunks(), view.inner}, compute_dtype(x.dtype()), x.device_ptr());
-  Tensor y = empty(shape, x.dtype(), x.device_ptr());
+  Tensor y = empty(shape, dtype, x.device_ptr());
   const Cost cost{static_cast<double>(x.elements()), static_cast<double>(x.bytes()), static_cast<double>(y.bytes())};
-  run_kernel(x.device(), cost, [&](auto& context) { kernels::reduce(context, rule, view, from, partial, factor, y); });
+  run_kernel(op, {from}, cost, [&](auto& context) { kernels::reduce(context, rule, view, from, partial, factor, y); });
   return y;
 }
 
@@ -50,18 +51,20 @@ Shape reduced_shape(Shape shape, const std::vector<int>& axes, bool keep) {
   return shape;
 }
 
-/// Neighbouring axes go together, the innermost group first. The factor is applied once.
+/// Neighbouring axes go together, the innermost group first. The factor is applied once, and the result is rounded to x's dtype once:
+/// between groups it stays in that of the arithmetic.
 Tensor reduce(const char* op, Reduction rule, const Tensor& x, const std::vector<int>& axes, bool keep, double factor = 1) {
   require(is_floating(x.dtype()), op, ": needs a floating dtype (f32, bf16, f64), got ", x);
   Tensor y = x;
   for (int end = static_cast<int>(axes.size()) - 1; end >= 0;) {
     int begin = end;
     while (begin > 0 && axes[begin - 1] == axes[begin] - 1) --begin;
-    y = reduce_group(rule, y, axes[begin], axes[end], begin == 0 ? factor : 1);
+    const bool is_only = begin == 0 && end == static_cast<int>(axes.size()) - 1;
+    y = reduce_group(op, rule, y, axes[begin], axes[end], begin == 0 ? factor : 1, is_only ? x.dtype() : compute_dtype(x.dtype()));
     end = begin - 1;
   }
-  if (axes.empty()) y = reduce_group(rule, x.contiguous().reshape({1}), 0, 0, factor);
-  return y.reshape(reduced_shape(x.shape(), axes, keep));
+  if (axes.empty()) y = reduce_group(op, rule, x.contiguous().reshape({1}), 0, 0, factor, x.dtype());
+  return cast(y.reshape(reduced_shape(x.shape(), axes, keep)), x.dtype());
 }
 
 int64_t extent_of(const Shape& shape, const std::vector<int>& axes) {
@@ -106,7 +109,8 @@ Tensor max_backward(const Tensor& x, int axis, const Tensor& y, const Tensor& dy
   Tensor dx = empty_like(x);
   const Cost cost{static_cast<double>(x.elements()), static_cast<double>(x.bytes() + y.bytes() + dy.bytes()),
                   static_cast<double>(dx.bytes())};
-  run_kernel(x.device(), cost, [&](auto& context) { kernels::max_backward(context, view_of(x, reduced, reduced), from, y, gradient, dx); });
+  run_kernel("max_backward", {from, y, gradient}, cost,
+             [&](auto& context) { kernels::max_backward(context, view_of(x, reduced, reduced), from, y, gradient, dx); });
   return dx;
 }
 

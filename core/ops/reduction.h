@@ -7,7 +7,7 @@ namespace sluice {
 
 /// Sum, mean and maximum over a list of axes (negative ones count from the end; an empty list means all).
 /// Shape   x -> without the axes, or with extent 1 there when `keep` is set; row-major.
-/// Dtypes  f32, f64, bf16 (sums in f32).
+/// Dtypes  f32, f64, bf16 (sums in f32, rounded once at the end).
 /// Errors  UsageError for an axis that is not there or comes twice; for a mean or maximum over no elements.
 /// Sums are taken in chunks that depend on shapes and the kind of device only, and combined in a fixed order: the same bits for every
 /// number of threads. A chunk has several accumulators, so that the rounding error grows far slower than with a running sum.
@@ -32,7 +32,7 @@ struct ReductionView {
 };
 
 namespace kernels {
-/// partial [outer, chunks, inner] in the arithmetic dtype -> y [outer, inner] = factor * the combined chunks.
+/// partial [outer, chunks, inner] in the arithmetic dtype -> y [outer, inner] = factor * the combined chunks, in x's dtype or that one.
 void reduce(Cpu& cpu, Reduction rule, const ReductionView& view, const Tensor& x, const Tensor& partial, double factor, const Tensor& y);
 void reduce(Cuda& cuda, Reduction rule, const ReductionView& view, const Tensor& x, const Tensor& partial, double factor, const Tensor& y);
 void max_backward(Cpu& cpu, const ReductionView& view, const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor& dx);

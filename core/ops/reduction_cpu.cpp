@@ -60,7 +60,7 @@ void reduce_columns(const T* x, int64_t items, int64_t columns, A* y) {
     for (int64_t j = 0; j < columns; ++j) y[j] = Rule::combine(y[j], static_cast<A>(x[i * columns + j]));
 }
 
-template <class Rule, class T>
+template <class Rule, class T, class To>
 void reduce_as(Cpu& cpu, const ReductionView& view, const Tensor& x, const Tensor& partial, double factor, const Tensor& y) {
   using A = compute_t<T>;
   const int64_t outer = view.outer, n = view.n, inner = view.inner;
@@ -77,12 +77,12 @@ void reduce_as(Cpu& cpu, const ReductionView& view, const Tensor& x, const Tenso
         reduce_columns<Rule, A>(run, count, inner, parts + at * inner);
     }
   });
-  T* to = y.data<T>();
+  To* to = y.data<To>();
   for (int64_t i = 0; i < outer; ++i) {
     A* total = parts + i * chunks * inner;
     for (int64_t chunk = 1; chunk < chunks; ++chunk)
       for (int64_t j = 0; j < inner; ++j) total[j] = Rule::combine(total[j], total[chunk * inner + j]);
-    for (int64_t j = 0; j < inner; ++j) to[i * inner + j] = static_cast<T>(total[j] * static_cast<A>(factor));
+    for (int64_t j = 0; j < inner; ++j) to[i * inner + j] = static_cast<To>(total[j] * static_cast<A>(factor));
   }
 }
 
@@ -91,10 +91,13 @@ void reduce_as(Cpu& cpu, const ReductionView& view, const Tensor& x, const Tenso
 void reduce(Cpu& cpu, Reduction rule, const ReductionView& view, const Tensor& x, const Tensor& partial, double factor, const Tensor& y) {
   if (y.elements() == 0) return;
   on_float(x.dtype(), "reduce", [&]<class T>() {
-    if (rule == Reduction::Sum)
-      reduce_as<Sum, T>(cpu, view, x, partial, factor, y);
-    else
-      reduce_as<Max, T>(cpu, view, x, partial, factor, y);
+    const auto reduce_to = [&]<class To>() {
+      if (rule == Reduction::Sum)
+        reduce_as<Sum, T, To>(cpu, view, x, partial, factor, y);
+      else
+        reduce_as<Max, T, To>(cpu, view, x, partial, factor, y);
+    };
+    y.dtype() == x.dtype() ? reduce_to.template operator()<T>() : reduce_to.template operator()<compute_t<T>>();
   });
 }
 

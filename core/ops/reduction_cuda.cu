@@ -129,8 +129,8 @@ void run_pass(Cuda& cuda, const From* x, To* y, const Pass& pass) {
 }
 
 /// The chunks, then what they gave.
-template <class Rule, class T, class A>
-void reduce_as(Cuda& cuda, const ReductionView& view, const T* x, A* partial, double factor, T* y) {
+template <class Rule, class T, class A, class To>
+void reduce_as(Cuda& cuda, const ReductionView& view, const T* x, A* partial, double factor, To* y) {
   const int64_t chunks = view.chunks();
   const Pass all{view.outer, view.n, view.inner, view.chunk_items(), chunks, factor};
   if (chunks == 1) return run_pass<Rule, A>(cuda, x, y, all);
@@ -169,10 +169,13 @@ void reduce(Cuda& cuda, Reduction rule, const ReductionView& view, const Tensor&
   on_float(x.dtype(), "reduce", [&]<class T>() {
     const T* from = x.data<T>();
     auto* parts = partial.data<compute_t<T>>();
-    if (rule == Reduction::Sum)
-      reduce_as<Sum>(cuda, view, from, parts, factor, y.data<T>());
-    else
-      reduce_as<Max>(cuda, view, from, parts, factor, y.data<T>());
+    const auto reduce_to = [&](auto* to) {
+      if (rule == Reduction::Sum)
+        reduce_as<Sum>(cuda, view, from, parts, factor, to);
+      else
+        reduce_as<Max>(cuda, view, from, parts, factor, to);
+    };
+    y.dtype() == x.dtype() ? reduce_to(y.data<T>()) : reduce_to(y.data<compute_t<T>>());
   });
 }
 

@@ -7,22 +7,13 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// Of every token N/2 cosines, then N/2 sines.
-template <class C>
-__global__ void fill_table(C* table, int64_t tokens, int64_t half, int64_t first_position, double base, int direction) {
-  const int64_t token = grid_index() / half, i = grid_index() - token * half;
-  if (token >= tokens) return;
-  const double angle = static_cast<double>(first_position + token) * ::pow(base, -static_cast<double>(i) / static_cast<double>(half));
-  table[token * 2 * half + i] = static_cast<C>(::cos(angle));
-  table[token * 2 * half + half + i] = static_cast<C>(direction * ::sin(angle));
-}
-
 template <class T>
 struct Rotary {
   const T* x;
   T* y;
-  const compute_t<T>* table;
+  const compute_t<T>* table;  ///< of every token N/2 sines, then N/2 cosines
   int64_t tokens, heads, half, rotated_heads;
+  int direction;
 };
 
 /// A thread turns kWidth neighbouring pairs of one head. The table's rows stay in the first-level cache, as all heads of a token use one.
@@ -36,11 +27,11 @@ __global__ void rotate(Rotary<T> of, int64_t runs) {
   auto first = load_run<kWidth>(of.x + at), second = load_run<kWidth>(of.x + at + of.half);
   if (row % of.heads < of.rotated_heads) {
     const C* angles = of.table + token * 2 * of.half + i;
-    const auto cosines = load_run<kWidth>(angles), sines = load_run<kWidth>(angles + of.half);
+    const auto sines = load_run<kWidth>(angles), cosines = load_run<kWidth>(angles + of.half);
     for (int k = 0; k < kWidth; ++k) {
-      const C a = first.at[k], b = second.at[k];
-      first.at[k] = static_cast<T>(a * cosines.at[k] - b * sines.at[k]);
-      second.at[k] = static_cast<T>(b * cosines.at[k] + a * sines.at[k]);
+      const C a = first.at[k], b = second.at[k], sine = static_cast<C>(of.direction) * sines.at[k];
+      first.at[k] = static_cast<T>(a * cosines.at[k] - b * sine);
+      second.at[k] = static_cast<T>(b * cosines.at[k] + a * sine);
     }
   }
   store_run(of.y + at, first);
@@ -56,15 +47,11 @@ void rotate_runs(Cuda& cuda, const Rotary<T>& of, int64_t pairs) {
 
 }  // namespace
 
-void rotary(Cuda& cuda, const Tensor& x, const Tensor& y, const Tensor& table, int64_t rotated_heads, int64_t first_position, double base,
-            int direction) {
+void rotary(Cuda& cuda, const Tensor& x, const Tensor& y, const Tensor& table, int64_t rotated_heads, int direction) {
   const int64_t tokens = x.dim(1), heads = x.dim(2), half = x.dim(3) / 2, pairs = x.elements() / 2;
   on_float(x.dtype(), "rotary", [&]<class T>() {
-    auto* angles = table.data<compute_t<T>>();
-    launch(cuda, "rotary_table", {blocks_for(tokens * half), kThreads}, fill_table<compute_t<T>>, angles, tokens, half, first_position,
-           base, direction);
-    const Rotary<T> of{x.data<T>(), y.data<T>(), angles, tokens, heads, half, rotated_heads};
-    if (packs_fit<T>(half, of.x, of.y)) return rotate_runs<Pack<T>::kCount>(cuda, of, pairs);
+    const Rotary<T> of{x.data<T>(), y.data<T>(), table.data<compute_t<T>>(), tokens, heads, half, rotated_heads, direction};
+    if (packs_fit<T>(half, of.x, of.y, of.table)) return rotate_runs<Pack<T>::kCount>(cuda, of, pairs);
     rotate_runs<1>(cuda, of, pairs);
   });
 }

@@ -24,10 +24,11 @@ void update_running_statistics(const Tensor& running_mean, const Tensor& running
   if (running_mean.device().backend() == DeviceKind::cuda)
     totals = empty({3, running_mean.elements()}, DType::f64, running_mean.device_ptr());
   const double bytes = 2 * static_cast<double>(running_mean.bytes()), count = static_cast<double>(parts.size());
-  run_kernel(running_mean.device(), {10 * count * static_cast<double>(running_mean.elements()), (count + 1) * bytes, bytes},
-             [&](auto& context) {
-               kernels::update_running_statistics(context, running_mean, running_variance, parts, momentum, sum_of_squares, totals);
-             });
+  std::vector<Operand> operands{running_mean, running_variance, sum_of_squares};
+  for (const auto& part : parts) operands.insert(operands.end(), {part.mean, part.variance});
+  run_kernel(kOp, operands, {10 * count * static_cast<double>(running_mean.elements()), (count + 1) * bytes, bytes}, [&](auto& context) {
+    kernels::update_running_statistics(context, running_mean, running_variance, parts, momentum, sum_of_squares, totals);
+  });
 }
 
 }  // namespace sluice

@@ -14,7 +14,7 @@ Tensor over_rows(const char* op, const Tensor& x, const Kernel& kernel) {
   require(x.rank() >= 1 && x.dim(-1) > 0, op, ": needs a non-empty last axis, got ", x);
   const Tensor rows = x.contiguous(), y = empty_like(x);
   const auto bytes = static_cast<double>(x.bytes());
-  run_kernel(x.device(), {kFlops * static_cast<double>(x.elements()), bytes, bytes}, [&](auto& context) { kernel(context, rows, y); });
+  run_kernel(op, {rows}, {kFlops * static_cast<double>(x.elements()), bytes, bytes}, [&](auto& context) { kernel(context, rows, y); });
   return y;
 }
 
@@ -23,7 +23,7 @@ Tensor over_rows_backward(const char* op, const Tensor& y, const Tensor& dy, con
   require(y.shape() == dy.shape() && y.dtype() == dy.dtype(), op, ": needs y and dy of one shape and dtype, got ", y, " and ", dy);
   const Tensor rows = dy.contiguous(), dx = empty_like(y);
   const auto bytes = static_cast<double>(y.bytes());
-  run_kernel(y.device(), {kFlops * static_cast<double>(y.elements()), 2 * bytes, bytes},
+  run_kernel(op, {y, rows}, {kFlops * static_cast<double>(y.elements()), 2 * bytes, bytes},
              [&](auto& context) { kernel(context, y, rows, dx); });
   return dx;
 }

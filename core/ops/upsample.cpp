@@ -25,7 +25,7 @@ Tensor upsample2d(const Tensor& x, int64_t factor, int64_t height, int64_t width
   const UpsamplePlan plan = plan_of("upsample2d", x.shape(), factor, height, width);
   const Tensor from = x.contiguous(), y = empty({x.dim(0), height, width, x.dim(3)}, x.dtype(), x.device_ptr());
   const Cost cost{0, static_cast<double>(x.bytes()), static_cast<double>(y.bytes())};
-  run_kernel(x.device(), cost, [&](auto& context) { kernels::upsample2d(context, from, plan, y); });
+  run_kernel("upsample2d", {from}, cost, [&](auto& context) { kernels::upsample2d(context, from, plan, y); });
   return y;
 }
 
@@ -36,7 +36,7 @@ Tensor upsample2d_backward(const Tensor& dy, const Shape& x, int64_t factor) {
   require(dy.dim(0) == x[0] && dy.dim(3) == x[3], "upsample2d_backward: needs dy with the batch and channels of x ", x, ", got ", dy);
   const Tensor gradient = dy.contiguous(), dx = empty(x, dy.dtype(), dy.device_ptr());
   const Cost cost{static_cast<double>(dy.elements()), static_cast<double>(dy.bytes()), static_cast<double>(dx.bytes())};
-  run_kernel(dy.device(), cost, [&](auto& context) { kernels::upsample2d_backward(context, gradient, plan, dx); });
+  run_kernel("upsample2d_backward", {gradient}, cost, [&](auto& context) { kernels::upsample2d_backward(context, gradient, plan, dx); });
   return dx;
 }
 

@@ -92,6 +92,16 @@ TEST(RMSProp, KeepsEpsilonInsideTheRoot) {
                             });
 }
 
+TEST(RMSProp, WithoutMomentumHasTheSquareAlone) {
+  const RMSProp rmsprop({.average = 0.8, .momentum = 0, .epsilon = 0.5, .weight_decay = 0.1});
+  EXPECT_EQ(rmsprop.state_names(), std::vector<std::string>{"square"});
+  expect_follows_everywhere(rmsprop, [](Scalar& s, double gradient, const Conditions& now) {
+    const double g = now.gradient_scale * gradient + (now.decay ? 0.1 : 0) * s.parameter;
+    s.m = 0.8 * s.m + 0.2 * g * g;
+    s.parameter -= now.learning_rate * g / std::sqrt(s.m + 0.5);
+  });
+}
+
 void adam_rule(Scalar& s, double g, const Conditions& now) {
   s.m = 0.8 * s.m + 0.2 * g;
   s.v = 0.95 * s.v + 0.05 * g * g;
@@ -104,6 +114,16 @@ TEST(Adam, AddsWeightDecayToTheGradient) {
                             [](Scalar& s, double gradient, const Conditions& now) {
                               adam_rule(s, now.gradient_scale * gradient + (now.decay ? 0.1 : 0) * s.parameter, now);
                             });
+}
+
+TEST(Adam, WithoutBeta1HasTheSquareAlone) {
+  const AdamW adam({.beta1 = 0, .beta2 = 0.95, .epsilon = 1e-6, .weight_decay = 0});
+  EXPECT_EQ(adam.state_names(), std::vector<std::string>{"v"});
+  expect_follows_everywhere(adam, [](Scalar& s, double gradient, const Conditions& now) {
+    const double g = now.gradient_scale * gradient;
+    s.v = 0.95 * s.v + 0.05 * g * g;
+    s.parameter -= now.learning_rate * g / (std::sqrt(s.v / (1 - std::pow(0.95, now.step))) + 1e-6);
+  });
 }
 
 TEST(AdamW, DecaysTheParameterApartFromTheGradient) {

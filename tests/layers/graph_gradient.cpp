@@ -8,6 +8,7 @@
 #include "core/ops/elementwise.h"
 #include "core/ops/reduction.h"
 #include "core/random.h"
+#include "layers/tables.h"
 
 namespace sluice::testing {
 
@@ -37,8 +38,10 @@ std::vector<Tensor> drawn_parameters(const layers::Graph& graph, uint64_t seed) 
 
 std::vector<Var> run_in_f64(const layers::Graph& graph, const std::vector<Tensor>& inputs, std::vector<Var> parameters) {
   std::vector<Var> values(inputs.begin(), inputs.end());
+  layers::Tables tables(default_device(), DType::f64);
   for (const auto& node : graph.nodes()) {
     layers::Call call;
+    call.tables = tables.of(*node.module);
     for (int value : node.inputs) call.inputs.push_back(values[static_cast<size_t>(value)]);
     for (int parameter : node.parameters) call.parameters.push_back(parameters[static_cast<size_t>(parameter)]);
     call.random.key = random_key(1, node.name);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "layers/tables.h"
 #include "models/generator.h"
 #include "tests/expect_error.h"
 
@@ -78,8 +79,10 @@ std::vector<double> whole_sequence_logits(const layers::Graph& graph, const std:
   std::vector<Tensor> values(graph.inputs().size() + graph.nodes().size());
   const int64_t count = static_cast<int64_t>(tokens.size());
   values[0] = tensor_of({tokens.begin(), tokens.end()}, {1, count}, DType::i32);
+  layers::Tables tables(default_device(), DType::f32);
   for (int node = 0; node <= graph.output_node(); ++node) {
     layers::Call call;
+    call.tables = tables.of(*graph.nodes()[node].module);
     call.training = false;
     for (int value : graph.nodes()[node].inputs) call.inputs.emplace_back(values[value]);
     for (int parameter : graph.nodes()[node].parameters) call.parameters.emplace_back(parameters.at(graph.parameters()[parameter].name));

@@ -36,6 +36,12 @@ class OpTest : public ::testing::TestWithParam<PlacedCase> {
     return device;
   }
 
+  /// Beside device(): on a machine with one GPU, another queue of its work.
+  DevicePtr other_device() const {
+    static const DevicePtr other_gpu = on_cpu() ? nullptr : make_device("cuda:0");
+    return on_cpu() ? make_device("cpu:1") : other_gpu;
+  }
+
   /// The inputs in one dtype; index inputs keep theirs.
   std::vector<Tensor> inputs(DType dtype) const { return inputs(dtype, device()); }
   std::vector<Tensor> inputs(DType dtype, const DevicePtr& device) const {
@@ -346,6 +352,41 @@ TEST_P(OpTest, CountsTheSameBytesAndCostOnMeta) {
   };
   const auto counting = std::make_shared<Device>(DeviceKind::meta, 0, Device::Options{.stands_for = device()->kind()});
   EXPECT_EQ(measure(make_device(GetParam().device)), measure(counting));
+}
+
+/// Expects an error that names two devices.
+template <class Work>
+void expect_both_devices(const Work& work, const Device& first, const Device& second, const std::string& what) {
+  try {
+    work();
+    ADD_FAILURE() << "no error for " << what << " on another device";
+  } catch (const UsageError& error) {
+    for (const auto& name : {first.name(), second.name()})
+      EXPECT_NE(std::string(error.what()).find("on " + name), std::string::npos) << what << ": " << error.what();
+  }
+}
+
+TEST_P(OpTest, RefusesOperandsOnTwoDevices) {
+  if (skips_value()) return;
+  const std::string kind = on_cpu() ? "cpu" : "cuda";
+  for (const auto& [here, there] : {std::pair{device(), other_device()}, {make_device("meta:0"), make_device("meta:1")}}) {
+    std::vector<Tensor> tensors;
+    for (const auto& x : inputs(DType::f32)) tensors.push_back(here->kind() == DeviceKind::meta ? empty(x.shape(), x.dtype(), here) : x);
+    for (size_t which = 0; tensors.size() > 1 && which < tensors.size(); ++which) {
+      auto moved = tensors;
+      moved[which] = moved[which].to(there);
+      expect_both_devices([&] { op_case().run(leaves(moved)); }, *here, *there, join("input ", which));
+    }
+    if (!op_case().gradient) continue;
+    const Var y = op_case().run(leaves(tensors));
+    const Tensor dy = empty_like(y.value()).to(there);
+    expect_both_devices([&] { Backward(y, dy); }, *here, *there, "the gradient");
+    Needs needs;
+    for (size_t i = 0; i < y.node()->inputs.size(); ++i)
+      if (y.node()->inputs[i]) needs.add(i);
+    if (std::ranges::any_of(y.node()->saved, [](const Tensor& x) { return x.defined() && x.elements() > 0; }))
+      expect_both_devices([&] { y.node()->backward(*y.node(), dy, needs); }, *here, *there, "the gradient in the op");
+  }
 }
 
 TEST_P(OpTest, RefusesBadInput) {

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <limits>
 
+#include "autograd/ops/elementwise.h"
 #include "autograd/ops/reduction.h"
 #include "core/ops/sums_of_squares.h"
 #include "tests/ops/op_case.h"
@@ -67,6 +68,14 @@ void reduction_cases(const std::function<void(OpCase)>& add, Op op, double start
 
 }  // namespace
 
+/// x [2, 2, 257] whose sums over the last axis are 257 and -256 in turn: rounded to bf16 they would cancel.
+InputSpec almost_cancelling() {
+  std::vector<double> elements(4 * 257, 1);
+  std::fill_n(elements.begin() + 2 * 257, 2 * 257, -1.0);
+  elements[2 * 257] = elements[3 * 257] = 0;
+  return values({2, 2, 257}, elements);
+}
+
 OP_CASES(sum) {
   const auto plus = [](double a, double b) { return a + b; };
   reduction_cases(
@@ -76,6 +85,21 @@ OP_CASES(sum) {
        .run = [](const auto& x) { return sum(x[0], {1}); },
        .expect = fold({false, true, false}, 0, plus)});
   add({.name = "twice", .inputs = {randn({2, 3})}, .run = [](const auto& x) { return sum(x[0], {0, -2}); }, .throws = "distinct axes"});
+  add({.name = "rounds_once",
+       .inputs = {almost_cancelling()},
+       .run =
+           [](const auto& x) {
+             return sum(x[0], {0, 2});
+           },
+       .expect = fold({true, false, true}, 0, plus)});
+  add({.name = "sums_to_one_a_column",
+       .inputs = {almost_cancelling()},
+       .run =
+           [](const auto& x) {
+             return Var(sum_to(x[0].value(), {1, 2, 1}));
+           },
+       .expect = fold({true, false, true}, 0, plus),
+       .gradient = false});
   // A running f32 sum of a million equal numbers is wrong in the third digit.
   add({.name = "million",
        .inputs = {constant({1000000}, 0.1)},
@@ -86,6 +110,16 @@ OP_CASES(sum) {
 }
 
 OP_CASES(mean) {
+  add({.name = "rounds_once",
+       .inputs = {almost_cancelling()},
+       .run =
+           [](const auto& x) {
+             return scale(mean(x[0], {0, 2}), 514);
+           },
+       .expect =
+           [](const auto&) {
+             return Values{1, 1};
+           }});
   add({.name = "last",
        .inputs = {randn({3, 8})},
        .run = [](const auto& x) { return mean(x[0], {1}); },

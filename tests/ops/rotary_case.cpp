@@ -1,6 +1,8 @@
 #include <cmath>
 
+#include "autograd/ops/elementwise.h"
 #include "autograd/ops/rotary.h"
+#include "core/ops/sinusoids.h"
 #include "tests/ops/op_case.h"
 
 using namespace sluice;
@@ -9,7 +11,10 @@ using namespace sluice::testing;
 namespace {
 
 auto turned(int64_t heads, int64_t first, double base = 10000) {
-  return [=](const std::vector<Var>& x) { return rotary(x[0], heads, first, base); };
+  return [=](const std::vector<Var>& vars) {
+    const Tensor& x = vars[0].value();
+    return rotary(vars[0], heads, sinusoids({first, x.dim(1), x.dim(3), base}, compute_dtype(x.dtype()), x.device_ptr()));
+  };
 }
 
 auto reference(int64_t rotated, int64_t first, double base = 10000) {
@@ -31,6 +36,41 @@ auto reference(int64_t rotated, int64_t first, double base = 10000) {
 }
 
 }  // namespace
+
+/// Adds a table of all of x's columns to it.
+auto with_sinusoids(const SinusoidTable& table) {
+  return [=](const std::vector<Var>& x) { return add(x[0], Var(sinusoids(table, x[0].value().dtype(), x[0].value().device_ptr()))); };
+}
+
+auto sinusoid_reference(const SinusoidTable& table) {
+  return [=](const std::vector<Tensor>& x) {
+    Values y = x[0].to_vector();
+    const int64_t half = (table.width + 1) / 2;
+    for (int64_t t = 0; t < table.count; ++t)
+      for (int64_t i = 0; i < table.width; ++i) {
+        const double angle =
+            static_cast<double>(table.first + t) / std::pow(table.base, static_cast<double>(i % half) / static_cast<double>(half));
+        y[t * table.width + i] += i < half ? std::sin(angle) : std::cos(angle);
+      }
+    return y;
+  };
+}
+
+OP_CASES(sinusoids) {
+  const auto check = [&](const char* name, const SinusoidTable& table) {
+    add({.name = name, .inputs = {randn({table.count, table.width})}, .run = with_sinusoids(table), .expect = sinusoid_reference(table)});
+  };
+  check("even", {.count = 5, .width = 8});
+  check("odd", {.count = 4, .width = 7});
+  check("one_column", {.count = 3, .width = 1});
+  check("from_a_later_position", {.first = 500, .count = 2, .width = 6, .base = 100});
+  check("no_positions", {.count = 0, .width = 4});
+  check("many", {.count = 300, .width = 34});
+  add({.name = "negative_position",
+       .inputs = {randn({1, 2})},
+       .run = with_sinusoids({.first = -1, .count = 1, .width = 2}),
+       .throws = "needs positions from 0"});
+}
 
 OP_CASES(rotary) {
   const auto check = [&](const char* name, InputSpec x, int64_t heads, int64_t first, double base) {

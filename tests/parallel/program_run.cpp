@@ -16,7 +16,9 @@ ProgramRun::ProgramRun(const layers::Graph& graph, Program program, const std::s
   std::vector<std::unique_ptr<Stage>> stages;
   for (int s = 0; s < program_.stage_count(); ++s) {
     const StageOptions options{.rematerialize = program_.rematerialize, .seed = 5, .optimizer_states = 2};
-    stages.push_back(std::make_unique<Stage>(graph, topology_, program_.partition, s, all[program_.device_of_stage[s]], options));
+    const DevicePtr& device = all[program_.device_of_stage[s]];
+    layers::Tables tables(device, DType::f32);
+    stages.push_back(std::make_unique<Stage>(graph, topology_, program_.partition, s, device, tables, options));
   }
   executor_ = std::make_unique<Executor>(all, std::move(stages), topology_, timeout_seconds);
 }
