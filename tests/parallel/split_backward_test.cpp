@@ -76,7 +76,9 @@ Held held_by_one_recording(const layers::Graph& graph) {
 int64_t held_by_a_stage(const layers::Graph& graph) {
   const auto device = make_device("meta:0");
   const Topology topology = topology_of(graph);
-  Stage stage(graph, topology, {{topology.node_count()}}, 0, device, {.rematerialize = std::vector<bool>(topology.node_count(), false)});
+  const Partition whole{{topology.node_count()}};
+  const Dataflow flow = dataflow({topology, whole, {0}, std::vector<bool>(topology.node_count(), false), 1, true});
+  Stage stage(graph, topology, flow, whole, 0, device, {});
   const Batch batch = meta_batch(graph, kSamples);
   RunContext run;
   run.batch = &batch;
