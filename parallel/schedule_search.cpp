@@ -98,12 +98,18 @@ class Search {
 
   /// By stage: from the start of its forward to the end of its backward when nothing else is to be done.
   std::vector<double> ways(bool split) const {
-    std::vector<double> way(device_of_stage_.size());
-    double behind = 0;
-    for (int s = static_cast<int>(way.size()) - 1; s >= 0; --s) {
-      behind += costs_.forward[s] + backward_seconds(s, split);
-      way[s] = behind;
-      if (s > 0 && device_of_stage_[s] != device_of_stage_[s - 1]) behind += 2 * (at(costs_.transfer, s - 1) + costs_.latency);
+    const int stages = static_cast<int>(device_of_stage_.size());
+    std::vector<double> way(stages, 0), behind(stages, 0);
+    auto links = links_of(costs_, stages);
+    std::sort(links.begin(), links.end(), [](const StageLink& a, const StageLink& b) { return a.to > b.to; });
+    auto link = links.begin();
+    for (int s = stages - 1; s >= 0; --s) {
+      way[s] = behind[s] + costs_.forward[s] + backward_seconds(s, split);
+      for (; link != links.end() && link->to == s; ++link) {
+        const bool is_far = device_of_stage_[s] != device_of_stage_[link->from];
+        const double wire = is_far ? link->activation + link->gradient + 2 * costs_.latency : 0;
+        behind[link->from] = std::max(behind[link->from], way[s] + wire);
+      }
     }
     return way;
   }

@@ -5,6 +5,7 @@
 #include "autograd/ops/elementwise.h"
 #include "core/ops/argmax.h"
 #include "parallel/trainer.h"
+#include "tests/expect_error.h"
 #include "tests/parallel/tiny_models.h"
 
 namespace sluice::parallel {
@@ -90,9 +91,11 @@ TEST(NodesWithoutGradient, AMetricMayStandDirectlyBeforeTheLoss) {
   expect_one_answer(graph, all_cuts(4));
 }
 
-TEST(NodesWithoutGradient, AParameterMayBeTiedToANodeWhoseValueIsAConstant) {
+/// A detached teacher shares its parameters with the student.
+Graph teacher_graph(bool has_shapes) {
   Graph graph;
-  const Value image = graph.input("image", {6}), label = graph.input("label", {}, DType::i32);
+  const Value image = has_shapes ? graph.input("image", {6}) : graph.input("image");
+  const Value label = has_shapes ? graph.input("label", {}, DType::i32) : graph.input("label");
   const Value student = graph.add("student", Linear(6, 5), image);
   const Value teacher = graph.add("teacher", Linear(6, 5), image);
   const Value target = graph.add("target", Detach(), teacher);
@@ -100,7 +103,25 @@ TEST(NodesWithoutGradient, AParameterMayBeTiedToANodeWhoseValueIsAConstant) {
   graph.loss(graph.add("loss", CrossEntropy(), {both, label}));
   graph.tie("student.weight", "teacher.weight");
   graph.tie("student.bias", "teacher.bias");
-  expect_one_answer(graph, all_cuts(5));
+  return graph;
+}
+
+TEST(NodesWithoutGradient, AParameterMayBeTiedToANodeWhoseValueIsAConstant) { expect_one_answer(teacher_graph(true), all_cuts(5)); }
+
+// Then nothing can be known of the modules' gradients beforehand.
+TEST(NodesWithoutGradient, GivesTheSameAnswerWhereInputsHaveNoShape) {
+  expect_one_answer(teacher_graph(false), all_cuts(5));
+  EXPECT_EQ(trained(teacher_graph(false), {1, 1, 1, 2}), trained(teacher_graph(true), {5}));
+}
+
+TEST(NodesWithoutGradient, AParameterThatOnlyAConstantIsMadeOfIsRefused) {
+  Graph graph;
+  const Value image = graph.input("image", {6}), label = graph.input("label", {}, DType::i32);
+  const Value frozen = graph.add("frozen", Linear(6, 5), image);
+  const Value target = graph.add("target", Detach(), frozen);
+  const Value logits = graph.add("logits", Linear(5, 5), target);
+  graph.loss(graph.add("loss", CrossEntropy(), {logits, label}));
+  expect_error<UsageError>([&] { trained(graph, {4}); }, {"node 'frozen'", "does not depend on it", "'frozen.weight'"});
 }
 
 TEST(NodesWithoutGradient, AParameterMayBeTiedToANodeOffTheLossPath) {

@@ -261,6 +261,20 @@ class Drawing {
     }
   }
 
+  /// Nodes off the loss path, of `latest` or of anything before it.
+  void add_probes(const std::string& name, int latest) {
+    for (int probe = draw_.from(0, 2); probe-- > 0;) {
+      const int value = draw_.one_in(3) ? latest : any_float();
+      const std::string full_name = name + std::to_string(probe);
+      if (draw_.one_in(3))
+        add(full_name, "smooth", Function<sluice::testing::smooth>(), {value});
+      else if (draw_.one_in(2))
+        add(full_name, "detach", Function<constant>(), {value});
+      else
+        add(full_name, "sum", Sum(), {value, value});
+    }
+  }
+
   RandomGraph build() {
     Graph& graph = out_.graph;
     graph.input("x", {3});
@@ -275,10 +289,9 @@ class Drawing {
       width += values_[joined_[i]].width();
     }
     const Value logits = add("logits", "linear5", layers::Linear(width, kClasses), {last});
-    if (draw_.one_in(3)) add("guess", "argmax", Function<most_likely>(), {logits.id});
+    add_probes("probe", logits.id);
     const Value loss = add("loss", "cross_entropy", layers::CrossEntropy(), {logits.id, 3});
-    if (draw_.one_in(4)) add("behind", "smooth", Function<sluice::testing::smooth>(), {loss.id});
-    if (draw_.one_in(4)) add("later", "detach", Function<constant>(), {logits.id});
+    add_probes("later", loss.id);
     graph.output(logits);
     graph.loss(loss);
     for (const auto& [name, group] : groups_)
