@@ -54,6 +54,23 @@ struct KeyValueCache {
   Tensor keys{}, values{};  ///< [B, capacity, heads, head width]; made at the first use
 };
 
+/// What a loss multiplies its sum by: 1 / total weight of the mini-batch. Reads as that number, and notes that it was read, so that a loss
+/// that forgets it is found at its first step. Copies share the note.
+class LossScale {
+ public:
+  LossScale(double value) : value_(value) {}  // NOLINT: a plain number is a scale that nobody watches
+  /// `is_read`  is set once the scale is read; it outlives all copies.
+  LossScale(double value, bool& is_read) : value_(value), is_read_(&is_read) {}
+  operator double() const {  // NOLINT: modules compute with it
+    if (is_read_) *is_read_ = true;
+    return value_;
+  }
+
+ private:
+  double value_;
+  bool* is_read_ = nullptr;
+};
+
 /// All that a module gets to compute one micro-batch. Modules hold no tensors, so one graph serves every device and micro-batch.
 struct Call {
   std::vector<Var> inputs;
@@ -65,7 +82,7 @@ struct Call {
   std::span<BatchMoments> observed{};
   RandomStream random;  ///< this node's stream: same mask for the same (seed, step, node, sample, element)
   bool training = true;
-  double loss_scale = 1;           ///< 1 / total weight of the mini-batch; losses multiply by it
+  LossScale loss_scale = 1;        ///< losses multiply by it
   int64_t first_position = 0;      ///< position of the first token (generation)
   KeyValueCache* cache = nullptr;  ///< set in generation
 };
@@ -86,7 +103,8 @@ class Module {
   virtual std::vector<StatisticsSpec> statistics() const { return {}; }
   virtual std::vector<TableSpec> tables() const { return {}; }
   virtual Var forward(const Call& call) const = 0;
-  /// Of a loss: the summed weight of a batch's targets; the mini-batch's loss is the weighted sum over this. `inputs` are the
+  /// Of a loss: the summed weight of a batch's targets; the mini-batch's loss is the weighted sum over this. Forward returns the
+  /// micro-batch's part of it: its weighted sum, not its mean, times Call::loss_scale. `inputs` are the
   /// graph inputs that the loss node reads, undefined for other inputs. Errors  UsageError for a module that is no loss.
   virtual double loss_weight(const std::vector<Tensor>& inputs) const;
 };

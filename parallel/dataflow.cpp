@@ -17,6 +17,8 @@ std::string topology_fault(const Topology& topology) {
     for (int value : topology.nodes[node].inputs)
       if (value < 0 || value >= topology.value_of(node))
         return join("node '", topology.nodes[node].name, "' takes value ", value, ", which no earlier node makes");
+  for (std::size_t value = 0; value < topology.inputs.size(); ++value)
+    if (topology.differentiable[value]) return join("input '", topology.inputs[value], "' cannot have a gradient: no stage makes it");
   for (const auto& tied : topology.tied) {
     const auto& nodes = tied.nodes;
     if (nodes.empty() || nodes.front() < 0 || nodes.back() >= topology.node_count() ||
@@ -41,16 +43,20 @@ std::string partition_fault(const Layout& layout) {
   return {};
 }
 
-/// Collects the transfers of each stage and of the end of the step.
+/// Collects what each node does and the transfers of each stage and of the end of the step.
 class Builder {
  public:
   explicit Builder(const Layout& layout) : layout_(layout), topology_(layout.topology) {
     flow_.stages.resize(layout.partition.stage_count());
+    flow_.nodes.resize(topology_.node_count());
     for (int stage = 0; stage < layout.partition.stage_count(); ++stage)
       stage_of_.insert(stage_of_.end(), layout.partition.sizes[stage], stage);
   }
 
   Dataflow build() {
+    if (layout_.training)
+      for (int stage = 0, first = 0; stage < layout_.partition.stage_count(); first += layout_.partition.sizes[stage++])
+        add_recomputation(stage, first);
     consumers_.resize(topology_.value_count());
     for (int node = 0; node < topology_.node_count(); ++node) add_node(node);
     for (const Transfer& transfer : activations_) add_activation(transfer);
@@ -68,18 +74,26 @@ class Builder {
     return producer >= 0 && stage_of_[producer] != stage;
   }
 
+  void add_recomputation(int stage, int first) {
+    const auto again = recomputed_nodes(topology_, layout_.rematerialize, first, first + layout_.partition.sizes[stage]);
+    for (std::size_t i = 0; i < again.size(); ++i) flow_.nodes[first + i].recomputed = again[i];
+    flow_.stages[stage].recomputes = std::find(again.begin(), again.end(), true) != again.end();
+  }
+
   void add_node(int node) {
     const int stage = stage_of_[node];
-    const bool recomputed = layout_.training && layout_.rematerialize[node];
-    if (recomputed) flow_.stages[stage].recomputes = true;
+    NodeFlow& flow = flow_.nodes[node];
+    flow.recorded = layout_.training && topology_.has_gradient(node);
     if (layout_.training && topology_.nodes[node].has_statistics) flow_.stages[stage].commits_statistics = true;
     for (int value : topology_.nodes[node].inputs) {
       auto& consumers = consumers_[value];
-      if (consumers.empty() || consumers.back() != node) consumers.push_back(node);
+      if (topology_.contributes(node, value) && (consumers.empty() || consumers.back() != node)) consumers.push_back(node);
       if (!from_elsewhere(value, stage)) continue;
-      const Transfer transfer{Payload::activation, value, -1, stage_of_[topology_.node_of(value)], stage};
+      const int maker = topology_.node_of(value);
+      const Transfer transfer{Payload::activation, value, -1, stage_of_[maker], stage};
+      flow_.nodes[maker].sent = true;
       activations_.insert(transfer);
-      if (recomputed) recompute_inputs_.insert(transfer);
+      if (flow.recomputed) recompute_inputs_.insert(transfer);
     }
   }
 
@@ -93,30 +107,36 @@ class Builder {
     out.insert(std::upper_bound(out.begin(), out.end(), transfer, nearer), transfer);
   }
 
-  /// A consumer contributes only when its own value has a gradient.
   void add_gradients(int value) {
-    auto& consumers = consumers_[value];
-    std::erase_if(consumers, [&](int node) { return !topology_.differentiable[topology_.value_of(node)]; });
-    if (!topology_.differentiable[value] || consumers.empty()) return;
+    const auto& consumers = consumers_[value];
+    if (consumers.empty()) return;
     const int last_stage = stage_of_[consumers.back()];
-    for (std::size_t i = consumers.size(); i-- > 0;) {
-      const int stage = stage_of_[consumers[i]];
-      if (!from_elsewhere(value, stage)) continue;
-      const bool is_summed_into_a_lower_one = stage == last_stage && i > 0 && stage_of_[consumers[i - 1]] == last_stage;
-      if (is_summed_into_a_lower_one) continue;
-      const Transfer transfer{Payload::gradient, value, consumers[i], stage, stage_of_[topology_.node_of(value)]};
-      flow_.stages[transfer.from].gradients_out.push_back(transfer);
-      flow_.stages[transfer.to].gradients_in.push_back(transfer);
+    const auto in_last_stage = [&](int node) { return stage_of_[node] == last_stage; };
+    const int lowest_of_last = *std::find_if(consumers.begin(), consumers.end(), in_last_stage);
+    for (auto consumer = consumers.rbegin(); consumer != consumers.rend(); ++consumer) {
+      const bool is_sent = from_elsewhere(value, stage_of_[*consumer]);
+      const int under = !is_sent ? -1 : in_last_stage(*consumer) ? lowest_of_last : *consumer;
+      flow_.nodes[*consumer].contributions.push_back({value, under});
+      if (under == *consumer) add_gradient({Payload::gradient, value, under, stage_of_[under], stage_of_[topology_.node_of(value)]});
     }
   }
 
+  void add_gradient(const Transfer& transfer) {
+    flow_.stages[transfer.from].gradients_out.push_back(transfer);
+    flow_.stages[transfer.to].gradients_in.push_back(transfer);
+  }
+
+  /// Every other stage that reads the parameter gets its new weight; those whose uses make gradients send them.
   void add_tied(int tied) {
-    const int owner = stage_of_[topology_.tied[tied].nodes.front()];
+    const auto& parameter = topology_.tied[tied];
+    const int owner = stage_of_[parameter.nodes.front()];
+    auto& uses = flow_.tied_uses.emplace_back();
     int previous = owner;
-    for (int node : topology_.tied[tied].nodes) {
+    for (int node : parameter.nodes) {
       const int stage = stage_of_[node];
+      if (topology_.contributes(node, parameter)) uses.push_back(node);
       if (stage == owner) continue;
-      flow_.tied_gradients.push_back({Payload::tied_gradient, tied, node, stage, owner});
+      if (topology_.contributes(node, parameter)) flow_.tied_gradients.push_back({Payload::tied_gradient, tied, node, stage, owner});
       if (stage != previous) flow_.tied_weights.push_back({Payload::tied_weight, tied, node, owner, stage});
       previous = stage;
     }
@@ -134,7 +154,7 @@ class Builder {
   const Layout& layout_;
   const Topology& topology_;
   std::vector<int> stage_of_;                // by node
-  std::vector<std::vector<int>> consumers_;  // by value, ascending
+  std::vector<std::vector<int>> consumers_;  // by value: those that contribute to its gradient, ascending
   std::set<Transfer> activations_, recompute_inputs_;
   Dataflow flow_;
 };
@@ -152,6 +172,17 @@ std::string mismatch(const Layout& layout) {
 }
 
 Dataflow dataflow(const Layout& layout) { return Builder(layout).build(); }
+
+std::vector<bool> recomputed_nodes(const Topology& topology, const std::vector<bool>& rematerialize, int first, int end) {
+  std::vector<bool> again(end - first, false);  // of nodes to come: whether a recomputed one reads its value
+  for (int node = end - 1; node >= first; --node) {
+    again[node - first] = rematerialize[node] && (again[node - first] || topology.has_gradient(node));
+    if (!again[node - first]) continue;
+    for (int value : topology.nodes[node].inputs)
+      if (const int maker = topology.node_of(value); maker >= first) again[maker - first] = true;
+  }
+  return again;
+}
 
 Buffer sent_buffer(const Transfer& transfer, int micro_batch) { return buffer(transfer, transfer.from, micro_batch); }
 

@@ -107,16 +107,18 @@ void Executor::DeviceRun::send(const Action& action) {
                         : transfer.payload == Payload::norm    ? norm_
                                                                : stage(action).outgoing(transfer, action.micro_batch);
   const auto& speed = device_->options().speed;
-  const double link = to == index_ ? 0 : speed.link_latency_seconds + static_cast<double>(tensor.bytes()) / speed.link_bytes_per_second;
-  shared_.transport.send(to, {transfer, action.micro_batch},
-                         {to == index_ ? tensor : tensor.uncharged(), device_->record(), device_->clock_seconds() + link});
+  const auto bytes = static_cast<double>(tensor.defined() ? tensor.bytes() : 0);
+  const double link = to == index_ ? 0 : speed.link_latency_seconds + bytes / speed.link_bytes_per_second;
+  shared_.transport.send(
+      to, {transfer, action.micro_batch},
+      {to == index_ || !tensor.defined() ? tensor : tensor.uncharged(), device_->record(), device_->clock_seconds() + link});
 }
 
 bool Executor::DeviceRun::receive(const Action& action, double seconds) {
   auto message = shared_.transport.receive(index_, {action.transfer, action.micro_batch}, seconds);
   if (!message) return false;
   if (counts_only()) device_->set_clock(std::max(device_->clock_seconds(), message->available_at));
-  Tensor tensor = message->tensor.to(device_, message->ready);
+  Tensor tensor = message->tensor.defined() ? message->tensor.to(device_, message->ready) : Tensor();
   if (action.transfer.payload == Payload::norm_part)
     other_parts_.push_back(std::move(tensor));
   else if (action.transfer.payload == Payload::norm)

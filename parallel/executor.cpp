@@ -10,20 +10,46 @@
 
 namespace sluice::parallel {
 
-Executor::Executor(std::vector<DevicePtr> devices, std::vector<std::unique_ptr<Stage>> stages, const Topology& topology,
+namespace {
+
+Dataflow training_flow(Layout layout) {
+  const std::string fault = mismatch(layout);
+  require(fault.empty(), "executor: needs a partition and a placement of its model, but ", fault);
+  layout.training = true;
+  return dataflow(layout);
+}
+
+}  // namespace
+
+Executor::Executor(const layers::Graph& graph, const Layout& layout, std::vector<DevicePtr> devices, const StageOptions& options,
                    double timeout_seconds)
-    : devices_(std::move(devices)), stages_(std::move(stages)), topology_(topology), timeout_seconds_(timeout_seconds) {
+    : topology_(layout.topology),
+      partition_(layout.partition),
+      device_of_stage_(layout.device_of_stage),
+      rematerialize_(layout.rematerialize),
+      flow_(training_flow(layout)),
+      devices_(std::move(devices)),
+      timeout_seconds_(timeout_seconds) {
   require(!devices_.empty(), "executor: needs at least one device");
   for (const auto& device : devices_)
     require(device->kind() == devices_[0]->kind(), "executor: needs devices of one kind, got ", devices_[0]->name(), " and ",
             device->name());
   if (devices_[0]->kind() != DeviceKind::meta)
     for (size_t i = 0; i < devices_.size(); ++i) workers_.push_back(std::make_unique<Worker>());
+  std::vector<layers::Tables> tables;
+  for (const auto& device : devices_) tables.emplace_back(device, working_dtype(options.precision));
+  for (int stage = 0; stage < partition_.stage_count(); ++stage) {
+    const int device = device_of_stage_[stage];
+    stages_.push_back(std::make_unique<Stage>(graph, topology_, flow_, partition_, stage, devices_.at(device), tables.at(device), options));
+  }
 }
 
 Executor::~Executor() = default;
 
 RunResult Executor::run(const Program& program, const RunContext& context, const StepContext& step) {
+  require(program.partition.sizes == partition_.sizes && program.device_of_stage == device_of_stage_ &&
+              program.device_count() == static_cast<int>(devices_.size()) && program.rematerialize == rematerialize_,
+          "executor: needs a program of the partition, placement and rematerialization that it was made for; lower one from the same plan");
   auto transport = make_local_transport(static_cast<int>(devices_.size()));
   std::stop_source failed;
   const DeviceRun::Shared shared{program,        context,           step, topology_, stages_, *transport, std::chrono::steady_clock::now(),

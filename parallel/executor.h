@@ -33,10 +33,12 @@ struct RunResult {
 ///          devices that only count wait for ever, saying what every device waits for and in what circle (hang_report); Error when the gradient's norm is not finite, and then no weight has changed.
 class Executor {
  public:
-  /// `stages[s]` runs on `devices[device_of_stage[s]]`; all devices are of one kind.
-  Executor(std::vector<DevicePtr> devices, std::vector<std::unique_ptr<Stage>> stages, const Topology& topology, double timeout_seconds);
+  /// Makes the dataflow of `layout` and its stages on `devices`, which are of one kind. Graph and topology live as long as the executor.
+  Executor(const layers::Graph& graph, const Layout& layout, std::vector<DevicePtr> devices, const StageOptions& options,
+           double timeout_seconds);
   ~Executor();
 
+  /// Errors  UsageError for a program of another layout.
   RunResult run(const Program& program, const RunContext& context, const StepContext& step);
 
   /// For tests: called on a device's thread before each of its actions, so that it can be delayed, or stopped until `failed` asks to stop.
@@ -54,9 +56,13 @@ class Executor {
   std::string hang(const Runs& runs, const Program& program) const;
   RunResult collect(const Runs& runs);
 
+  const Topology& topology_;
+  const Partition partition_;
+  const std::vector<int> device_of_stage_;
+  const std::vector<bool> rematerialize_;
+  const Dataflow flow_;
   std::vector<DevicePtr> devices_;
   std::vector<std::unique_ptr<Stage>> stages_;
-  const Topology& topology_;
   double timeout_seconds_;
   BeforeAction before_action_;
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -26,7 +26,10 @@ class Mailbox {
     {
       std::lock_guard lock(mutex_);
       check_open();
-      messages_.emplace(key, std::move(message));
+      const bool is_new = messages_.emplace(key, std::move(message)).second;
+      require<Error>(is_new, "transport: needs one message of each transfer and micro-batch, got a second one of value ",
+                     key.transfer.value, " from ", key.transfer.from, " to ", key.transfer.to, ", micro-batch ", key.micro_batch,
+                     "; this is a fault of Sluice, report it");
     }
     arrivals_.fetch_add(1, std::memory_order_release);
     arrived_.notify_all();

@@ -69,7 +69,7 @@ class Counter {
     for (int value : topology_.nodes[node].inputs) {
       if (!values.contains(value)) values[value] = empty(shapes_[value].shape, shapes_[value].dtype, device_);
       result.inputs.push_back(values[value]);
-      const bool leaf = recorded && topology_.differentiable[value];
+      const bool leaf = recorded && topology_.contributes(node, value);
       call.inputs.push_back(leaf ? Var::input(values[value]) : Var(values[value]));
       result.input_leaves.push_back(call.inputs.back().node());
     }
@@ -96,7 +96,7 @@ class Counter {
 
   /// Drops one thing after another and reads off what stays because the tape holds it.
   void count_whole(int node, NodeCost& cost) {
-    Recorded recorded = run(node, true);
+    Recorded recorded = run(node, topology_.has_gradient(node));
     cost.output_bytes = value_bytes(topology_.value_of(node));
     cost.forward_peak_bytes = device_->peak_bytes() - recorded.before;
     const NodePtr root = recorded.y.node();
@@ -123,7 +123,7 @@ class Counter {
   }
 
   void count_split(int node, NodeCost& cost) {
-    Recorded recorded = run(node, true);
+    Recorded recorded = run(node, topology_.has_gradient(node));
     const NodePtr root = recorded.y.node();
     if (!root) return;
     const Shape shape = recorded.y.shape();

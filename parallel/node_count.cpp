@@ -91,9 +91,11 @@ class Counter {
     layers::Call call;
     call.tables = tables_.of(*graph_.nodes()[node].module);
     for (int value : topology_.nodes[node].inputs)
-      call.inputs.push_back(topology_.differentiable[value] ? Var::input(values_[value]) : Var(values_[value]));
-    for (int parameter : graph_.nodes()[node].parameters)
-      call.parameters.push_back(Var::parameter(empty(graph_.parameters()[parameter].spec.shape, working_dtype(precision_), device_)));
+      call.inputs.push_back(topology_.contributes(node, value) ? Var::input(values_[value]) : Var(values_[value]));
+    for (int parameter : graph_.nodes()[node].parameters) {
+      const Tensor value = empty(graph_.parameters()[parameter].spec.shape, working_dtype(precision_), device_);
+      call.parameters.push_back(topology_.has_gradient(node) ? Var::parameter(value) : Var(value));
+    }
     return call;
   }
 

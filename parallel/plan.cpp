@@ -11,43 +11,6 @@ namespace sluice::parallel {
 
 namespace {
 
-/// By value: something upstream has a parameter.
-std::vector<bool> depends_on_parameters(const layers::Graph& graph) {
-  std::vector<bool> result(graph.inputs().size(), false);
-  for (const auto& node : graph.nodes())
-    result.push_back(!node.parameters.empty() || std::ranges::any_of(node.inputs, [&](int value) { return result[value]; }));
-  return result;
-}
-
-/// By value: the loss lies downstream.
-std::vector<bool> leads_to_loss(const layers::Graph& graph) {
-  std::vector<bool> result(graph.inputs().size() + graph.nodes().size(), false);
-  result[graph.value_of(graph.loss_node())] = true;
-  for (int node = static_cast<int>(graph.nodes().size()) - 1; node >= 0; --node)
-    if (result[graph.value_of(node)])
-      for (int value : graph.nodes()[node].inputs) result[value] = true;
-  return result;
-}
-
-}  // namespace
-
-Topology topology_of(const layers::Graph& graph) {
-  Topology topology;
-  for (const auto& input : graph.inputs()) topology.inputs.push_back(input.name);
-  for (const auto& node : graph.nodes()) topology.nodes.push_back({node.name, node.inputs, !node.statistics.empty()});
-  const auto upstream = depends_on_parameters(graph), downstream = leads_to_loss(graph);
-  for (size_t value = 0; value < upstream.size(); ++value) topology.differentiable.push_back(upstream[value] && downstream[value]);
-  for (const auto& parameter : graph.parameters()) {
-    if (parameter.nodes.size() > 1) topology.tied.push_back({parameter.name, parameter.nodes});
-    for (int node : parameter.nodes)
-      require(downstream[graph.value_of(node)], "graph: node '", graph.nodes()[node].name,
-              "' has parameters but the loss does not depend on it; connect it or remove it");
-  }
-  return topology;
-}
-
-namespace {
-
 std::vector<bool> rematerialized_nodes(const layers::Graph& graph, const PlanOptions& options) {
   const size_t nodes = graph.nodes().size();
   if (options.remat == "none") return std::vector<bool>(nodes, false);

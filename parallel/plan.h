@@ -65,7 +65,9 @@ struct PlanOptions {
   NodeTimer times{};                     ///< empty: counted at the first device's speed
 };
 
-/// The part of a graph that partitioning and lowering need.
+/// The part of a graph that partitioning and lowering need. Which modules leave out gradients shows in a recording for one sample on a meta
+/// device; a module that cannot be recorded is taken to make all of them.
+/// Errors  UsageError for a parameter that the loss does not depend on.
 Topology topology_of(const layers::Graph& graph);
 
 /// Chooses what is open and checks everything that can be checked before work.

@@ -37,12 +37,7 @@ enum class Payload {
   norm,           ///< the global gradient norm
 };
 
-/// Names one buffer that crosses stages; the two ends of a transfer have the equal key.
-///
-/// Order of sums: the gradient of a value is the left fold of its consumers' contributions in descending node order, whatever the
-/// partition. Therefore the last consuming stage (the highest) sends one pre-summed contribution (its consumers are a prefix of that
-/// order) under the lowest of its consuming nodes; any other remote consuming stage sends each consumer's contribution by itself.
-/// A node contributes when both the value that it consumes and the value that it makes are differentiable.
+/// Names one buffer that crosses stages; the two ends of a transfer have the equal key. Which there are is Dataflow's to say.
 struct Transfer {
   Payload payload = Payload::none;
   int value = -1;     ///< value id, or index of the tied parameter

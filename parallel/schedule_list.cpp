@@ -21,6 +21,10 @@ class ListScheduler {
   ListScheduler(const StageCosts& costs, const std::vector<int>& device_of_stage, int devices, int micro_batches, const ListRule& rule)
       : costs_(costs), rule_(rule), stages_(device_of_stage.size()), devices_(devices), micro_batches_(micro_batches) {
     schedule_ = {"auto", micro_batches, device_of_stage, std::vector<std::vector<ComputeAction>>(devices)};
+    for (const StageLink& link : links_of(costs, static_cast<int>(stages_.size()))) {
+      stages_[link.from].out_of.push_back(link);
+      stages_[link.to].into.push_back(link);
+    }
     for (std::size_t s = stages_.size(); s-- > 0;) add_stage(static_cast<int>(s));
     for (int device = 0; device < devices; ++device) wakes_.push({0, device});
   }
@@ -38,8 +42,15 @@ class ListScheduler {
   }
 
  private:
+  /// What a stage waits for of a micro-batch: how many of it are still to be sent, and when the last of the others arrives.
+  struct Arrival {
+    int missing = 0;
+    double latest = 0;
+    double time() const { return missing > 0 ? kUnknown : latest; }
+  };
   struct Stage {
-    std::vector<double> activation, gradient;  ///< by micro-batch: when it arrives
+    std::vector<StageLink> into, out_of;
+    std::vector<Arrival> activation, gradient;  ///< by micro-batch
     int forwards = 0, backwards = 0, weights = 0;
     double share = 1;   ///< of its device
     double deeper = 0;  ///< bytes that the deeper stages of its device keep of a micro-batch
@@ -59,12 +70,17 @@ class ListScheduler {
     for (int deeper : device.stages) stage.deeper += at(costs_.kept, deeper);
     device.stages.push_back(index);
     for (int s : device.stages) stages_[s].share = 1.0 / static_cast<double>(device.stages.size());
-    stage.activation.assign(micro_batches_, index == 0 ? 0 : kUnknown);
-    stage.gradient.assign(micro_batches_, kUnknown);
+    const auto backs = std::count_if(stage.out_of.begin(), stage.out_of.end(), [](const StageLink& link) { return link.has_gradient; });
+    stage.activation.assign(micro_batches_, {static_cast<int>(stage.into.size()), 0});
+    stage.gradient.assign(micro_batches_, {static_cast<int>(backs) + 1, 0});  // one of them is its own forward
   }
 
-  double next_activation(const Stage& stage) const { return stage.forwards < micro_batches_ ? stage.activation[stage.forwards] : kUnknown; }
-  double next_gradient(const Stage& stage) const { return stage.backwards < micro_batches_ ? stage.gradient[stage.backwards] : kUnknown; }
+  double next_activation(const Stage& stage) const {
+    return stage.forwards < micro_batches_ ? stage.activation[stage.forwards].time() : kUnknown;
+  }
+  double next_gradient(const Stage& stage) const {
+    return stage.backwards < micro_batches_ ? stage.gradient[stage.backwards].time() : kUnknown;
+  }
   bool is_there(double arrival) const { return arrival <= now_ + kSlack * now_; }
 
   double seconds(const Choice& choice) const {
@@ -169,7 +185,9 @@ class ListScheduler {
       ++done_forwards_;
       device.under_way += stage.share;
       device.held += kept;
-      arrive(choice.stage, choice.stage + 1, micro_batch, end, true);
+      arrive(stages_[choice.stage].gradient[micro_batch], choice.stage, end);
+      for (const StageLink& link : stage.out_of)
+        arrive(stages_[link.to].activation[micro_batch], link.to, end + wire(choice.stage, link.to, link.activation));
     } else if (choice.kind == Compute::weight_gradient) {
       ++done_weights_;
       device.held -= for_weights;
@@ -177,22 +195,24 @@ class ListScheduler {
       done_weights_ += !is_split;
       device.under_way -= stage.share;
       device.held += for_weights - kept;
-      arrive(choice.stage, choice.stage - 1, micro_batch, end, false);
+      for (const StageLink& link : stage.into)
+        if (link.has_gradient)
+          arrive(stages_[link.from].gradient[micro_batch], link.from, end + wire(choice.stage, link.from, link.gradient));
     }
     schedule_.devices[device_index].push_back({choice.kind, choice.stage, micro_batch});
     device.free_at = end;
     wakes_.push({end, device_index});
   }
 
-  /// What a stage has made by `end` goes to the stage before or after it; behind the last stage the gradient begins.
-  void arrive(int from, int to, int micro_batch, double end, bool is_activation) {
-    if (to < 0) return;
-    const bool turns = to == static_cast<int>(stages_.size());
-    const int receiver = turns ? from : to;
-    const bool is_far = !turns && schedule_.device_of_stage[from] != schedule_.device_of_stage[to];
-    const double arrival = end + (is_far ? at(costs_.transfer, std::min(from, to)) + costs_.latency : 0);
-    (is_activation && !turns ? stages_[receiver].activation : stages_[receiver].gradient)[micro_batch] = arrival;
-    wakes_.push({arrival, schedule_.device_of_stage[receiver]});
+  double wire(int from, int to, double seconds) const {
+    return schedule_.device_of_stage[from] == schedule_.device_of_stage[to] ? 0 : seconds + costs_.latency;
+  }
+
+  /// One of the things that `stage` waits for is known to come at `time`.
+  void arrive(Arrival& arrival, int stage, double time) {
+    --arrival.missing;
+    arrival.latest = std::max(arrival.latest, time);
+    if (arrival.missing == 0) wakes_.push({arrival.latest, schedule_.device_of_stage[stage]});
   }
 
   /// Nobody may go on: the limits are too narrow. The deepest forward that waits goes nevertheless.

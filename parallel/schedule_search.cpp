@@ -26,6 +26,10 @@ class Search {
     devices_ = *std::max_element(device_of_stage.begin(), device_of_stage.end()) + 1;
     for (int device = 0; device < devices_; ++device)
       stages_on_.push_back(std::count(device_of_stage.begin(), device_of_stage.end(), device));
+    guides_.push_back(costs);
+    if (is_chain(costs.links)) return;
+    guides_.push_back(costs);
+    guides_.back().links.clear();
   }
 
   FoundSchedule run() {
@@ -43,6 +47,10 @@ class Search {
     FoundSchedule found;
     ListRule rule;
   };
+
+  static bool is_chain(const std::vector<StageLink>& links) {
+    return std::all_of(links.begin(), links.end(), [](const StageLink& link) { return link.to == link.from + 1 && link.has_gradient; });
+  }
 
   void try_named() {
     for (const std::string& name : schedule_names()) {
@@ -67,7 +75,7 @@ class Search {
             rule.byte_cap = cap;
             rule.forward_first = forward_first;
             rule.shallow_first = shallow_first;
-            consider(std::move(rule));
+            consider(rule);
           }
   }
 
@@ -98,12 +106,18 @@ class Search {
 
   /// By stage: from the start of its forward to the end of its backward when nothing else is to be done.
   std::vector<double> ways(bool split) const {
-    std::vector<double> way(device_of_stage_.size());
-    double behind = 0;
-    for (int s = static_cast<int>(way.size()) - 1; s >= 0; --s) {
-      behind += costs_.forward[s] + backward_seconds(s, split);
-      way[s] = behind;
-      if (s > 0 && device_of_stage_[s] != device_of_stage_[s - 1]) behind += 2 * (at(costs_.transfer, s - 1) + costs_.latency);
+    const int stages = static_cast<int>(device_of_stage_.size());
+    std::vector<double> way(stages, 0), behind(stages, 0);
+    auto links = links_of(costs_, stages);
+    std::sort(links.begin(), links.end(), [](const StageLink& a, const StageLink& b) { return a.to > b.to; });
+    auto link = links.begin();
+    for (int s = stages - 1; s >= 0; --s) {
+      way[s] = behind[s] + costs_.forward[s] + backward_seconds(s, split);
+      for (; link != links.end() && link->to == s; ++link) {
+        const bool is_far = device_of_stage_[s] != device_of_stage_[link->from];
+        const double wire = is_far ? link->activation + link->gradient + 2 * costs_.latency : 0;
+        behind[link->from] = std::max(behind[link->from], way[s] + wire);
+      }
     }
     return way;
   }
@@ -135,13 +149,13 @@ class Search {
       for (const double patience : {0.0, 0.25, 1.0}) {
         ListRule rule = start.rule;
         rule.patience = patience;
-        consider(std::move(rule));
+        consider(rule);
       }
       for (const std::size_t whole : {std::size_t{1}, stages / 4, stages / 2, stages - stages / 4}) {
         if (!start.rule.splits[0] || costs_.backward.empty()) continue;
         ListRule rule = start.rule;
         std::fill_n(rule.splits.begin(), whole, false);
-        consider(std::move(rule));
+        consider(rule);
       }
     }
   }
@@ -173,9 +187,14 @@ class Search {
     return changed;
   }
 
-  void consider(ListRule rule) {
+  /// A greedy list may be better for a wait that is not needed, so lists as for a chain are judged beside those of the graph.
+  void consider(const ListRule& rule) {
+    for (const StageCosts& guide : guides_)
+      consider(judged(list_schedule(guide, device_of_stage_, devices_, micro_batches_, rule), "list scheduling"), rule);
+  }
+
+  void consider(FoundSchedule found, ListRule rule) {
     constexpr std::size_t kRefined = 4;
-    FoundSchedule found = judged(list_schedule(costs_, device_of_stage_, devices_, micro_batches_, rule), "list scheduling");
     const auto place = std::find_if(ranked_.begin(), ranked_.end(), [&](const Ranked& other) { return is_better(found, other.found); });
     keep(found);
     found.schedule.devices.clear();
@@ -219,8 +238,9 @@ class Search {
   const int micro_batches_;
   const std::vector<double>& byte_cap_;
   int devices_ = 0;
-  std::vector<int> stages_on_;  // by device
-  std::vector<Ranked> ranked_;  // the best rules, best first, without their orders
+  std::vector<StageCosts> guides_;  // that lists are made with
+  std::vector<int> stages_on_;      // by device
+  std::vector<Ranked> ranked_;      // the best rules, best first, without their orders
   FoundSchedule best_;
 };
 

@@ -6,22 +6,34 @@
 
 namespace sluice::parallel {
 
-/// What choosing an order needs to know of the stages: a chain, one micro-batch. Units: seconds and bytes.
+/// Stage `to` reads values that stage `from` makes, and perhaps sends gradients of them back. Both occupy the link between their devices.
+struct StageLink {
+  int from = 0, to = 0;      ///< from < to
+  double activation = 0;     ///< seconds on the wire, one micro-batch
+  double gradient = 0;       ///< the same of what comes back
+  bool has_gradient = true;  ///< something comes back: the backward of `from` waits for that of `to`
+};
+
+/// What choosing an order needs to know of the stages, one micro-batch. Units: seconds and bytes.
 struct StageCosts {
   std::vector<double> forward;           ///< by stage
   std::vector<double> backward;          ///< by stage: B in one
   std::vector<double> input_gradient;    ///< by stage; empty: nothing may be split
   std::vector<double> weight_gradient;   ///< by stage; empty: nothing may be split
   std::vector<double> recompute;         ///< by stage; may be empty
-  std::vector<double> transfer;          ///< by stage: activation to the next stage, and its gradient back; occupies the link; may be empty
+  std::vector<double> transfer;          ///< of a chain, by stage: the activation and the gradient of its link to the next; may be empty
   std::vector<double> kept;              ///< by stage: bytes from F until B, or I; may be empty
   std::vector<double> kept_for_weights;  ///< by stage: bytes from I until W; may be empty
-  double latency = 0;                    ///< of each transfer between devices, on top of `transfer`
+  double latency = 0;                    ///< of each transfer between devices, on top of the wire's seconds
+  std::vector<StageLink> links{};        ///< who waits for whom, ascending; empty: a chain, each stage linked to the next
 
   bool can_split() const { return !input_gradient.empty() && !weight_gradient.empty(); }
 };
 
-/// Errors  UsageError for a list that is not of `stages` entries (or empty where it may be), and costs that are negative or not finite.
+/// The links of the stages, those of a chain where none are given.
+std::vector<StageLink> links_of(const StageCosts& costs, int stages);
+
+/// Errors  UsageError for a link that leads nowhere or back, a list that is not of `stages` entries (or empty where it may be), and costs that are negative or not finite.
 void require_costs(const StageCosts& costs, int stages, bool splits);
 
 /// What an order of work comes to.
@@ -31,7 +43,7 @@ struct ScheduleTiming {
   std::vector<double> peak_bytes;  ///< by device
 };
 
-/// Runs a schedule on clocks, as `simulate` runs its program over a chain of stages.
+/// Runs a schedule on clocks, as `simulate` runs its program.
 /// Errors  UsageError when costs are missing or the order waits in a circle.
 ScheduleTiming time_schedule(const Schedule& schedule, const StageCosts& costs);
 

@@ -9,8 +9,6 @@ namespace sluice::parallel {
 
 namespace {
 
-constexpr double kNotYet = -1;
-
 double at(const std::vector<double>& costs, int stage) { return costs.empty() ? 0 : costs[stage]; }
 
 /// One clock a device and a direction of a link; activations and gradients arrive by stage and micro-batch.
@@ -23,27 +21,42 @@ class Clocks {
         busy_(now_),
         held_(now_),
         peak_(now_),
-        activation_(static_cast<std::size_t>(schedule.stage_count()) * schedule.micro_batches, kNotYet),
+        into_(schedule.stage_count()),
+        out_of_(schedule.stage_count()),
+        activation_(static_cast<std::size_t>(schedule.stage_count()) * schedule.micro_batches),
         gradient_(activation_) {
-    for (int m = 0; m < schedule.micro_batches; ++m) activation_[m] = 0;
+    for (const StageLink& link : links_of(costs, schedule.stage_count())) {
+      into_[link.to].push_back(link);
+      out_of_[link.from].push_back(link);
+    }
+    for (int stage = 0; stage < schedule.stage_count(); ++stage) {
+      const auto backs =
+          std::count_if(out_of_[stage].begin(), out_of_[stage].end(), [](const StageLink& link) { return link.has_gradient; });
+      for (int m = 0; m < schedule.micro_batches; ++m) {
+        activation_[place(stage, m)].missing = static_cast<int>(into_[stage].size());
+        gradient_[place(stage, m)].missing = static_cast<int>(backs) + 1;  // the last one: its own forward
+      }
+    }
   }
 
   /// False when what the action waits for is not under way yet.
   bool run(int device, const ComputeAction& action) {
     const int stage = action.stage;
     const bool is_forward = action.kind == Compute::forward, is_weight = action.kind == Compute::weight_gradient;
-    const double arrival = is_weight ? 0 : (is_forward ? activation_ : gradient_)[place(stage, action.micro_batch)];
-    if (arrival == kNotYet) return false;
+    const Arrival arrival = is_weight ? Arrival{} : (is_forward ? activation_ : gradient_)[place(stage, action.micro_batch)];
+    if (arrival.missing > 0) return false;
     if (!is_forward && !is_weight) spend(device, at(costs_.recompute, stage));
-    now_[device] = std::max(now_[device], arrival);
+    now_[device] = std::max(now_[device], arrival.latest);
     spend(device, seconds(action));
     hold(device, action);
-    if (is_forward && stage + 1 < schedule_.stage_count())
-      activation_[place(stage + 1, action.micro_batch)] = sent(device, stage + 1, at(costs_.transfer, stage));
-    else if (is_forward)
-      gradient_[place(stage, action.micro_batch)] = now_[device];
-    else if (!is_weight && stage > 0)
-      gradient_[place(stage - 1, action.micro_batch)] = sent(device, stage - 1, at(costs_.transfer, stage - 1));
+    if (is_forward) {
+      gradient_[place(stage, action.micro_batch)].add(now_[device]);
+      for (const StageLink& link : out_of_[stage])
+        activation_[place(link.to, action.micro_batch)].add(sent(device, link.to, link.activation));
+    } else if (!is_weight) {
+      for (const StageLink& link : into_[stage])
+        if (link.has_gradient) gradient_[place(link.from, action.micro_batch)].add(sent(device, link.from, link.gradient));
+    }
     return true;
   }
 
@@ -54,6 +67,16 @@ class Clocks {
   }
 
  private:
+  /// What an action waits for: how many of it are still to come, and when the last of the others is there.
+  struct Arrival {
+    int missing = 0;
+    double latest = 0;
+    void add(double time) {
+      --missing;
+      latest = std::max(latest, time);
+    }
+  };
+
   std::size_t place(int stage, int micro_batch) const { return static_cast<std::size_t>(stage) * schedule_.micro_batches + micro_batch; }
 
   double seconds(const ComputeAction& action) const {
@@ -95,9 +118,10 @@ class Clocks {
 
   const Schedule& schedule_;
   const StageCosts& costs_;
-  std::vector<double> now_, busy_, held_, peak_;     // by device
-  std::vector<double> activation_, gradient_;        // by place: when it is there
-  std::map<std::pair<int, int>, double> link_free_;  // by sending and receiving device
+  std::vector<double> now_, busy_, held_, peak_;       // by device
+  std::vector<std::vector<StageLink>> into_, out_of_;  // by stage
+  std::vector<Arrival> activation_, gradient_;         // by place
+  std::map<std::pair<int, int>, double> link_free_;    // by sending and receiving device
 };
 
 void require_costs(const std::vector<double>& costs, int stages, bool may_be_empty, const char* name) {
@@ -109,6 +133,14 @@ void require_costs(const std::vector<double>& costs, int stages, bool may_be_emp
 
 }  // namespace
 
+std::vector<StageLink> links_of(const StageCosts& costs, int stages) {
+  if (!costs.links.empty()) return costs.links;
+  std::vector<StageLink> chain;
+  for (int stage = 0; stage + 1 < stages; ++stage)
+    chain.push_back({stage, stage + 1, at(costs.transfer, stage), at(costs.transfer, stage), true});
+  return chain;
+}
+
 void require_costs(const StageCosts& costs, int stages, bool splits) {
   require_costs(costs.forward, stages, false, "forward");
   require_costs(costs.backward, stages, splits, "backward");
@@ -118,6 +150,11 @@ void require_costs(const StageCosts& costs, int stages, bool splits) {
   require_costs(costs.transfer, stages, true, "transfer");
   require_costs(costs.kept, stages, true, "kept");
   require_costs(costs.kept_for_weights, stages, true, "kept_for_weights");
+  for (const StageLink& link : costs.links) {
+    require(link.from >= 0 && link.from < link.to && link.to < stages, "schedule: needs links from one of ", stages,
+            " stages to a later one, got ", link.from, " to ", link.to, "; make them for this cut");
+    require_costs({link.activation, link.gradient}, 2, false, "of a link");
+  }
   require(costs.latency >= 0 && costs.latency < 1e300, "schedule: needs a latency that is finite and >= 0, got ", costs.latency,
           "; profile again");
 }

@@ -37,36 +37,26 @@ auto located(const Work& work) {
 
 }  // namespace
 
-Stage::Stage(const layers::Graph& graph, const Topology& topology, const Partition& partition, int index, DevicePtr device,
-             layers::Tables& tables, StageOptions options)
+Stage::Stage(const layers::Graph& graph, const Topology& topology, const Dataflow& flow, const Partition& partition, int index,
+             DevicePtr device, layers::Tables& tables, StageOptions options)
     : graph_(graph),
       topology_(topology),
+      flow_(flow),
       index_(index),
       first_(partition.first_node(index)),
       end_(partition.end_node(index)),
       device_(std::move(device)),
-      options_(std::move(options)),
+      options_(options),
       node_parameters_(topology.node_count()),
       node_tables_(topology.node_count()),
       statistics_(graph, first_, end_, device_, options_.averages),
-      sent_(topology.value_count(), false),
-      presummed_under_(topology.value_count(), -1),
       last_use_(topology.value_count(), -1),
       last_recompute_use_(topology.value_count(), -1) {
-  std::vector<int> last_stage(topology.value_count(), -1);
-  for (int node = 0; node < topology.node_count(); ++node)
+  for (int node = first_; node < end_; ++node)
     for (int value : topology.nodes[node].inputs) {
-      last_stage[value] = std::max(last_stage[value], partition.stage_of(node));
-      if (!is_here(node)) {
-        sent_[value] = sent_[value] || is_here(topology.node_of(value));
-        continue;
-      }
       last_use_[value] = node;
-      if (options_.rematerialize[node]) last_recompute_use_[value] = node;
-      if (presummed_under_[value] < 0) presummed_under_[value] = node;
+      if (flow.nodes[node].recomputed) last_recompute_use_[value] = node;
     }
-  for (int value = 0; value < topology.value_count(); ++value)
-    if (last_stage[value] != index_) presummed_under_[value] = -1;
 
   std::map<int, int> positions;
   for (int node = first_; node < end_; ++node) {
@@ -97,13 +87,14 @@ void Stage::forward(const RunContext& run, int micro_batch) {
 
 void Stage::recompute(const RunContext& run, int micro_batch) { run_nodes(run, micro_batch, true); }
 
-/// Runs all nodes, or (again) the rematerialized ones. `live` holds the values that a later node of this pass still reads.
+/// Runs all nodes, or (again) the recomputed ones. `live` holds the values that a later node of this pass still reads.
 void Stage::run_nodes(const RunContext& run, int micro_batch, bool again) {
   MicroBatch& state = micro_batches_[micro_batch];
   const auto& last_use = again ? last_recompute_use_ : last_use_;
   std::map<int, Tensor> live;
   for (int node = first_; node < end_; ++node) {
-    if (again && !options_.rematerialize[node]) continue;
+    const NodeFlow& flow = flow_.nodes[node];
+    if (again && !flow.recomputed) continue;
     WhereScope scope({graph_.nodes()[node].name.c_str(), index_, micro_batch});
     const ProfilerRange range(*device_, graph_.nodes()[node].name);
     for (int value : topology_.nodes[node].inputs) {
@@ -117,9 +108,9 @@ void Stage::run_nodes(const RunContext& run, int micro_batch, bool again) {
     }
     Tensor y = run_node(run, micro_batch, node, live, again);
     const int made = topology_.value_of(node);
-    const bool kept_for_recompute = run.training && !again && last_recompute_use_[made] >= 0 && !options_.rematerialize[node];
+    const bool kept_for_recompute = run.training && !again && last_recompute_use_[made] >= 0 && !flow.recomputed;
     if (kept_for_recompute) state.kept[made] = y;
-    if (!again && sent_[made]) state.to_send[made] = y.contiguous();
+    if (!again && flow.sent) state.to_send[made] = y.contiguous();
     if (!again && node == graph_.loss_node()) losses_[micro_batch] = y;
     if (run.keeps_output && node == graph_.output_node()) outputs_[micro_batch] = y;
     if (last_use[made] >= 0) live[made] = std::move(y);
@@ -134,11 +125,12 @@ void Stage::run_nodes(const RunContext& run, int micro_batch, bool again) {
 
 Tensor Stage::run_node(const RunContext& run, int micro_batch, int node, std::map<int, Tensor>& live, bool again) {
   const auto& description = graph_.nodes()[node];
-  const bool recorded = run.training && (again || !options_.rematerialize[node]);
+  const NodeFlow& flow = flow_.nodes[node];
+  const bool recorded = run.training && flow.recorded && again == flow.recomputed;
   Tape tape;
   layers::Call call;
   for (int value : description.inputs) {
-    const bool leaf = recorded && topology_.differentiable[value];
+    const bool leaf = recorded && topology_.contributes(node, value);
     call.inputs.push_back(leaf ? Var::input(live.at(value)) : Var(live.at(value)));
     tape.inputs.push_back(call.inputs.back().node());
   }
@@ -151,11 +143,18 @@ Tensor Stage::run_node(const RunContext& run, int micro_batch, int node, std::ma
   call.tables = node_tables_[node];
   call.random = {random_key(options_.seed, description.name), run.step, 0, static_cast<uint32_t>(run.first_sample[micro_batch])};
   call.training = run.training;
-  call.loss_scale = run.loss_scale;
+  bool is_scaled = node != graph_.loss_node() || !run.training;
+  call.loss_scale = {run.loss_scale, is_scaled};
   if (!run.training) call.statistics = statistics_.running_of(node, shows_averages_);
   std::vector<BatchMoments> observed(run.training && !again ? description.statistics.size() : 0);
   call.observed = observed;
-  const Var y = located([&] { return description.module->forward(call); });
+  const Var y = located([&] {
+    Var made = description.module->forward(call);
+    require(is_scaled,
+            "loss: needs a module that multiplies its weighted sum by Call::loss_scale, or each micro-batch counts like a mini-batch; "
+            "multiply by it");
+    return made;
+  });
   statistics_.observe(node, micro_batch, std::move(observed));
   tape.root = y.node();
   if (recorded && tape.root) micro_batches_[micro_batch].tapes[node] = std::move(tape);
@@ -183,7 +182,7 @@ void Stage::weight_gradient(int micro_batch) {
 std::map<int, Tensor> Stage::received_gradients(MicroBatch& state, int micro_batch) const {
   std::map<int, Tensor> sums;
   for (auto entry = state.gradients.rbegin(); entry != state.gradients.rend(); ++entry) {  // descending consumers of each value
-    add_part(sums[entry->first.first], std::move(entry->second));
+    if (entry->second.defined()) add_part(sums[entry->first.first], std::move(entry->second));
   }
   const int loss = graph_.loss_node();
   if (is_here(loss)) {
@@ -200,7 +199,7 @@ void Stage::run_backward(int micro_batch, Pass pass) {
   for (int node = end_ - 1; node >= first_; --node) {
     const auto tape = state.tapes.find(node);
     const auto sum = sums.find(topology_.value_of(node));
-    if (tape == state.tapes.end() || sum == sums.end()) continue;
+    if (tape == state.tapes.end() || sum == sums.end() || !sum->second.defined()) continue;
     WhereScope scope({graph_.nodes()[node].name.c_str(), index_, micro_batch});
     const ProfilerRange range(*device_, graph_.nodes()[node].name);
     Backward backward(tape->second.root, std::move(sum->second));
@@ -223,15 +222,13 @@ void Stage::run_backward(int micro_batch, Pass pass) {
 /// Adds the gradients of one node's inputs to the sums of this stage, or to what is sent to the producing stage. A value that the node
 /// reads twice gets one contribution, so that sums do not depend on where the value was made.
 void Stage::distribute(MicroBatch& state, int node, Backward& backward, const Tape& tape, std::map<int, Tensor>& sums) {
-  std::map<int, Tensor> contributions;
-  for (size_t i = 0; i < tape.inputs.size(); ++i) {
-    Tensor gradient = tape.inputs[i] ? backward.take(tape.inputs[i]) : Tensor();
-    if (gradient.defined()) add_part(contributions[topology_.nodes[node].inputs[i]], std::move(gradient));
-  }
-  for (auto& [value, contribution] : contributions) {
-    const bool here = is_here(topology_.node_of(value));
-    const int consumer = presummed_under_[value] >= 0 ? presummed_under_[value] : node;
-    add_part(here ? sums[value] : state.contributions[{value, consumer}], std::move(contribution));
+  for (const auto& [value, consumer] : flow_.nodes[node].contributions) {
+    Tensor contribution;
+    for (size_t i = 0; i < tape.inputs.size(); ++i) {
+      Tensor gradient = topology_.nodes[node].inputs[i] == value ? backward.take(tape.inputs[i]) : Tensor();
+      if (gradient.defined()) add_part(contribution, std::move(gradient));
+    }
+    if (contribution.defined()) add_part(consumer < 0 ? sums[value] : state.contributions[{value, consumer}], std::move(contribution));
   }
 }
 
@@ -256,7 +253,7 @@ void Stage::accumulate(int node, Backward& backward, const std::vector<NodePtr>&
 }
 
 void Stage::reduce_tied(int tied) {
-  const auto& uses = topology_.tied[tied].nodes;
+  const auto& uses = flow_.tied_uses[tied];
   for (auto& parameter : parameters_) {
     if (graph_.parameters()[parameter.index].name != topology_.tied[tied].parameter) continue;
     Tensor sum;
@@ -266,22 +263,30 @@ void Stage::reduce_tied(int tied) {
     }
     for (int node : uses) tied_received_.erase({tied, node});
     parameter.gradients.clear();
-    parameter.gradients[uses.front()] = std::move(sum);
+    parameter.gradients[topology_.tied[tied].nodes.front()] = std::move(sum);
   }
 }
 
+namespace {
+
+/// The element of a key, undefined where there is none.
+template <class Key>
+Tensor found_or_undefined(const std::map<Key, Tensor>& tensors, const Key& key) {
+  const auto found = tensors.find(key);
+  return found == tensors.end() ? Tensor() : found->second;
+}
+
+}  // namespace
+
 Tensor Stage::outgoing(const Transfer& transfer, int micro_batch) const {
-  switch (transfer.payload) {
-    case Payload::activation:
-      return micro_batches_.at(micro_batch).to_send.at(transfer.value);
-    case Payload::gradient:
-      return micro_batches_.at(micro_batch).contributions.at({transfer.value, transfer.consumer}).contiguous();
-    default:
-      break;
+  if (transfer.payload == Payload::activation) return micro_batches_.at(micro_batch).to_send.at(transfer.value);
+  if (transfer.payload == Payload::gradient) {
+    const Tensor sum = found_or_undefined(micro_batches_.at(micro_batch).contributions, {transfer.value, transfer.consumer});
+    return sum.defined() ? sum.contiguous() : sum;
   }
   const auto& name = topology_.tied[transfer.value].parameter;
   const auto parameter = std::ranges::find_if(parameters_, [&](const Parameter& p) { return graph_.parameters()[p.index].name == name; });
-  return transfer.payload == Payload::tied_weight ? parameter->working : parameter->gradients.at(transfer.consumer);
+  return transfer.payload == Payload::tied_weight ? parameter->working : found_or_undefined(parameter->gradients, transfer.consumer);
 }
 
 void Stage::incoming(const Transfer& transfer, int micro_batch, Tensor tensor) {

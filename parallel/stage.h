@@ -10,7 +10,7 @@
 #include "core/precision.h"
 #include "layers/graph.h"
 #include "layers/tables.h"
-#include "parallel/program.h"
+#include "parallel/dataflow.h"
 #include "parallel/statistics.h"
 
 namespace sluice::parallel {
@@ -34,9 +34,8 @@ std::vector<int64_t> micro_batch_bounds(int64_t samples, int micro_batches);
 
 /// What all stages of a run have in common.
 struct StageOptions {
-  std::vector<bool> rematerialize;  ///< by node
-  uint64_t seed = 0;                ///< of parameters, random masks and stochastic rounding
-  size_t optimizer_states = 0;      ///< a parameter
+  uint64_t seed = 0;            ///< of parameters, random masks and stochastic rounding
+  size_t optimizer_states = 0;  ///< a parameter
   Precision precision = Precision::f32;
   bool stochastic_rounding = false;  ///< of the bf16 working copies of weights; else to the nearest
   bool averages = false;             ///< keeps exponential moving averages of weights and running statistics
@@ -45,12 +44,14 @@ struct StageOptions {
 /// One contiguous run of a graph's nodes on one device: its parameters, and what its micro-batches keep between actions.
 ///
 /// Each node is recorded as a graph of its own, from its input values to its output, so that nodes can be let go, recomputed and
-/// traversed one by one. The gradient of a value is the left fold of its consumers' contributions in descending node order.
+/// traversed one by one. What it records, adds up, sends and receives is what the Dataflow says. Where a module leaves out a gradient that
+/// the topology expects, nothing is added and the message is an undefined tensor.
 /// Threads  one: the device's worker.
 class Stage {
  public:
-  /// `tables` are those of the device, which its stages share.
-  Stage(const layers::Graph& graph, const Topology& topology, const Partition& partition, int index, DevicePtr device,
+  /// `flow`  of training, over `partition`. Graph, topology and flow live as long as the stage. `tables` are those of the device, which
+  /// its stages share.
+  Stage(const layers::Graph& graph, const Topology& topology, const Dataflow& flow, const Partition& partition, int index, DevicePtr device,
         layers::Tables& tables, StageOptions options);
 
   int index() const { return index_; }
@@ -141,6 +142,7 @@ class Stage {
 
   const layers::Graph& graph_;
   const Topology& topology_;
+  const Dataflow& flow_;
   int index_, first_, end_;
   DevicePtr device_;
   StageOptions options_;
@@ -149,8 +151,6 @@ class Stage {
   std::vector<std::vector<Tensor>> node_tables_;   ///< by node of this stage
   Statistics statistics_;
   bool shows_averages_ = false;
-  std::vector<bool> sent_;            ///< by value: another stage consumes it
-  std::vector<int> presummed_under_;  ///< by value made elsewhere: lowest consumer here when this is its last consuming stage, else -1
   std::vector<int> last_use_, last_recompute_use_;  ///< by value: last node here (of those recomputed) that reads it, or -1
   std::map<int, MicroBatch> micro_batches_;
   std::map<std::pair<int, int>, Tensor> tied_received_;  ///< by (tied, node)

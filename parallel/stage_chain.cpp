@@ -1,8 +1,45 @@
 #include "parallel/stage_chain.h"
 
+#include <map>
 #include <numeric>
 
+#include "parallel/dataflow.h"
+
 namespace sluice::parallel {
+
+namespace {
+
+/// Links by their ends.
+using LinkMap = std::map<std::pair<int, int>, StageLink>;
+
+StageLink& between(LinkMap& links, int from, int to) {
+  return links.try_emplace({from, to}, StageLink{from, to, 0, 0, false}).first->second;
+}
+
+std::vector<StageLink> listed(const LinkMap& links) {
+  std::vector<StageLink> list;
+  for (const auto& [ends, link] : links) list.push_back(link);
+  return list;
+}
+
+std::vector<StageLink> links_between(const Topology& topology, const ModelCost& model, const Partition& partition, const Link& link) {
+  const std::vector<int> one_device(partition.sizes.size(), 0);
+  const std::vector<bool> keep(topology.node_count(), false);
+  const Dataflow flow = dataflow({topology, partition, one_device, keep, 1, true});
+  const auto seconds = [&](int value) { return link.wire_seconds(static_cast<double>(model.nodes[topology.node_of(value)].output_bytes)); };
+  LinkMap links;
+  for (const StageFlow& stage : flow.stages) {
+    for (const Transfer& transfer : stage.activations_out) between(links, transfer.from, transfer.to).activation += seconds(transfer.value);
+    for (const Transfer& transfer : stage.gradients_out) {
+      StageLink& back = between(links, transfer.to, transfer.from);
+      back.gradient += seconds(transfer.value);
+      back.has_gradient = true;
+    }
+  }
+  return listed(links);
+}
+
+}  // namespace
 
 StageCosts whole_chain(const StageCosts& segments, const std::vector<int>& counts) {
   StageCosts whole;
@@ -11,12 +48,22 @@ StageCosts whole_chain(const StageCosts& segments, const std::vector<int>& count
                                                           &StageCosts::weight_gradient, &StageCosts::recompute, &StageCosts::kept,
                                                           &StageCosts::kept_for_weights};
   size_t first = 0;
+  std::vector<int> stage_of;  // by segment
   for (const int count : counts) {
+    stage_of.insert(stage_of.end(), count, static_cast<int>(whole.forward.size()));
     for (const auto part : kSummed)
       (whole.*part).push_back(std::accumulate((segments.*part).begin() + first, (segments.*part).begin() + first + count, 0.0));
     first += count;
-    whole.transfer.push_back(segments.transfer[first - 1]);
   }
+  LinkMap links;
+  for (const StageLink& link : links_of(segments, static_cast<int>(stage_of.size()))) {
+    if (stage_of[link.from] == stage_of[link.to]) continue;
+    StageLink& outer = between(links, stage_of[link.from], stage_of[link.to]);
+    outer.activation += link.activation;
+    outer.gradient += link.gradient;
+    outer.has_gradient = outer.has_gradient || link.has_gradient;
+  }
+  whole.links = listed(links);
   return whole;
 }
 
@@ -33,15 +80,7 @@ StageCosts chain_of(const Topology& topology, const ModelCost& model, const Part
     chain.kept.push_back(static_cast<double>(stage.kept_bytes));
     chain.kept_for_weights.push_back(static_cast<double>(stage.deferred_bytes));
   }
-  std::vector<int> last_use(topology.value_count(), -1);
-  for (int node = 0; node < topology.node_count(); ++node)
-    for (int value : topology.nodes[node].inputs) last_use[value] = node;
-  for (int stage = 0; stage < partition.stage_count(); ++stage) {
-    double bytes = 0;
-    for (int node = partition.first_node(stage); node < partition.end_node(stage); ++node)
-      if (last_use[topology.value_of(node)] >= partition.end_node(stage)) bytes += static_cast<double>(model.nodes[node].output_bytes);
-    chain.transfer.push_back(link.wire_seconds(bytes));
-  }
+  chain.links = links_between(topology, model, partition, link);
   return chain;
 }
 

@@ -7,14 +7,15 @@
 
 namespace sluice::parallel {
 
-/// The stages as the chain that schedules are timed on. A value that goes past the next stage counts where it leaves.
+/// The stages as schedules are timed on them. Who waits for whom is the model's Dataflow: a value goes straight to each stage that reads
+/// it, and gradients come back from those that make any.
 StageCosts chain_of(const Topology& topology, const ModelCost& model, const Partition& partition, const std::vector<StageCost>& stages,
                     const Link& link);
 
-/// A chain of segments as the chain of the stages that they are cut from, `counts` segments each.
+/// The costs of segments as those of the stages that they are cut from, `counts` segments each.
 StageCosts whole_chain(const StageCosts& segments, const std::vector<int>& counts);
 
-/// The chain with every device's actions as many times longer as `factors` say, one entry a device.
+/// The costs with every device's actions as many times longer as `factors` say, one entry a device.
 StageCosts slowed(StageCosts chain, const std::vector<int>& device_of_stage, const std::vector<double>& factors);
 
 }  // namespace sluice::parallel

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "parallel/dataflow.h"
+
 namespace sluice::parallel {
 
 namespace {
@@ -11,7 +13,12 @@ namespace {
 class StageWalk {
  public:
   StageWalk(const Topology& topology, const ModelCost& model, int first, int end, const std::vector<bool>& rematerialize)
-      : topology_(topology), model_(model), first_(first), end_(end), rematerialize_(rematerialize), values_(end - first) {
+      : topology_(topology),
+        model_(model),
+        first_(first),
+        end_(end),
+        recomputed_(recomputed_nodes(topology, rematerialize, first, end)),
+        values_(end - first) {
     for (int node = first; node < end; ++node) values_[node - first].value = topology.value_of(node);
     for (int node = first; node < end; ++node) {
       for (int value : topology.nodes[node].inputs) note_use(value, node);
@@ -26,7 +33,7 @@ class StageWalk {
       if (life.on_tape) all_tapes_ += life.bytes;
     }
     for (int node = first_; node < end_; ++node) {
-      if (!rematerialize_[node]) cost_.kept_bytes += nodes(node).tape_bytes;
+      if (!again(node)) cost_.kept_bytes += nodes(node).tape_bytes;
       all_tapes_ += nodes(node).tape_bytes;
     }
     if (recomputes_) cost_.recomputed_bytes = all_tapes_ - cost_.kept_bytes;
@@ -47,6 +54,7 @@ class StageWalk {
 
   const NodeCost& nodes(int node) const { return model_.nodes[node]; }
   bool is_here(int node) const { return node >= first_ && node < end_; }
+  bool again(int node) const { return recomputed_[node - first_]; }
 
   /// Values made here come first, in the order of their nodes; then those from elsewhere, which are few.
   size_t index_of(int value) {
@@ -76,23 +84,22 @@ class StageWalk {
     Life& life = life_of(value);
     life.bytes = bytes_of(value);
     life.last_use = node;
-    const bool again = rematerialize_[node];
-    if (again) life.last_recompute_use = node;
+    if (again(node)) life.last_recompute_use = node;
     bool on_tape = false;
     const auto& inputs = topology_.nodes[node].inputs;
     for (size_t i = 0; i < inputs.size(); ++i) on_tape = on_tape || (inputs[i] == value && nodes(node).keeps_input[i]);
     life.on_tape = life.on_tape || on_tape;
     const int maker = topology_.node_of(value);
-    const bool maker_again = maker >= first_ && rematerialize_[maker];
-    life.kept = life.kept || (again ? !maker_again : on_tape);
+    const bool maker_again = maker >= first_ && again(maker);
+    life.kept = life.kept || (again(node) ? !maker_again : on_tape);
   }
 
   void note_maker(int node) {
     Life& life = values_[node - first_];
     life.bytes = nodes(node).output_bytes;
     life.on_tape = life.on_tape || nodes(node).keeps_output;
-    life.kept = life.kept || (nodes(node).keeps_output && !rematerialize_[node]);
-    recomputes_ = recomputes_ || rematerialize_[node];
+    life.kept = life.kept || (nodes(node).keeps_output && !again(node));
+    recomputes_ = recomputes_ || again(node);
   }
 
   void add_times(int node) {
@@ -101,7 +108,7 @@ class StageWalk {
     cost_.backward += cost.backward;
     cost_.input_gradient += cost.input_gradient;
     cost_.weight_gradient += cost.weight_gradient;
-    if (rematerialize_[node]) cost_.recompute += cost.recompute;
+    if (again(node)) cost_.recompute += cost.recompute;
     cost_.step += cost.step;
     cost_.state_bytes += cost.state_bytes;
     cost_.deferred_bytes += cost.deferred_bytes;
@@ -120,7 +127,7 @@ class StageWalk {
     for (int node = first_; node < end_; ++node) {
       const NodeCost& cost = nodes(node);
       for (int value : topology_.nodes[node].inputs) bring(index_of(value));
-      const bool recorded = !rematerialize_[node];
+      const bool recorded = !again(node);
       cost_.forward_peak_bytes = std::max(cost_.forward_peak_bytes, live + (recorded ? cost.forward_peak_bytes : cost.bare_forward_bytes));
       live += recorded ? cost.tape_bytes : 0;
       bring(node - first_);
@@ -134,13 +141,13 @@ class StageWalk {
   void walk_recompute() {
     int64_t live = 0;
     for (int node = first_; node < end_; ++node) {
-      if (!rematerialize_[node]) continue;
+      if (!again(node)) continue;
       const NodeCost& cost = nodes(node);
       cost_.recompute_peak_bytes = std::max(cost_.recompute_peak_bytes, live + cost.forward_peak_bytes);
       live += cost.tape_bytes + (values_[node - first_].kept ? 0 : cost.output_bytes);
       for_each_touched(node, [&](const Life& life) {
         const int maker = topology_.node_of(life.value);
-        const bool is_transient = is_here(maker) && rematerialize_[maker] && !life.kept && !life.on_tape;
+        const bool is_transient = is_here(maker) && again(maker) && !life.kept && !life.on_tape;
         if (is_transient && std::max(life.last_recompute_use, maker) == node) live -= life.bytes;
       });
     }
@@ -151,16 +158,18 @@ class StageWalk {
     int64_t gradients = 0, gone = 0, deferred = 0;
     std::vector<int64_t> sums(values_.size(), 0);
     const auto add = [&](size_t value) {
-      if (sums[value] == 0 && topology_.differentiable[values_[value].value]) gradients += sums[value] = values_[value].bytes;
+      if (sums[value] == 0) gradients += sums[value] = values_[value].bytes;
     };
     for (int node = end_ - 1; node >= first_; --node) {
       const NodeCost& cost = nodes(node);
+      if (!topology_.has_gradient(node)) continue;
       add(node - first_);
       cost_.backward_peak_bytes = std::max(cost_.backward_peak_bytes, gradients - gone + deferred + cost.backward_peak_bytes);
       gradients -= sums[node - first_];
       gone += cost.tape_bytes + (values_[node - first_].on_tape ? values_[node - first_].bytes : 0);
       deferred += cost.deferred_bytes;
-      for (int value : topology_.nodes[node].inputs) add(index_of(value));
+      for (int value : topology_.nodes[node].inputs)
+        if (topology_.contributes(node, value)) add(index_of(value));
       cost_.weight_gradient_bytes = std::max(cost_.weight_gradient_bytes, cost.weight_gradient_bytes);
     }
   }
@@ -168,7 +177,7 @@ class StageWalk {
   const Topology& topology_;
   const ModelCost& model_;
   const int first_, end_;
-  const std::vector<bool>& rematerialize_;
+  const std::vector<bool> recomputed_;  // of the stage's nodes
   std::vector<Life> values_;
   bool recomputes_ = false;
   int64_t all_tapes_ = 0;

@@ -22,16 +22,11 @@ struct Trainer::State {
             "train.stochastic_rounding: needs train.precision = \"bf16\", got ", name_of(plan.precision), "; switch one of them");
     require(optimizer->ema >= 0 && optimizer->ema < 1, "optimizer.ema: needs a decay in [0, 1), got ", optimizer->ema,
             "; 0 keeps no averages");
-    const StageOptions common{plan.rematerialize,          options.seed,      optimizer->state_names().size(), plan.precision,
-                              options.stochastic_rounding, optimizer->ema > 0};
     placement = device_of_stage(plan);
-    std::vector<layers::Tables> tables;
-    for (const auto& device : plan.devices) tables.emplace_back(device, working_dtype(plan.precision));
-    std::vector<std::unique_ptr<Stage>> stages;
-    for (int s = 0; s < plan.partition.stage_count(); ++s)
-      stages.push_back(
-          std::make_unique<Stage>(graph, topology, plan.partition, s, plan.devices[placement[s]], tables[placement[s]], common));
-    executor = std::make_unique<Executor>(plan.devices, std::move(stages), topology, options.timeout_seconds);
+    const Layout layout{topology, plan.partition, placement, plan.rematerialize, static_cast<int>(plan.devices.size()), true};
+    const StageOptions common{options.seed, optimizer->state_names().size(), plan.precision, options.stochastic_rounding,
+                              optimizer->ema > 0};
+    executor = std::make_unique<Executor>(graph, layout, plan.devices, common, options.timeout_seconds);
   }
 
   /// Lowered and proven once for training and evaluation with each M.

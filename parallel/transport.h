@@ -29,7 +29,7 @@ struct MessageKey {
 
 /// Carries tensors between the devices of one program. Sends are buffered and never wait; a receive waits.
 /// Threads  any.
-/// Errors   CommError after close(), with the reason given there.
+/// Errors   CommError after close(), with the reason given there; Error for a message whose key is still waiting to be received.
 class Transport {
  public:
   virtual ~Transport() = default;

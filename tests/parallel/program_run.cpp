@@ -13,14 +13,8 @@ ProgramRun::ProgramRun(const layers::Graph& graph, Program program, const std::s
     : program_(std::move(program)), topology_(topology_of(graph)) {
   std::vector<DevicePtr> all;
   for (int i = 0; i < program_.device_count(); ++i) all.push_back(make_device(join(kind, ":", i)));
-  std::vector<std::unique_ptr<Stage>> stages;
-  for (int s = 0; s < program_.stage_count(); ++s) {
-    const StageOptions options{.rematerialize = program_.rematerialize, .seed = 5, .optimizer_states = 2};
-    const DevicePtr& device = all[program_.device_of_stage[s]];
-    layers::Tables tables(device, DType::f32);
-    stages.push_back(std::make_unique<Stage>(graph, topology_, program_.partition, s, device, tables, options));
-  }
-  executor_ = std::make_unique<Executor>(all, std::move(stages), topology_, timeout_seconds);
+  const Layout layout{topology_, program_.partition, program_.device_of_stage, program_.rematerialize, program_.device_count(), true};
+  executor_ = std::make_unique<Executor>(graph, layout, all, StageOptions{.seed = 5, .optimizer_states = 2}, timeout_seconds);
 }
 
 StepAnswer ProgramRun::step(const Batch& batch) {

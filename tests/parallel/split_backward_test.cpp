@@ -76,9 +76,10 @@ Held held_by_one_recording(const layers::Graph& graph) {
 int64_t held_by_a_stage(const layers::Graph& graph) {
   const auto device = make_device("meta:0");
   const Topology topology = topology_of(graph);
+  const Partition whole{{topology.node_count()}};
+  const Dataflow flow = dataflow({topology, whole, {0}, std::vector<bool>(topology.node_count(), false), 1, true});
   layers::Tables tables(device, DType::f32);
-  Stage stage(graph, topology, {{topology.node_count()}}, 0, device, tables,
-              {.rematerialize = std::vector<bool>(topology.node_count(), false)});
+  Stage stage(graph, topology, flow, whole, 0, device, tables, {});
   const Batch batch = meta_batch(graph, kSamples);
   RunContext run;
   run.batch = &batch;

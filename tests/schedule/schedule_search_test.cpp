@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "parallel/simulate.h"
+#include "parallel/stage_chain.h"
 #include "parallel/verify.h"
 #include "tests/schedule/example_plans.h"
 #include "tests/schedule/pick.h"
@@ -38,11 +39,8 @@ std::vector<int> placement_of_any_kind(int stages) {
   return stage_placement("1f1b", stages);
 }
 
-/// When the last computation of the schedule's program over a chain ends; norms and messages under way come on top of that.
-double simulated_seconds(const Schedule& schedule, const StageCosts& costs) {
-  const int stages = schedule.stage_count();
-  const Topology topology = chain_topology(stages);
-  const Program program = lower(topology, partition_uniform(stages, stages), schedule, std::vector<bool>(stages, !costs.recompute.empty()));
+/// When the last computation of a program ends; norms and messages under way come on top of that.
+double simulated_seconds(const Topology& topology, const Program& program, const StageCosts& costs) {
   require_valid(topology, program);
   SimulationCosts all;
   all.forward = costs.forward;
@@ -50,9 +48,9 @@ double simulated_seconds(const Schedule& schedule, const StageCosts& costs) {
   all.input_gradient = costs.input_gradient;
   all.weight_gradient = costs.weight_gradient;
   all.recompute = costs.recompute;
-  all.value_bytes = {0};
+  all.value_bytes.assign(topology.inputs.size(), 0);
   all.value_bytes.insert(all.value_bytes.end(), costs.transfer.begin(), costs.transfer.end());
-  all.value_bytes.resize(stages + 1);
+  all.value_bytes.resize(topology.value_count());
   all.links.all = {costs.latency, 1};
   double last = 0;
   for (const auto& action : simulate(program, all).actions) {
@@ -66,7 +64,75 @@ RC_GTEST_PROP(TimeSchedule, TakesAsLongAsTheSimulatedProgramOfAChain, ()) {
   const int stages = pick(1, 9);
   const Schedule schedule = random_schedule(stages);
   const StageCosts costs = random_stage_costs(stages);
-  RC_ASSERT(std::abs(time_schedule(schedule, costs).seconds - simulated_seconds(schedule, costs)) < kRounding);
+  const Topology topology = chain_topology(stages);
+  const Program program = lower(topology, partition_uniform(stages, stages), schedule, std::vector<bool>(stages, !costs.recompute.empty()));
+  RC_ASSERT(std::abs(time_schedule(schedule, costs).seconds - simulated_seconds(topology, program, costs)) < kRounding);
+}
+
+/// The costs of a model's stages from random ones of its nodes; links have a latency and no end of bandwidth.
+StageCosts random_model_costs(const Topology& topology, const Partition& partition) {
+  ModelCost model;
+  for (int node = 0; node < topology.node_count(); ++node)
+    model.nodes.push_back({.forward = pick(0, 20) / 8.0,
+                           .backward = pick(0, 20) / 8.0,
+                           .input_gradient = pick(0, 20) / 8.0,
+                           .weight_gradient = pick(0, 20) / 8.0,
+                           .keeps_input = std::vector<bool>(topology.nodes[node].inputs.size())});
+  model.input_bytes.assign(topology.inputs.size(), 0);
+  model.tied_bytes.assign(topology.tied.size(), 0);
+  const std::vector<bool> keep(topology.node_count());
+  return chain_of(topology, model, partition, stage_costs(topology, model, partition, keep), {pick(0, 3) / 8.0, 0});
+}
+
+RC_GTEST_PROP(TimeSchedule, TakesAsLongAsTheSimulatedProgramOfAnyGraph, ()) {
+  const Topology topology = random_topology();
+  const Partition partition = random_partition(topology.node_count());
+  StageCosts costs = random_model_costs(topology, partition);
+  const int stages = partition.stage_count();
+  if (stages > 1 && costs.links.empty()) return;  // stages that share nothing count as a chain
+  const Schedule schedule = pick(0, 2) ? random_schedule(stages) : search_schedule(costs, random_placement(stages), pick(1, 10)).schedule;
+  const Program program = lower(topology, partition, schedule, std::vector<bool>(topology.node_count()));
+  RC_ASSERT(std::abs(time_schedule(schedule, costs).seconds - simulated_seconds(topology, program, costs)) < kRounding);
+}
+
+/// Stage 0 feeds 1 and 2, which feed 3.
+StageCosts diamond_costs() {
+  StageCosts costs = equal_stage_costs(4, 1, 1, 1);
+  costs.links = {{0, 1}, {0, 2}, {1, 3}, {2, 3}};
+  return costs;
+}
+
+TEST(SearchSchedule, LetsStagesSideBySideRunAtOnce) {
+  const StageCosts chain = equal_stage_costs(4, 1, 1, 1);
+  EXPECT_EQ(search_schedule(chain, {0, 1, 2, 3}, 1).timing.seconds, 9);  // 4 F, 4 I, 1 W
+  EXPECT_EQ(search_schedule(diamond_costs(), {0, 1, 2, 3}, 1).timing.seconds, 7);
+}
+
+TEST(SearchSchedule, FindsABetterOrderThanForAChain) {
+  StageCosts chain;
+  chain.forward = {3, 1, 2, 2};
+  chain.backward = {6, 2, 4, 4};
+  StageCosts diamond = chain;
+  diamond.links = diamond_costs().links;
+  const std::vector<int> placement{0, 1, 0, 1};
+  EXPECT_EQ(time_schedule(search_schedule(chain, placement, 2).schedule, diamond).seconds, 36);
+  EXPECT_EQ(search_schedule(diamond, placement, 2).timing.seconds, 31);
+}
+
+TEST(ChainOf, LinksStagesByWhatTheyExchange) {
+  const Topology topology = skip_topology();  // 'a' skips from stage 0 to 'd' in stage 2
+  const Partition partition{{1, 2, 2}};
+  ModelCost model{std::vector<NodeCost>(5), {0, 0}, {0}};
+  for (int node = 0; node < 5; ++node) {
+    model.nodes[node].output_bytes = 8 << node;
+    model.nodes[node].keeps_input.resize(topology.nodes[node].inputs.size());
+  }
+  const auto links = chain_of(topology, model, partition, stage_costs(topology, model, partition, std::vector<bool>(5)), {0, 1}).links;
+  ASSERT_EQ(links.size(), 3u);
+  EXPECT_EQ(std::pair(links[1].from, links[1].to), std::pair(0, 2));
+  EXPECT_EQ(links[1].activation, 8);
+  EXPECT_EQ(links[0].gradient, 16) << "two contributions of 'a' by themselves";
+  EXPECT_EQ(links[1].gradient, 8) << "one sum";
 }
 
 TEST(TimeSchedule, HoldsWhatForwardsKeepUntilTheirBackwards) {
