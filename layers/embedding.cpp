@@ -1,5 +1,6 @@
 #include "layers/embedding.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "autograd/ops/elementwise.h"
@@ -51,6 +52,9 @@ Tensor Positions::sinusoids(int64_t first, int64_t count, const Tensor& like) co
 }
 
 TokenEmbedding::TokenEmbedding(const Options& options) : scale_(options.scale) {
+  const std::vector<std::string> kinds{"learned", "sinusoidal", "rotary"};
+  require(std::ranges::find(kinds, options.positions) != kinds.end(), "TokenEmbedding: unknown positions '", options.positions,
+          "'; the nearest is '", nearest_word(options.positions, kinds), "'");
   tokens_ = add("tokens", Embedding(options.vocabulary, options.width, options.standard_deviation));
   if (options.positions != "rotary")
     positions_ = add("positions", Positions(options.positions == "learned" ? Positions::Kind::learned : Positions::Kind::sinusoidal,

@@ -32,7 +32,7 @@ class Counter {
         device_(std::make_shared<Device>(DeviceKind::meta, 0, Device::Options{.stands_for = backend})) {
     const Batch batch = meta_batch(graph, samples);
     for (const auto& input : graph.inputs()) {
-      const Tensor loaded = in_working_dtype(batch.load(input.name, 0, samples), precision);
+      const Tensor loaded = batch.load(input.name, 0, samples);
       shapes_.push_back({loaded.shape(), loaded.dtype()});
     }
   }
@@ -77,7 +77,7 @@ class Counter {
       call.parameters.push_back(recorded ? Var::parameter(value) : Var(value));
       result.parameter_leaves.push_back(call.parameters.back().node());
     }
-    std::vector<BatchMoments> observed(graph_.nodes()[node].statistics.size());
+    std::vector<std::vector<BatchMoments>> observed(graph_.nodes()[node].statistics.size());
     call.observed = observed;
     result.before = device_->live_bytes();
     device_->reset_peak();
