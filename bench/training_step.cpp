@@ -53,17 +53,15 @@ struct TrainingStep::Bare {
     for (const auto& parameter : parameters) leaves.push_back(Var::parameter(parameter));
     std::vector<Var> values;
     for (const auto& input : model.graph.inputs()) values.emplace_back(batch.load(input.name, 0, batch.samples).charged_to(device));
-    layers::Call call;
-    call.loss_scale = 1.0 / loss_weight(batch);
+    const double loss_scale = 1.0 / loss_weight(batch);
     for (const auto& node : model.graph.nodes()) {
+      layers::Call call;
       call.tables = tables.of(*node.module);
-      call.inputs.clear();
-      call.parameters.clear();
+      call.loss_scale = loss_scale;
       for (int value : node.inputs) call.inputs.push_back(values[value]);
       for (int parameter : node.parameters) call.parameters.push_back(leaves[parameter]);
       values.push_back(node.module->forward(call));
     }
-    call = {};
     const Var loss = values.back();
     values.clear();
     const auto gradients = sluice::gradients(loss, full(loss.shape(), 1, DType::f32, device), leaves);

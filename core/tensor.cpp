@@ -7,6 +7,7 @@
 
 #include "build_config.h"
 #include "core/cuda/cuda.h"
+#include "core/no_elements.h"
 #include "core/ops/copy.h"
 
 namespace sluice {
@@ -85,7 +86,7 @@ void* Tensor::address(DType dtype) const {
   // Messages are built on failure only: kernels call this often.
   if (!defined() || dtype != dtype_) throw UsageError(join("tensor: needs elements of ", name_of(dtype), ", got ", *this));
   if (!storage_->memory) {
-    if (elements() > 0) throw UsageError(join("tensor: ", *this, " has no elements in memory: meta devices only count"));
+    if (elements() > 0) throw NoElements(join("tensor: ", *this, " has no elements in memory: meta devices only count"));
     return nullptr;
   }
   return static_cast<char*>(storage_->memory->block.data) + offset_ * static_cast<int64_t>(size_of(dtype_));

@@ -38,6 +38,7 @@ Var MultiHeadAttention::forward(const Call& call) const {
 
 Var MultiHeadAttention::attend_with_cache(const Call& call, const Var& qkv) const {
   KeyValueCache& cache = *call.cache;
+  require(options_.causal, "MultiHeadAttention: generation needs causal attention, as tokens cannot attend to those that come later");
   const int64_t batch = qkv.dim(0), count = qkv.dim(1), width = options_.width / options_.heads;
   const Tensor parts = qkv.value().reshape({batch, count, 3, options_.heads, width});
   const auto part = [&](int64_t i) { return parts.slice(2, i, i + 1).contiguous().reshape({batch, count, options_.heads, width}); };

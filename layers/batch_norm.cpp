@@ -17,10 +17,10 @@ std::vector<ParameterSpec> BatchNorm::parameters() const {
 std::vector<StatisticsSpec> BatchNorm::statistics() const { return {{"", channels_, options_.momentum}}; }
 
 Var BatchNorm::forward(const Call& call) const {
-  const Var &x = call.inputs[0], &gamma = call.parameters[0], &beta = call.parameters[1];
+  const Var &gamma = call.parameters[0], &beta = call.parameters[1], x = in_working_dtype(call.inputs[0], gamma);
   if (call.training) {
     const auto [y, mean, variance] = batch_norm(x, gamma, beta, options_.epsilon, options_.relu);
-    if (!call.observed.empty()) call.observed[0] = {mean, variance, x.value().elements() / channels_};
+    if (!call.observed.empty()) call.observed[0].push_back({mean, variance, x.value().elements() / channels_});
     return y;
   }
   require(call.statistics.size() == 1, "BatchNorm: needs its running statistics for evaluation, got none");

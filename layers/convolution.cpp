@@ -20,7 +20,10 @@ std::vector<ParameterSpec> Conv2d::parameters() const {
   return {{"weight", {out_, window_.size_h, window_.size_w, in_ / groups_}, Initializer::normal(std::sqrt(2 / fan_out))}};
 }
 
-Var Conv2d::forward(const Call& call) const { return conv2d(call.inputs[0], call.parameters[0], window_, groups_); }
+Var Conv2d::forward(const Call& call) const {
+  const Var &x = call.inputs[0], &weight = call.parameters[0];
+  return conv2d(in_working_dtype(x, weight), weight, window_, groups_);
+}
 
 namespace {
 

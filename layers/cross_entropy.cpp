@@ -1,5 +1,7 @@
 #include "layers/cross_entropy.h"
 
+#include <cmath>
+
 #include "autograd/ops/cross_entropy.h"
 #include "autograd/ops/elementwise.h"
 
@@ -7,6 +9,8 @@ namespace sluice::layers {
 
 CrossEntropy::CrossEntropy(double label_smoothing, double auxiliary_weight)
     : label_smoothing_(label_smoothing), auxiliary_weight_(auxiliary_weight) {
+  require(auxiliary_weight >= 0 && std::isfinite(auxiliary_weight), "CrossEntropy: needs a finite auxiliary weight >= 0, got ",
+          auxiliary_weight);
   require(label_smoothing >= 0 && label_smoothing < 1, "CrossEntropy: needs a label smoothing in [0, 1), got ", label_smoothing);
 }
 
@@ -19,6 +23,9 @@ Var CrossEntropy::forward(const Call& call) const {
   return add(loss, cross_entropy(call.inputs[2], targets, options, call.loss_scale * auxiliary_weight_));
 }
 
-double CrossEntropy::loss_weight(const std::vector<Tensor>& inputs) const { return cross_entropy_weight(inputs[1], {}); }
+double CrossEntropy::loss_weight(const std::vector<Tensor>& inputs) const {
+  require(inputs.size() > 1 && inputs[1].defined(), "CrossEntropy: needs targets that are an input of the graph, got those of a node");
+  return cross_entropy_weight(inputs[1], {});
+}
 
 }  // namespace sluice::layers

@@ -21,8 +21,9 @@ Var Dropout::forward(const Call& call) const { return call.training && p_ > 0 ? 
 double Residual::checked(double p) { return checked_probability(p); }
 
 Var Residual::forward(const Call& call) const {
-  const Var& x = call.inputs.back();
-  const Var branch = run(call, branch_, {call.inputs.front()});
+  const Var branch = run(call, branch_, {call.inputs.front()}), x = in_working_dtype(call.inputs.back(), branch);
+  require(branch.shape() == x.shape(), "Residual: needs a branch that keeps the shape of what it is added to, got ", branch.shape(),
+          " beside ", x.shape());
   if (!call.training || dropout_ == 0) return sluice::add(branch, x);
   return dropout_add(branch, x, dropout_, call.random);
 }

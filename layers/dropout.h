@@ -3,7 +3,8 @@
 
 namespace sluice::layers {
 
-/// In training, zero with probability p, else x / (1 - p); the mask is a function of (seed, step, node, sample, element). Else x.
+/// In training, zero with probability p, else x / (1 - p); the mask is a function of (seed, step, node, run within it, sample,
+/// element). Else x.
 /// Shape   x [B, ...] -> the same; axis 0 is the sample.
 class Dropout : public Module {
  public:
@@ -20,6 +21,7 @@ class Residual : public Composite {
  public:
   template <class Branch>
   Residual(Branch branch, double dropout) : branch_(add("", std::move(branch))), dropout_(checked(dropout)) {}
+  InputCount input_count() const override { return {1, 2}; }
   Var forward(const Call& call) const override;
 
  private:

@@ -1,5 +1,7 @@
 #include "layers/embedding.h"
 
+#include <algorithm>
+
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/embedding.h"
 #include "autograd/ops/reshape.h"
@@ -41,6 +43,9 @@ Var Positions::forward(const Call& call) const {
 }
 
 TokenEmbedding::TokenEmbedding(const Options& options) : scale_(options.scale) {
+  const std::vector<std::string> kinds{"learned", "sinusoidal", "rotary"};
+  require(std::ranges::find(kinds, options.positions) != kinds.end(), "TokenEmbedding: unknown positions '", options.positions,
+          "'; the nearest is '", nearest_word(options.positions, kinds), "'");
   tokens_ = add("tokens", Embedding(options.vocabulary, options.width, options.standard_deviation));
   if (options.positions != "rotary")
     positions_ = add("positions", Positions(options.positions == "learned" ? Positions::Kind::learned : Positions::Kind::sinusoidal,

@@ -35,6 +35,7 @@ class Positions : public Module {
 };
 
 /// Token embedding, scaled, plus positions, plus dropout: the first node of a transformer.
+/// Errors  UsageError for unknown positions (the nearest is named).
 class TokenEmbedding : public Composite {
  public:
   struct Options {

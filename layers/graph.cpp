@@ -1,37 +1,124 @@
 #include "layers/graph.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cmath>
 
 namespace sluice::layers {
 
+namespace {
+
+uint64_t next_stamp() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
+bool is_printable(char c) { return c >= ' ' && c <= '~'; }
+
+/// In quotes, with a question mark for what terminals and files may not be given.
+std::string quoted(std::string name) {
+  std::ranges::replace_if(
+      name, [](char c) { return !is_printable(c); }, '?');
+  return "'" + name + "'";
+}
+
+void require_name(const std::string& name, const std::string& whose) {
+  require(!name.empty() && std::ranges::all_of(name, is_printable), "graph: needs a name of printable ASCII characters for every ", whose,
+          ", got ", quoted(name));
+}
+
+void check_specs(const Graph::Node& node) {
+  const std::string place = " of node '" + node.name + "'";
+  for (const auto& spec : node.module->parameters()) {
+    require_name(spec.name, "parameter" + place);
+    const double deviation = spec.initializer.standard_deviation;
+    require(deviation >= 0 && std::isfinite(deviation), "graph: parameter '", spec.name, "'", place,
+            " needs a finite standard deviation >= 0 to start with, got ", deviation);
+  }
+  for (const auto& spec : node.module->statistics()) {
+    if (!spec.name.empty()) require_name(spec.name, "statistic" + place);
+    require(spec.channels > 0 && spec.momentum >= 0 && spec.momentum <= 1, "graph: statistic '", spec.name, "'", place,
+            " needs channels > 0 and a momentum in [0, 1], got ", spec.channels, " and ", spec.momentum);
+  }
+}
+
+}  // namespace
+
 void Graph::check_name(const std::string& name) const {
-  require(!name.empty(), "graph: needs a name for every input and node");
-  const auto taken = [&](const auto& list) { return std::ranges::any_of(list, [&](const auto& item) { return item.name == name; }); };
-  require(!taken(inputs_) && !taken(nodes_), "graph: the name '", name, "' is taken; names are those in checkpoints and must differ");
+  require_name(name, "input and node");
+  require(!names_.contains(name), "graph: the name '", name, "' is taken; names are those in checkpoints and must differ");
+}
+
+/// Throws when a tensor of the node has the name of another.
+void Graph::check_tensors(const Node& node) const {
+  std::set<std::string> own;
+  for (const auto& tensor : tensor_names(*node.module)) {
+    const std::string name = joined_name(node.name, tensor);
+    const auto other = tensors_.find(name);
+    require(other == tensors_.end() && own.insert(name).second, "graph: node '", node.name, "' has a tensor '", name, "', as node '",
+            other == tensors_.end() ? node.name : other->second,
+            "' has; checkpoints keep tensors by name, so rename one of the nodes or what it has");
+  }
+}
+
+Value Graph::stamped(const std::string& name, std::optional<ValueType> type) {
+  names_.insert(name);
+  types_.push_back(std::move(type));
+  stamps_.push_back(next_stamp());
+  return {static_cast<int>(stamps_.size()) - 1, stamps_.back()};
+}
+
+int Graph::id_of(const std::string& what, Value value) const {
+  require(value.id >= 0 && value.id < static_cast<int>(stamps_.size()) && stamps_[value.id] == value.stamp, "graph: ", what,
+          " needs values that this graph made before, got one of another graph or of none; use what its input() and add() return");
+  return value.id;
+}
+
+int Graph::node_with(const std::string& what, Value value) const {
+  const int node = node_of(id_of(what, value));
+  require(node >= 0, "graph: ", what, " needs to be the value of a node, got an input");
+  return node;
 }
 
 Value Graph::input(std::string name) {
-  require(nodes_.empty(), "graph: needs all inputs before the first node, got input '", name, "' after it");
+  require(nodes_.empty(), "graph: needs all inputs before the first node, got input ", quoted(name), " after it");
   check_name(name);
   inputs_.push_back({std::move(name), std::nullopt, DType::f32});
-  return {static_cast<int>(inputs_.size()) - 1};
+  return stamped(inputs_.back().name, std::nullopt);
 }
 
 Value Graph::input(std::string name, const Shape& sample_shape, DType dtype) {
+  const auto type = ValueType::of_samples(sample_shape, dtype);
   const Value value = input(std::move(name));
   inputs_.back().sample_shape = sample_shape;
   inputs_.back().dtype = dtype;
+  types_.back() = type;
   return value;
 }
 
-Value Graph::add_node(std::string name, ModulePtr module, std::initializer_list<Value> inputs) {
+std::optional<ValueType> Graph::output_of(const Node& node) const {
+  std::vector<ValueType> known;
+  for (int value : node.inputs)
+    if (types_[value]) known.push_back(*types_[value]);
+  if (known.size() < node.inputs.size()) return std::nullopt;
+  try {
+    return output_type(*node.module, known);
+  } catch (const UsageError& error) {
+    throw UsageError(
+        join("graph: node '", node.name, "' (", type_of(*node.module), "), tried with ", ValueType::kSamples, " samples: ", error.what()));
+  }
+}
+
+Value Graph::add_node(std::string name, ModulePtr module, const std::vector<Value>& inputs) {
   check_name(name);
   Node node{std::move(name), std::move(module), {}, {}, {}};
+  const std::string subject = "node '" + node.name + "'";
+  for (Value value : inputs) node.inputs.push_back(id_of(subject, value));
+  require_inputs("graph: " + subject, *node.module, inputs.size());
+  check_specs(node);
+  check_tensors(node);
+  const auto type = output_of(node);
   const int number = static_cast<int>(nodes_.size());
-  for (Value value : inputs) {
-    require(value.id >= 0 && value.id < value_of(number), "graph: node '", node.name, "' needs values made before it in this graph");
-    node.inputs.push_back(value.id);
-  }
   for (auto& spec : node.module->parameters()) {
     node.parameters.push_back(static_cast<int>(parameters_.size()));
     parameters_.push_back({node.name + "." + spec.name, spec, {number}});
@@ -40,8 +127,9 @@ Value Graph::add_node(std::string name, ModulePtr module, std::initializer_list<
     node.statistics.push_back(static_cast<int>(statistics_.size()));
     statistics_.push_back({joined_name(node.name, spec.name), spec});
   }
+  for (const auto& tensor : tensor_names(*node.module)) tensors_[joined_name(node.name, tensor)] = node.name;
   nodes_.push_back(std::move(node));
-  return {value_of(number)};
+  return stamped(nodes_.back().name, type);
 }
 
 int Graph::parameter_index(const std::string& name) const {
@@ -59,6 +147,9 @@ void Graph::tie(const std::string& earlier, const std::string& later) {
   require(parameters_[kept].spec.shape == parameters_[dropped].spec.shape, "tie: needs equal shapes, got ", parameters_[kept].spec.shape,
           " for '", earlier, "' and ", parameters_[dropped].spec.shape, " for '", later, "'");
   auto& uses = parameters_[kept].nodes;
+  for (int node : parameters_[dropped].nodes)
+    require(std::ranges::find(uses, node) == uses.end(), "tie: node '", nodes_[node].name, "' uses '", earlier, "' already, '", later,
+            "' is another of its parameters; give its module one parameter and let it read that twice");
   uses.insert(uses.end(), parameters_[dropped].nodes.begin(), parameters_[dropped].nodes.end());
   std::ranges::sort(uses);
   parameters_.erase(parameters_.begin() + dropped);
@@ -67,14 +158,26 @@ void Graph::tie(const std::string& earlier, const std::string& later) {
 }
 
 void Graph::loss(Value value) {
-  require(node_of(value.id) >= 0 && node_of(value.id) < static_cast<int>(nodes_.size()), "graph: the loss needs to be the value of a node");
-  loss_ = node_of(value.id);
+  const int node = node_with("the loss", value);
+  require(loss_ < 0 || loss_ == node, "graph: the loss is node '", loss_ < 0 ? "" : nodes_[loss_].name, "' already, got '",
+          nodes_[node].name, "' too; add several losses up in a node of their own");
+  const auto& type = types_[value.id];
+  require(!type || type->shape.elements() == 1, "graph: the loss needs to be a single number, node '", nodes_[node].name, "' makes ",
+          type ? type->shape : Shape(), " of ", ValueType::kSamples, " samples; sum it up");
+  loss_ = node;
 }
 
 void Graph::output(Value value) {
-  require(node_of(value.id) >= 0 && node_of(value.id) < static_cast<int>(nodes_.size()),
-          "graph: the output needs to be the value of a node");
-  output_ = node_of(value.id);
+  const int node = node_with("the output", value);
+  require(output_ < 0 || output_ == node, "graph: the output is node '", output_ < 0 ? "" : nodes_[output_].name, "' already, got '",
+          nodes_[node].name, "' too");
+  output_ = node;
+}
+
+void Graph::check_samples(int input, const Tensor& samples) const {
+  const auto& [name, sample_shape, dtype] = inputs_[input];
+  require(!sample_shape || samples.dtype() == dtype, "batch: input '", name, "' needs samples of ", name_of(dtype),
+          ", as it was declared, got ", name_of(samples.dtype()), "; convert them, or declare the input as ", name_of(samples.dtype()));
 }
 
 int Graph::loss_node() const {

@@ -1,22 +1,30 @@
 #pragma once
-#include <initializer_list>
+#include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "layers/module.h"
+#include "layers/value_type.h"
 
 namespace sluice::layers {
 
 /// A value of a graph: an input, or the output of a node.
 struct Value {
   int id = -1;
+  uint64_t stamp = 0;  ///< of its making, unlike all others of the process
 };
 
 /// A model: a DAG of named modules. Nodes are added in topological order; they are the units of partitioning and their names are the
-/// names in checkpoints. A graph holds no tensors.
+/// names in checkpoints. A graph holds no tensors. A copy knows the values of the original, as far as they were made before.
+/// Where the shapes of a node's inputs are known, the node is run once on a device that only counts, so that shapes that do not fit are
+/// refused where they are written.
 /// Threads  immutable once it is built.
-/// Errors   UsageError for a name that is empty or taken, a value of another graph, a tie of unequal shapes.
+/// Errors   UsageError for a name that is empty, not printable ASCII or taken, tensors of one name, a value of another graph, another number
+///          of inputs than the module takes, shapes that do not fit, a loss that is no single number, a tie of unequal shapes or within a
+///          node. The graph is as it was before.
 class Graph {
  public:
   struct Input {
@@ -45,23 +53,24 @@ class Graph {
     std::string variance_name() const { return name + ".running_variance"; }
   };
 
-  /// An input with unknown sample shape serves training, but not planning on meta devices.
+  /// An input with unknown sample shape serves training, but not planning on meta devices. It takes samples of any dtype.
   Value input(std::string name);
+  /// Samples keep their dtype, whatever the precision of the training; those of another one are refused (check_samples).
   Value input(std::string name, const Shape& sample_shape, DType dtype = DType::f32);
 
   template <class M>
-  Value add(std::string name, M module, std::initializer_list<Value> inputs) {
+  Value add(std::string name, M module, const std::vector<Value>& inputs) {
     return add_node(std::move(name), std::make_shared<const M>(std::move(module)), inputs);
   }
   template <class M>
   Value add(std::string name, M module, Value input) {
-    return add(std::move(name), std::move(module), {input});
+    return add(std::move(name), std::move(module), std::vector<Value>{input});
   }
   /// Makes `later` the same parameter as `earlier` (full names, "logits.weight"): one tensor, one gradient accumulator a use.
   void tie(const std::string& earlier, const std::string& later);
-  /// The node whose scalar value is trained.
+  /// The node whose scalar value is trained. One node only.
   void loss(Value value);
-  /// The value that predictions are read from (logits); generation runs what it depends on.
+  /// The value that predictions are read from (logits); generation runs what it depends on. One node only.
   void output(Value value);
 
   const std::vector<Input>& inputs() const { return inputs_; }
@@ -74,16 +83,27 @@ class Graph {
   int output_node() const;                  ///< Errors  UsageError when no output was set.
   int64_t parameter_count() const;          ///< elements, each tied parameter once
   int64_t parameter_count(int node) const;  ///< of one node; tied ones count where they are owned
+  /// Errors  UsageError for samples of another dtype than the input was declared with, naming both.
+  void check_samples(int input, const Tensor& samples) const;
 
  private:
-  Value add_node(std::string name, ModulePtr module, std::initializer_list<Value> inputs);
+  Value add_node(std::string name, ModulePtr module, const std::vector<Value>& inputs);
   void check_name(const std::string& name) const;
+  void check_tensors(const Node& node) const;
+  std::optional<ValueType> output_of(const Node& node) const;
+  Value stamped(const std::string& name, std::optional<ValueType> type);
+  int id_of(const std::string& what, Value value) const;
+  int node_with(const std::string& what, Value value) const;
   int parameter_index(const std::string& name) const;
 
   std::vector<Input> inputs_;
   std::vector<Node> nodes_;
   std::vector<Parameter> parameters_;
   std::vector<Statistics> statistics_;
+  std::vector<uint64_t> stamps_;                 ///< by value
+  std::vector<std::optional<ValueType>> types_;  ///< by value, where it is known
+  std::set<std::string> names_;                  ///< of inputs and nodes
+  std::map<std::string, std::string> tensors_;   ///< the node that has each
   int loss_ = -1, output_ = -1;
 };
 

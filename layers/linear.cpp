@@ -20,8 +20,14 @@ std::vector<ParameterSpec> Linear::parameters() const {
   return specs;
 }
 
-Var Linear::forward(const Call& call) const { return linear(call.inputs[0], call.parameters[0], bias_ ? call.parameters[1] : Var()); }
+Var Linear::forward(const Call& call) const {
+  const Var &x = call.inputs[0], &weight = call.parameters[0];
+  return linear(in_working_dtype(x, weight), weight, bias_ ? call.parameters[1] : Var());
+}
 
-Var LinearGELU::forward(const Call& call) const { return linear_gelu(call.inputs[0], call.parameters[0], call.parameters[1]); }
+Var LinearGELU::forward(const Call& call) const {
+  const Var &x = call.inputs[0], &weight = call.parameters[0];
+  return linear_gelu(in_working_dtype(x, weight), weight, call.parameters[1]);
+}
 
 }  // namespace sluice::layers

@@ -1,9 +1,20 @@
 #include "layers/module.h"
 
+#include <cxxabi.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
+#include <typeinfo>
+
+#include "autograd/ops/cast.h"
 
 namespace sluice::layers {
+
+Var in_working_dtype(const Var& x, const Var& weight) {
+  const bool rounds = weight.value().dtype() == DType::bf16 && is_floating(x.value().dtype());
+  return rounds ? cast(x, DType::bf16) : x;
+}
 
 double Module::loss_weight(const std::vector<Tensor>&) const {
   throw UsageError("loss: needs a loss module such as CrossEntropy at the node given to Graph::loss");
@@ -21,7 +32,49 @@ std::string joined_name(const std::string& outer, const std::string& inner) {
   return outer.empty() ? inner : inner.empty() ? outer : outer + "." + inner;
 }
 
+std::vector<std::string> tensor_names(const Module& module) {
+  std::vector<std::string> names;
+  for (const auto& spec : module.parameters()) names.push_back(spec.name);
+  for (const auto& spec : module.statistics())
+    for (const char* state : {"running_mean", "running_variance"}) names.push_back(joined_name(spec.name, state));
+  return names;
+}
+
+std::string type_of(const Module& module) {
+  const char* mangled = typeid(module).name();
+  const std::unique_ptr<char, void (*)(void*)> plain(abi::__cxa_demangle(mangled, nullptr, nullptr, nullptr), std::free);
+  return plain ? plain.get() : mangled;
+}
+
+namespace {
+
+std::string text_of(const InputCount& count) {
+  const std::string least = std::to_string(count.least), inputs = count.most == 1 ? " input" : " inputs";
+  if (count.most == InputCount::kAny) return "at least " + least + (count.least == 1 ? " input" : " inputs");
+  if (count.least == count.most) return least + inputs;
+  return least + (count.most == count.least + 1 ? " or " : " to ") + std::to_string(count.most) + inputs;
+}
+
+}  // namespace
+
+void require_inputs(const std::string& subject, const Module& module, size_t given) {
+  const InputCount count = module.input_count();
+  const bool fits = given >= static_cast<size_t>(count.least) && given <= static_cast<size_t>(count.most);
+  if (!fits)
+    throw UsageError(join(subject, " (", type_of(module), ") needs ", text_of(count), ", got ", given,
+                          "; a module that takes another number says so in Module::input_count()"));
+}
+
 int Composite::add_child(std::string name, ModulePtr module) {
+  const int number = static_cast<int>(children_.size());
+  for (const auto& tensor : tensor_names(*module)) {
+    const std::string full_name = joined_name(name, tensor);
+    const auto [known, is_new] = tensors_.insert({full_name, number});
+    if (!is_new)
+      throw UsageError(join("composite: child ", number, " '", name, "' has a tensor '", full_name, "', as child ", known->second, " '",
+                            known->second == number ? name : children_[known->second].name,
+                            "' has; checkpoints keep tensors by name, so give the children different ones"));
+  }
   Child child{std::move(name), std::move(module), 0, 0, 0, 0, 0, 0};
   if (!children_.empty()) {
     const Child& last = children_.back();
@@ -33,7 +86,7 @@ int Composite::add_child(std::string name, ModulePtr module) {
   child.table_count = child.module->tables().size();
   child.statistics_count = child.module->statistics().size();
   children_.push_back(std::move(child));
-  return static_cast<int>(children_.size()) - 1;
+  return number;
 }
 
 std::vector<ParameterSpec> Composite::parameters() const {
@@ -62,30 +115,42 @@ std::vector<TableSpec> Composite::tables() const {
   return all;
 }
 
+const Composite::Child& Composite::child_at(int number) const {
+  require(number >= 0 && number < child_count(), "composite: there is no child ", number, " of ", child_count(),
+          "; use what add() returned, of a module that was not moved away");
+  return children_[number];
+}
+
 Var Composite::run(const Call& call, int child, std::vector<Var> inputs) const {
-  const Child& part = children_[child];
+  const Child& part = child_at(child);
+  require_inputs("composite: child '" + part.name + "'", *part.module, inputs.size());
+  const int use = call.uses[child]++;
   const auto share = [](const auto& all, size_t first, size_t count) {
     using All = std::decay_t<decltype(all)>;
-    return all.empty() ? All() : All(all.begin() + static_cast<int64_t>(first), all.begin() + static_cast<int64_t>(first + count));
+    return all.size() < first + count ? All()
+                                      : All(all.begin() + static_cast<int64_t>(first), all.begin() + static_cast<int64_t>(first + count));
   };
-  RandomStream random = call.random;
-  random.use = call.random.use * 16 + static_cast<uint32_t>(child) + 1;
   return part.module->forward({.inputs = std::move(inputs),
                                .parameters = share(call.parameters, part.first_parameter, part.parameter_count),
                                .tables = share(call.tables, part.first_table, part.table_count),
                                .statistics = share(call.statistics, part.first_statistics, part.statistics_count),
                                .observed = share(call.observed, part.first_statistics, part.statistics_count),
-                               .random = random,
+                               .random = part_of(call.random, child, use),
                                .training = call.training,
                                .loss_scale = call.loss_scale,
                                .first_position = call.first_position,
-                               .cache = call.cache});
+                               .cache = call.cache ? &call.cache->of(child, use) : nullptr});
+}
+
+InputCount Sequence::input_count() const {
+  require(child_count() > 0, "Sequence: needs at least one module");
+  return child(0).input_count();
 }
 
 Var Sequence::forward(const Call& call) const {
-  require(count_ > 0, "Sequence: needs at least one module");
+  require(child_count() > 0, "Sequence: needs at least one module");
   Var x = run(call, 0, call.inputs);
-  for (int child = 1; child < count_; ++child) x = run(call, child, {x});
+  for (int child = 1; child < child_count(); ++child) x = run(call, child, {x});
   return x;
 }
 

@@ -1,13 +1,12 @@
 #pragma once
+#include <climits>
 #include <compare>
+#include <map>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "autograd/var.h"
-#include "core/ops/running_statistics.h"
-#include "core/random.h"
+#include "layers/call.h"
 
 namespace sluice::layers {
 
@@ -35,9 +34,6 @@ struct StatisticsSpec {
   int64_t channels;
   double momentum;
 };
-struct RunningStatistics {
-  Tensor mean, variance;  ///< [channels]
-};
 
 /// A table of positions that a module reads: sinusoids() of [length, width] from position 0. It is made once a device (Tables), for all
 /// modules there that ask for the same.
@@ -47,46 +43,6 @@ struct TableSpec {
   auto operator<=>(const TableSpec&) const = default;
 };
 
-/// Keys and values of the tokens seen so far, for generation. One for each node that attends.
-struct KeyValueCache {
-  int64_t capacity = 0;     ///< tokens
-  int64_t length = 0;       ///< tokens held
-  Tensor keys{}, values{};  ///< [B, capacity, heads, head width]; made at the first use
-};
-
-/// What a loss multiplies its sum by: 1 / total weight of the mini-batch. Reads as that number, and notes that it was read, so that a loss
-/// that forgets it is found at its first step. Copies share the note.
-class LossScale {
- public:
-  LossScale(double value) : value_(value) {}  // NOLINT: a plain number is a scale that nobody watches
-  /// `is_read`  is set once the scale is read; it outlives all copies.
-  LossScale(double value, bool& is_read) : value_(value), is_read_(&is_read) {}
-  operator double() const {  // NOLINT: modules compute with it
-    if (is_read_) *is_read_ = true;
-    return value_;
-  }
-
- private:
-  double value_;
-  bool* is_read_ = nullptr;
-};
-
-/// All that a module gets to compute one micro-batch. Modules hold no tensors, so one graph serves every device and micro-batch.
-struct Call {
-  std::vector<Var> inputs;
-  std::vector<Var> parameters;                  ///< in the order of Module::parameters()
-  std::vector<Tensor> tables{};                 ///< in the order of Module::tables()
-  std::vector<RunningStatistics> statistics{};  ///< in the order of Module::statistics(), for evaluation
-  /// Where the forward of a training step leaves what it saw of its micro-batch, in the same order. Empty in evaluation, and in
-  /// recomputation, so that nothing counts twice.
-  std::span<BatchMoments> observed{};
-  RandomStream random;  ///< this node's stream: same mask for the same (seed, step, node, sample, element)
-  bool training = true;
-  LossScale loss_scale = 1;        ///< losses multiply by it
-  int64_t first_position = 0;      ///< position of the first token (generation)
-  KeyValueCache* cache = nullptr;  ///< set in generation
-};
-
 /// Rows first .. first+count-1 of the call's only table.
 /// Errors  UsageError naming the module: when whoever made the call gave no table, or for more rows than it has.
 Tensor rows_of_table(const char* module, const Call& call, int64_t first, int64_t count);
@@ -94,11 +50,23 @@ Tensor rows_of_table(const char* module, const Call& call, int64_t first, int64_
 /// "outer.inner", or the one that is not empty.
 std::string joined_name(const std::string& outer, const std::string& inner);
 
+/// x as a layer with this weight computes on it. In bf16 training the inputs of a graph keep the dtype that they were declared in, and a
+/// layer that multiplies floats with bf16 weights rounds them first. Else x itself.
+Var in_working_dtype(const Var& x, const Var& weight);
+
+/// How many inputs a module takes.
+struct InputCount {
+  static constexpr int kAny = INT_MAX;
+  int least = 1, most = 1;
+};
+
 /// A layer: names its parameters and computes its output. Immutable.
 /// Threads  any, at the same time.
 class Module {
  public:
   virtual ~Module() = default;
+  /// Graph::add and Composite::run refuse any other number. A module that takes others than one has to say so here.
+  virtual InputCount input_count() const { return {}; }
   virtual std::vector<ParameterSpec> parameters() const { return {}; }
   virtual std::vector<StatisticsSpec> statistics() const { return {}; }
   virtual std::vector<TableSpec> tables() const { return {}; }
@@ -110,7 +78,15 @@ class Module {
 };
 using ModulePtr = std::shared_ptr<const Module>;
 
+/// The names of all tensors of a module: parameters, and means and variances of its statistics.
+std::vector<std::string> tensor_names(const Module& module);
+/// The name of a module's type, for messages: "sluice::layers::Linear".
+std::string type_of(const Module& module);
+/// Throws unless the module takes so many inputs. Errors  UsageError that begins with `subject` and names type, needed and given number.
+void require_inputs(const std::string& subject, const Module& module, size_t given);
+
 /// A module made of named children; parameters are "child.parameter", or "parameter" for a child with an empty name. So are statistics.
+/// Errors  UsageError when two children name one tensor.
 class Composite : public Module {
  public:
   std::vector<ParameterSpec> parameters() const override;
@@ -123,8 +99,12 @@ class Composite : public Module {
   int add(std::string name, M child) {
     return add_child(std::move(name), std::make_shared<const M>(std::move(child)));
   }
-  /// Runs a child on inputs, with its share of the call's parameters, tables and statistics and a random stream of its own.
+  /// Runs a child on inputs, with its share of the call's parameters, tables and statistics. Each run of a child within one forward has a random
+  /// stream and a key/value cache of its own, and its statistics see all of them.
+  /// Errors  UsageError for another number of inputs than the child takes.
   Var run(const Call& call, int child, std::vector<Var> inputs) const;
+  int child_count() const { return static_cast<int>(children_.size()); }
+  const Module& child(int number) const { return *child_at(number).module; }
 
  private:
   struct Child {
@@ -133,7 +113,9 @@ class Composite : public Module {
     size_t first_parameter, parameter_count, first_table, table_count, first_statistics, statistics_count;
   };
   int add_child(std::string name, ModulePtr module);
+  const Child& child_at(int number) const;
   std::vector<Child> children_;
+  std::map<std::string, int> tensors_;  ///< the child that names each
 };
 
 /// Children one after another: the first gets the inputs, each later one the output before it.
@@ -142,14 +124,12 @@ class Sequence : public Composite {
  public:
   template <class M>
   Sequence then(std::string name, M child) && {
-    count_ = add(std::move(name), std::move(child)) + 1;
+    add(std::move(name), std::move(child));
     return std::move(*this);
   }
-  /// Errors  UsageError for an empty sequence.
+  /// Of the first module. Errors  UsageError for an empty sequence; so has forward().
+  InputCount input_count() const override;
   Var forward(const Call& call) const override;
-
- private:
-  int count_ = 0;
 };
 
 }  // namespace sluice::layers

@@ -12,7 +12,10 @@ std::vector<ParameterSpec> LayerNorm::parameters() const {
   return {{"weight", {width_}, Initializer::ones(), false}, {"bias", {width_}, Initializer::zeros(), false}};
 }
 
-Var LayerNorm::forward(const Call& call) const { return layer_norm(call.inputs[0], call.parameters[0], call.parameters[1], epsilon_); }
+Var LayerNorm::forward(const Call& call) const {
+  const Var &x = call.inputs[0], &weight = call.parameters[0];
+  return layer_norm(in_working_dtype(x, weight), weight, call.parameters[1], epsilon_);
+}
 
 RMSNorm::RMSNorm(int64_t width, double epsilon) : width_(width), epsilon_(epsilon) {
   require(width > 0 && epsilon > 0, "RMSNorm: needs a width and an epsilon > 0, got ", width, " and ", epsilon);
@@ -20,6 +23,9 @@ RMSNorm::RMSNorm(int64_t width, double epsilon) : width_(width), epsilon_(epsilo
 
 std::vector<ParameterSpec> RMSNorm::parameters() const { return {{"weight", {width_}, Initializer::ones(), false}}; }
 
-Var RMSNorm::forward(const Call& call) const { return rms_norm(call.inputs[0], call.parameters[0], epsilon_); }
+Var RMSNorm::forward(const Call& call) const {
+  const Var &x = call.inputs[0], &weight = call.parameters[0];
+  return rms_norm(in_working_dtype(x, weight), weight, epsilon_);
+}
 
 }  // namespace sluice::layers

@@ -17,7 +17,7 @@ SqueezeExcitation::SqueezeExcitation(int64_t channels, int64_t reduction) {
 }
 
 Var SqueezeExcitation::forward(const Call& call) const {
-  const Var& x = call.inputs[0];
+  const Var x = in_working_dtype(call.inputs[0], call.parameters[0]);
   const Var squeezed = relu(run(call, squeeze_, {global_average_pool(x)}));
   const Var weights = sigmoid(run(call, expand_, {squeezed}));
   return mul(x, reshape(weights, {x.dim(0), 1, 1, x.dim(3)}));

@@ -177,8 +177,8 @@ Var Cell::forward(const Call& call) const {
     for (size_t side = i; side < i + 2; ++side) {
       Var y = states[genotype_->edges[side].state];
       if (edges_[side] >= 0) {
-        RandomStream stream = call.random;
-        stream.use = static_cast<uint32_t>(side);
+        // The edges draw no numbers themselves, so that the streams of parts are free. Sides count from the cell's own stream on.
+        const RandomStream stream = side == 0 ? call.random : part_of(call.random, static_cast<int>(side) - 1);
         y = drop_path(run(call, edges_[side], {y}), keep, stream);
       }
       sum = side == i ? y : sluice::add(sum, y);

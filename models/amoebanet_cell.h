@@ -40,6 +40,7 @@ class Cell : public layers::Composite {
     int64_t drop_path_steps = 1;
   };
   explicit Cell(const Options& options);
+  layers::InputCount input_count() const override { return {2, 2}; }
   Var forward(const layers::Call& call) const override;
   int64_t output_channels() const { return static_cast<int64_t>(genotype_->outputs.size()) * filters_; }
 

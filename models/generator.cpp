@@ -27,6 +27,13 @@ std::vector<bool> needed_nodes(const layers::Graph& graph) {
 
 Generator::Generator(const layers::Graph& graph, std::map<std::string, Tensor> parameters, int64_t context)
     : graph_(graph), parameters_(std::move(parameters)), context_(context) {
+  const auto needed = needed_nodes(graph_);
+  for (size_t node = 0; node < needed.size(); ++node)
+    for (int value : graph_.nodes()[node].inputs)
+      require(!needed[node] || value == 0 || graph_.node_of(value) >= 0,
+              "generate: needs an output that depends on the first input alone, node '", graph_.nodes()[node].name, "' reads input '",
+              graph_.node_of(value) < 0 ? graph_.inputs()[value].name : "", "' too");
+  require(!graph_.parameters().empty(), "generate: needs a model with parameters, which say on what device it runs");
   for (const auto& parameter : graph_.parameters()) {
     const auto found = parameters_.find(parameter.name);
     require(found != parameters_.end(), "generate: needs parameter '", parameter.name, "' of the model; the checkpoint has none");

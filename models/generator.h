@@ -22,7 +22,7 @@ struct SamplingOptions {
 class Generator {
  public:
   /// `parameters` by full name, on one device; `context` is the largest number of tokens, prompt included. The graph must outlive this.
-  /// Errors  UsageError when a parameter is missing or has another shape.
+  /// Errors  UsageError when a parameter is missing or has another shape, or the output depends on another input than the first.
   Generator(const layers::Graph& graph, std::map<std::string, Tensor> parameters, int64_t context);
 
   /// Calls `emit` for each new token until it returns false or `count` tokens came. The sequence may not pass the context.

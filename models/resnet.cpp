@@ -50,6 +50,7 @@ class Expand : public Composite {
       shortcut_ = add("shortcut", Sequence().then("conv", Conv2d(in, out, square(1, stride))).then("norm", BatchNorm(out)));
   }
 
+  InputCount input_count() const override { return {2, 2}; }
   Var forward(const Call& call) const override {
     Var y = run(call, norm_, {run(call, conv_, {call.inputs[0]})});
     if (excitation_ >= 0) y = run(call, excitation_, {y});

@@ -39,6 +39,7 @@ void check(const UNetOptions& options) {
 /// Twice the height and width, as far as the skip goes, and the skip's channels beside it. Inputs {x, skip}.
 class UpAndJoin : public Module {
  public:
+  InputCount input_count() const override { return {2, 2}; }
   Var forward(const Call& call) const override {
     const Var &x = call.inputs[0], &skip = call.inputs[1];
     return concat({upsample2d(x, 2, skip.dim(1), skip.dim(2)), skip}, 3);

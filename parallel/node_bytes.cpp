@@ -33,7 +33,7 @@ class Counter {
         device_(std::make_shared<Device>(DeviceKind::meta, 0, Device::Options{.stands_for = backend})) {
     const Batch batch = meta_batch(graph, samples);
     for (const auto& input : graph.inputs()) {
-      const Tensor loaded = in_working_dtype(batch.load(input.name, 0, samples), precision);
+      const Tensor loaded = batch.load(input.name, 0, samples);
       shapes_.push_back({loaded.shape(), loaded.dtype()});
     }
   }
@@ -80,7 +80,7 @@ class Counter {
     }
     for (const auto& table : graph_.nodes()[node].module->tables())
       call.tables.push_back(empty({table.length, table.width}, dtype_of(table, working_dtype(precision_)), device_).uncharged());
-    std::vector<BatchMoments> observed(graph_.nodes()[node].statistics.size());
+    std::vector<std::vector<BatchMoments>> observed(graph_.nodes()[node].statistics.size());
     call.observed = observed;
     result.before = device_->live_bytes();
     device_->reset_peak();

@@ -84,7 +84,7 @@ class Counter {
             "'; give it with Graph::input(name, shape, dtype)");
     std::vector<int64_t> extents{samples_};
     extents.insert(extents.end(), input.sample_shape->extents().begin(), input.sample_shape->extents().end());
-    return empty(Shape(extents), is_floating(input.dtype) ? working_dtype(precision_) : input.dtype, device_);
+    return empty(Shape(extents), input.dtype, device_);
   }
 
   layers::Call call_of(int node) {

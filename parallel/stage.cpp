@@ -77,7 +77,8 @@ Tensor Stage::load(const RunContext& run, int micro_batch, int value) const {
   const int64_t first = run.first_sample[micro_batch], count = run.first_sample[micro_batch + 1] - first;
   const Tensor loaded = run.batch->load(input.name, first, count);
   require(loaded.rank() >= 1 && loaded.dim(0) == count, "batch: needs ", count, " samples of input '", input.name, "', got ", loaded);
-  return in_working_dtype(loaded.to(device_), options_.precision);
+  graph_.check_samples(value, loaded);
+  return loaded.to(device_);
 }
 
 void Stage::forward(const RunContext& run, int micro_batch) {
@@ -146,10 +147,11 @@ Tensor Stage::run_node(const RunContext& run, int micro_batch, int node, std::ma
   bool is_scaled = node != graph_.loss_node() || !run.training;
   call.loss_scale = {run.loss_scale, is_scaled};
   if (!run.training) call.statistics = statistics_.running_of(node, shows_averages_);
-  std::vector<BatchMoments> observed(run.training && !again ? description.statistics.size() : 0);
+  std::vector<std::vector<BatchMoments>> observed(run.training && !again ? description.statistics.size() : 0);
   call.observed = observed;
   const Var y = located([&] {
     Var made = description.module->forward(call);
+    require(made.value().defined(), layers::type_of(*description.module), "::forward: needs to return a value, got none");
     require(is_scaled,
             "loss: needs a module that multiplies its weighted sum by Call::loss_scale, or each micro-batch counts like a mini-batch; "
             "multiply by it");

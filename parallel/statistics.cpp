@@ -1,5 +1,8 @@
 #include "parallel/statistics.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "core/where.h"
 
 namespace sluice::parallel {
@@ -29,11 +32,12 @@ std::vector<layers::RunningStatistics> Statistics::running_of(int node, bool ave
   return running;
 }
 
-void Statistics::observe(int node, int micro_batch, std::vector<BatchMoments> observed) {
+void Statistics::observe(int node, int micro_batch, std::vector<std::vector<BatchMoments>> observed) {
   const size_t first = first_of_node_.at(node);
   for (size_t i = 0; i < observed.size(); ++i) {
-    require(observed[i].count > 0, "statistics: the module of '", graph_.statistics()[entries_[first + i].index].name,
-            "' needs to leave what it saw in Call::observed when it trains");
+    require(std::ranges::all_of(observed[i], [](const BatchMoments& moments) { return moments.count > 0; }) && !observed[i].empty(),
+            "statistics: the module of '", graph_.statistics()[entries_[first + i].index].name,
+            "' needs to add what it saw to Call::observed when it trains");
     entries_[first + i].observed[micro_batch] = std::move(observed[i]);
   }
 }
@@ -42,7 +46,7 @@ void Statistics::commit(const Tensor& sum_of_squares, double ema_decay) {
   std::vector<MovingAverage> averages;
   for (auto& entry : entries_) {
     std::vector<BatchMoments> parts;
-    for (auto& [micro_batch, moments] : entry.observed) parts.push_back(std::move(moments));
+    for (auto& [micro_batch, runs] : entry.observed) std::ranges::move(runs, std::back_inserter(parts));
     entry.observed.clear();
     update_running_statistics(entry.running.mean, entry.running.variance, parts, graph_.statistics()[entry.index].spec.momentum,
                               sum_of_squares);

@@ -15,18 +15,18 @@ class Statistics {
   struct Entry {
     int index;  ///< into Graph::statistics()
     layers::RunningStatistics running;
-    layers::RunningStatistics average;     ///< exponential moving averages of the running ones, when asked for
-    std::map<int, BatchMoments> observed;  ///< by micro-batch, until they are committed
+    layers::RunningStatistics average;                  ///< exponential moving averages of the running ones, when asked for
+    std::map<int, std::vector<BatchMoments>> observed;  ///< by micro-batch, until they are committed
   };
   /// Of the nodes [first_node, end_node), as they start.
   Statistics(const layers::Graph& graph, int first_node, int end_node, const DevicePtr& device, bool with_averages);
 
   const std::vector<Entry>& entries() const { return entries_; }
   std::vector<layers::RunningStatistics> running_of(int node, bool averaged) const;
-  /// Keeps what the node's module saw of a micro-batch.
+  /// Keeps what the node's module saw of a micro-batch, in each run of what has the statistics.
   /// Errors  UsageError when the module left a place empty.
-  void observe(int node, int micro_batch, std::vector<BatchMoments> observed);
-  /// Follows the mini-batch with the running statistics: all that was observed, in the order of micro-batches; and with their averages.
+  void observe(int node, int micro_batch, std::vector<std::vector<BatchMoments>> observed);
+  /// Follows the mini-batch with the running statistics: all that was observed, in the order of micro-batches and runs; and with their averages.
   /// A sum of squares of the gradients that is not finite leaves them as they are.
   void commit(const Tensor& sum_of_squares, double ema_decay);
   /// Lets go of what was observed and not committed.

@@ -1,6 +1,7 @@
 #include "core/ops/copy.h"
 
 #include "core/dispatch.h"
+#include "core/no_elements.h"
 
 namespace sluice {
 
@@ -26,8 +27,8 @@ void copy(const Tensor& from, const Tensor& to) {
   require(from.shape() == to.shape(), "copy: needs equal shapes, got ", from.shape(), " and ", to.shape());
   Device &source = from.device(), &target = to.device();
   if (source.kind() != target.kind()) {
-    require(source.kind() != DeviceKind::meta && target.kind() != DeviceKind::meta, "copy: needs two devices that hold elements, got ",
-            source.name(), " and ", target.name());
+    require<NoElements>(source.kind() != DeviceKind::meta && target.kind() != DeviceKind::meta,
+                        "copy: needs two devices that hold elements, got ", source.name(), " and ", target.name());
     return copy_between_kinds(from, to);
   }
   if (source.kind() == DeviceKind::cuda && source.index() != target.index()) return copy(from.to(to.device_ptr()), to);

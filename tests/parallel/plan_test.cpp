@@ -43,9 +43,9 @@ TEST(Plan, NeedsShapesToCount) {
 
 TEST(Plan, RefusesParametersThatTheLossDoesNotSee) {
   layers::Graph graph;
-  const auto x = graph.input("x", {3});
+  const auto x = graph.input("x", {3}), label = graph.input("label", {}, DType::i32);
   graph.add("lost", layers::Linear(3, 3), x);
-  graph.loss(graph.add("loss", testing::Sum(), {graph.add("a", layers::Linear(3, 1), x)}));
+  graph.loss(graph.add("loss", layers::CrossEntropy(), {graph.add("a", layers::Linear(3, 3), x), label}));
   expect_error<UsageError>([&] { topology_of(graph); }, {"node 'lost'", "does not depend on it"});
 }
 

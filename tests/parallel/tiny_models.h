@@ -40,6 +40,7 @@ inline Batch token_batch(const models::TransformerOptions& options, int64_t samp
 /// The sum of all inputs: a join for skip connections.
 class Sum : public layers::Module {
  public:
+  layers::InputCount input_count() const override { return {1, layers::InputCount::kAny}; }
   Var forward(const layers::Call& call) const override;
 };
 

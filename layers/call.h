@@ -1,0 +1,87 @@
+#pragma once
+#include <map>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "autograd/var.h"
+#include "core/ops/running_statistics.h"
+#include "core/random.h"
+
+namespace sluice::layers {
+
+struct RunningStatistics {
+  Tensor mean, variance;  ///< [channels]
+};
+
+/// Keys and values of the tokens seen so far, for generation: of one attention, and of the modules that a composite runs.
+struct KeyValueCache {
+  int64_t capacity = 0;     ///< tokens
+  int64_t length = 0;       ///< tokens held
+  Tensor keys{}, values{};  ///< [B, capacity, heads, head width]; made at the first use
+
+  /// That of a composite's child; `use` counts how often the child ran before in the same forward.
+  KeyValueCache& of(int child, int use);
+  std::map<std::pair<int, int>, std::shared_ptr<KeyValueCache>> children{};
+};
+
+enum class Role { input, parameter };
+[[noreturn]] void refuse_reading(Role role, size_t i, size_t given);
+
+/// A module's inputs or parameters. Reading one that is not there is an error, not foreign memory. Errors  UsageError naming it.
+template <Role role>
+class Given : public std::vector<Var> {
+ public:
+  using std::vector<Var>::vector;
+  Given(std::vector<Var> all) : vector(std::move(all)) {}  // NOLINT: a list of values reads as what is given
+  const Var& operator[](size_t i) const {
+    if (i >= size()) refuse_reading(role, i, size());
+    return data()[i];
+  }
+  const Var& front() const { return (*this)[0]; }
+  const Var& back() const { return (*this)[empty() ? 0 : size() - 1]; }
+};
+
+/// What a loss multiplies its sum by: 1 / total weight of the mini-batch. Reads as that number, and notes that it was read, so that a loss
+/// that forgets it is found at its first step. Copies share the note.
+class LossScale {
+ public:
+  LossScale(double value) : value_(value) {}  // NOLINT: a plain number is a scale that nobody watches
+  /// `is_read`  is set once the scale is read; it outlives all copies.
+  LossScale(double value, bool& is_read) : value_(value), is_read_(&is_read) {}
+  operator double() const {  // NOLINT: modules compute with it
+    if (is_read_) *is_read_ = true;
+    return value_;
+  }
+
+ private:
+  double value_;
+  bool* is_read_ = nullptr;
+};
+
+/// All that a module gets to compute one micro-batch. Modules hold no tensors, so one graph serves every device and micro-batch.
+/// A Call serves one forward: it counts the runs of a composite's children. Copy it before to compute the same again.
+struct Call {
+  Given<Role::input> inputs;
+  Given<Role::parameter> parameters;            ///< in the order of Module::parameters()
+  std::vector<Tensor> tables{};                 ///< in the order of Module::tables()
+  std::vector<RunningStatistics> statistics{};  ///< in the order of Module::statistics(), for evaluation
+  /// Where the forward of a training step adds what it saw of its micro-batch, in the same order. Empty in evaluation, and in
+  /// recomputation, so that nothing counts twice.
+  std::span<std::vector<BatchMoments>> observed{};
+  RandomStream random;  ///< this module's stream: same mask for the same (seed, step, node, sample, element)
+  bool training = true;
+  LossScale loss_scale = 1;        ///< losses multiply by it
+  int64_t first_position = 0;      ///< position of the first token (generation)
+  KeyValueCache* cache = nullptr;  ///< this module's, set in generation
+  /// How often the forward has run each of the module's children: see Composite::run.
+  mutable std::map<int, int> uses{};
+};
+
+/// The stream of a part of a module, its own for each of the part's uses: streams of parts differ from each other, from the module's and
+/// from those of their own parts. The first uses of the first 16 parts keep the key and number their paths with a digit from 1 to 16 a
+/// level; others have a key of their own.
+RandomStream part_of(const RandomStream& stream, int part, int use = 0);
+
+}  // namespace sluice::layers

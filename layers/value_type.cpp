@@ -1,0 +1,31 @@
+#include "layers/value_type.h"
+
+#include <algorithm>
+
+#include "core/no_elements.h"
+
+namespace sluice::layers {
+
+ValueType ValueType::of_samples(const Shape& sample_shape, DType dtype) {
+  std::vector<int64_t> extents{kSamples};
+  extents.insert(extents.end(), sample_shape.extents().begin(), sample_shape.extents().end());
+  return {Shape(extents), dtype};
+}
+
+std::optional<ValueType> output_type(const Module& module, const std::vector<ValueType>& inputs) {
+  const auto device = std::make_shared<Device>(DeviceKind::meta, 0, Device::Options{});
+  const bool in_f32 = std::ranges::all_of(inputs, [](const ValueType& x) { return x.dtype == DType::f32 || !is_floating(x.dtype); });
+  Call call;
+  for (const auto& [shape, dtype] : inputs) call.inputs.emplace_back(empty(shape, dtype, device));
+  for (const auto& spec : module.parameters())  // others than f32 are for training in bf16, whose layers take any
+    call.parameters.emplace_back(empty(spec.shape, in_f32 ? DType::f32 : DType::bf16, device));
+  try {
+    const Tensor y = module.forward(call).value();
+    require(y.defined(), type_of(module), "::forward: needs to return a value, got none");
+    return ValueType{y.shape(), y.dtype()};
+  } catch (const NoElements&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace sluice::layers

@@ -1,0 +1,25 @@
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "layers/module.h"
+
+namespace sluice::layers {
+
+/// What is known of a value of a graph before it is computed.
+struct ValueType {
+  /// As many samples as shapes are checked with: most ways in which a module may divide them come out even.
+  static constexpr int64_t kSamples = 24;
+
+  Shape shape;  ///< with kSamples samples
+  DType dtype;
+
+  static ValueType of_samples(const Shape& sample_shape, DType dtype);
+};
+
+/// What a module makes of such inputs, found by training it on a device that only counts. Nothing when that cannot be known: the module
+/// looks at elements.
+/// Errors  what the module finds wrong with its inputs; UsageError when it makes nothing.
+std::optional<ValueType> output_type(const Module& module, const std::vector<ValueType>& inputs);
+
+}  // namespace sluice::layers
