@@ -2,17 +2,18 @@
 
 #include <algorithm>
 
+#include "core/suggestion.h"
+
 namespace sluice::layers {
 
-void Graph::check_name(const std::string& name) const {
+void Graph::take_name(const std::string& name) {
   require(!name.empty(), "graph: needs a name for every input and node");
-  const auto taken = [&](const auto& list) { return std::ranges::any_of(list, [&](const auto& item) { return item.name == name; }); };
-  require(!taken(inputs_) && !taken(nodes_), "graph: the name '", name, "' is taken; names are those in checkpoints and must differ");
+  require(names_.insert(name).second, "graph: the name '", name, "' is taken; names are those in checkpoints and must differ");
 }
 
 Value Graph::input(std::string name) {
   require(nodes_.empty(), "graph: needs all inputs before the first node, got input '", name, "' after it");
-  check_name(name);
+  take_name(name);
   inputs_.push_back({std::move(name), std::nullopt, DType::f32});
   return {static_cast<int>(inputs_.size()) - 1};
 }
@@ -25,13 +26,13 @@ Value Graph::input(std::string name, const Shape& sample_shape, DType dtype) {
 }
 
 Value Graph::add_node(std::string name, ModulePtr module, std::initializer_list<Value> inputs) {
-  check_name(name);
   Node node{std::move(name), std::move(module), {}, {}, {}};
   const int number = static_cast<int>(nodes_.size());
   for (Value value : inputs) {
     require(value.id >= 0 && value.id < value_of(number), "graph: node '", node.name, "' needs values made before it in this graph");
     node.inputs.push_back(value.id);
   }
+  take_name(node.name);
   for (auto& spec : node.module->parameters()) {
     node.parameters.push_back(static_cast<int>(parameters_.size()));
     parameters_.push_back({node.name + "." + spec.name, spec, {number}});
@@ -50,7 +51,7 @@ int Graph::parameter_index(const std::string& name) const {
     if (parameters_[i].name == name) return static_cast<int>(i);
     names.push_back(parameters_[i].name);
   }
-  throw UsageError(join("graph: there is no parameter '", name, "'; the nearest is '", nearest_word(name, names), "'"));
+  throw UsageError(join("graph: there is no parameter '", name, "'", suggestion(name, names)));
 }
 
 void Graph::tie(const std::string& earlier, const std::string& later) {

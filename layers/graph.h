@@ -2,6 +2,7 @@
 #include <initializer_list>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "layers/module.h"
@@ -77,9 +78,10 @@ class Graph {
 
  private:
   Value add_node(std::string name, ModulePtr module, std::initializer_list<Value> inputs);
-  void check_name(const std::string& name) const;
+  void take_name(const std::string& name);
   int parameter_index(const std::string& name) const;
 
+  std::unordered_set<std::string> names_;  ///< of inputs and nodes
   std::vector<Input> inputs_;
   std::vector<Node> nodes_;
   std::vector<Parameter> parameters_;
