@@ -1,0 +1,32 @@
+#include "cli/messages.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "core/error.h"
+
+namespace sluice::cli {
+
+namespace {
+
+/// In one piece, so that messages of several threads do not mix.
+void tell_kind(const char* kind, const std::string& text) {
+  const std::string line = std::string("sluice: ") + kind + ": " + text + "\n";
+  tell(stderr, line);
+}
+
+}  // namespace
+
+void tell_error(const std::string& text) { tell_kind("error", text); }
+void warn(const std::string& text) { tell_kind("warning", text); }
+void note(const std::string& text) { tell_kind("note", text); }
+
+void flush_result() {
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  require<ResourceError>(written, "standard output: cannot be written: ", std::strerror(errno), "; the result is lost");
+}
+
+void tell(std::FILE* out, const std::string& text) { std::fwrite(text.data(), 1, text.size(), out); }
+
+}  // namespace sluice::cli
