@@ -18,13 +18,17 @@ namespace sluice::cli {
 
 namespace {
 
+/// The start of a text that may be long, for messages.
+std::string shortened(const std::string& text) {
+  constexpr size_t kMost = 200;
+  return text.size() <= kMost ? text : text.substr(0, data::character_start(text, kMost)) + "...";
+}
+
 /// What stands in the file, for "got ...".
 std::string shown(const toml::node& node) {
-  constexpr size_t kMost = 200;
   std::ostringstream out;
   node.visit([&](const auto& value) { out << value; });
-  std::string text = out.str();
-  return text.size() <= kMost ? text : text.substr(0, data::character_start(text, kMost)) + "...";
+  return shortened(out.str());
 }
 
 std::string place(const std::string& file, const toml::source_position& at) { return join(file, ":", at.line, ":", at.column); }
@@ -91,7 +95,7 @@ bool value_of(const Option& option, const toml::node& node, OptionValue& value) 
 }
 
 [[noreturn]] void refuse(const Option& option, const std::string& where, const std::string& got) {
-  throw UsageError(join(where, ": ", option.name, ": needs ", describe_type(option), ", got ", got));
+  throw UsageError(join(where, ": ", option.name, ": needs ", describe_type(option), ", got ", shortened(got)));
 }
 
 const Option& option_at(std::string_view name, const std::string& where) {
@@ -210,7 +214,7 @@ void Settings::read(std::string_view text, const std::string& name) try {
 }
 
 void Settings::set(const std::string& assignment) {
-  const std::string where = "--set " + assignment;
+  const std::string where = "--set " + shortened(assignment);
   const size_t equals = assignment.find('=');
   require(equals != std::string::npos, where, ": needs table.key=value");
   const Option& option = option_at(assignment.substr(0, equals), where);

@@ -1,5 +1,7 @@
 #include "cli/messages.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -10,9 +12,12 @@ namespace sluice::cli {
 
 namespace {
 
-/// In one piece, so that messages of several threads do not mix.
+/// In one piece, so that messages of several threads do not mix. What a message quotes may hold any bytes: those that move a terminal's
+/// cursor or change its colours are not passed on.
 void tell_kind(const char* kind, const std::string& text) {
-  const std::string line = std::string("sluice: ") + kind + ": " + text + "\n";
+  std::string line = std::string("sluice: ") + kind + ": " + text + "\n";
+  std::ranges::replace_if(
+      line, [](char letter) { return std::iscntrl(static_cast<unsigned char>(letter)) != 0 && letter != '\n' && letter != '\t'; }, '?');
   tell(stderr, line);
 }
 
