@@ -155,12 +155,12 @@ std::vector<DevicePtr> build_devices(const Settings& settings) {
 
 namespace {
 
-/// The file says how many micro-batches there are: another number beside it is a mistake, unless nobody wrote it.
+/// The file says how many micro-batches there are: another number beside it is a mistake.
 parallel::Schedule orders_of_file(const Settings& settings) {
   const std::string& file = settings.text("pipeline.schedule");
   parallel::Schedule orders = parallel::parse_schedule_csv(read_file(file), file);
   const int64_t wanted = settings.integer("pipeline.micro_batches");
-  const bool agrees = settings.origin("pipeline.micro_batches").empty() || wanted == 0 || wanted == orders.micro_batches;
+  const bool agrees = wanted == 0 || wanted == orders.micro_batches;
   require(agrees, "pipeline.micro_batches: needs ", orders.micro_batches, ", which ", file, " is for, got ", wanted,
           "; set it to auto, or give another file");
   return orders;

@@ -290,6 +290,9 @@ Settings read_settings(const std::string& name, const std::vector<std::string>& 
   settings.refuse_foreign();
   for (const auto& assignment : assignments) settings.set(assignment);
   for (const auto& left_out : settings.drop_foreign()) note(left_out);
+  // A schedule from a file is for a number of micro-batches of its own.
+  const bool is_open = settings.text("pipeline.schedule").ends_with(".csv") && settings.origin("pipeline.micro_batches").empty();
+  if (is_open) settings.set("pipeline.micro_batches=auto");
   return settings;
 }
 

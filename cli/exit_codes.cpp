@@ -31,7 +31,9 @@ const std::vector<ExitCode>& exit_codes() {
        is_one_of<ResourceError, std::system_error, std::bad_alloc>},
       {5, "a device did not answer within pipeline.timeout", is_one_of<CommError>},
       {6, "the training diverged: a loss, gradient or weight is not finite", nullptr},
+      signal_row(SIGHUP, "SIGHUP"),
       signal_row(SIGINT, "SIGINT"),
+      signal_row(SIGUSR1, "SIGUSR1"),
       signal_row(SIGTERM, "SIGTERM"),
   };
   return table;

@@ -175,6 +175,8 @@ ROWS = [
     Row("micro_batches beside a schedule of a file", lambda t: ("plan", "tiny"), 2, "pipeline.micro_batches", "order.csv", pipeline__micro_batches=8,
         pipeline__schedule=lambda t: t.schedule()),
     Row("micro_batches that are left to the file", lambda t: ("plan", "tiny"), 0, pipeline__micro_batches="auto", pipeline__schedule=lambda t: t.schedule()),
+    Row("micro_batches that nobody set beside a schedule of a file", lambda t: ("plan", t.write("c.toml", t.small_config)), 0,
+        pipeline__schedule=lambda t: t.schedule()),
     Row("a key of another model by --set", ("inspect", "resnet50"), 2, "model.heads", "transformer-lm", model__heads=4),
     Row("a key of another model in a file", lambda t: ("inspect", t.write("r.toml", "[model]\nname = \"resnet50\"\nheads = 4\n")), 2, "r.toml:3", "model.heads"),
     Row("a key of another data set", ("inspect", "tiny"), 2, "data.class_names", "idx", data__class_names="a,b"),
@@ -199,6 +201,9 @@ ROWS = [
         data__path=lambda t: t.corpus(), data__cache=lambda t: t.folder / "cache", on_stdout=True, absent=("nan",)),
     Row("no validation split and a baseline", ("train", "tiny", "--json", "-"), 0, '"trigram": null', data__kind="text", model__vocab=256, train__steps=1,
         data__validation=0, train__baseline="true", data__path=lambda t: t.corpus(), data__cache=lambda t: t.folder / "cache", on_stdout=True),
+    Row("eval without a validation split", lambda t: ("eval", t.text_run), 0, "no validation split", absent=("nan",), data__validation=0, on_stdout=True),
+    Row("eval without a validation split, as JSON", lambda t: ("eval", t.text_run, "--json", "-"), 0, '"validation": null', '"perplexity": null',
+        data__validation=0, on_stdout=True),
 
     # Checkpoints.
     Row("a checkpoint that is a file", lambda t: ("eval", t.write("step-00000001", "")), 3, "step-00000001"),
@@ -285,6 +290,8 @@ class Hostile(ProgramTest):
         path = self.write(name, "")
         os.truncate(path, size)
         return path
+
+    small_config = "[model]\nlayers = 2\ndim = 16\nheads = 2\ncontext = 16\n[data]\nkind = \"synthetic\"\n"
 
     def schedule(self):
         path = self.folder / "order.csv"
@@ -385,6 +392,18 @@ class EveryKey(ProgramTest):
             shown = sluice("train", name, "--print-config").stdout
             self.assertRegex(shown, rf"(?m)^{there} = ")
             self.assertNotRegex(shown, rf"(?m)^{not_there} = ")
+
+
+class Texts(ProgramTest):
+    def test_documents_have_the_exit_codes_of_the_program(self):
+        told = re.findall(r"(?m)^  (\d+) +(.+)$", sluice("--help").stdout.split("Exit codes:")[1])
+        self.assertGreater(len(told), 7)
+        page = (pathlib.Path(__file__).parents[2] / "docs" / "cli.md").read_text().split("## Exit codes")[1].split("\n## ")[0]
+        documented = re.findall(r"(?m)^\| (\d+) \| (.+) \|$", page.replace("`", ""))
+        self.assertEqual(told, documented)
+        manual = sluice("--man").stdout
+        for code, meaning in told:
+            self.assertIn(f".B {code}\n\\&{meaning}\n", manual)
 
 
 class Streams(ProgramTest):
