@@ -40,6 +40,8 @@ std::string tell_of_classes(Json& json, const Classification& classification, bo
 /// What has no value without a validation split.
 std::string tell_of_validation(Json& json, const Validation& validation, const Corpus& corpus, const Settings& settings) {
   json["loss"]["validation"] = nullptr;
+  json["latency_ms"] = nullptr;
+  json["samples_per_second"] = nullptr;
   if (!validation.classification) json["perplexity"] = nullptr;
   if (!validation.loss) return "";
   json["loss"]["validation"] = *validation.loss;

@@ -24,13 +24,14 @@ parallel::Checkpoint find_checkpoint(const fs::path& path, parallel::Wanted want
 }
 
 int with_checkpoint(const fs::path& path, parallel::Wanted wanted, const std::function<int(const parallel::Checkpoint&)>& use) {
-  for (;;) {
+  constexpr int kMostAttempts = 100;
+  for (int attempt = 1;; ++attempt) {
     const auto checkpoint = find_checkpoint(path, wanted);
     try {
       return use(checkpoint);
     } catch (const Error&) {
       const bool was_pruned = checkpoint.folder != path && !is_there(checkpoint.folder);
-      if (!was_pruned) throw;
+      if (!was_pruned || attempt == kMostAttempts) throw;
     }
   }
 }
