@@ -440,16 +440,15 @@ class Streams(ProgramTest):
 
 class Readers(ProgramTest):
     def test_a_checkpoint_that_is_pruned_while_it_is_read_gives_way_to_the_next(self):
-        keys = dict(train__steps=100000, output__save_every=1, output__keep=1, data__kind="text", data__cache=self.folder / "cache", model__vocab=256,
-                    data__path=self.write("corpus.txt", "the pipeline sends each micro batch to the next device. " * 400))
+        keys = dict(train__steps=100000, output__save_every=1, output__keep=1)
         training = subprocess.Popen([PROGRAM, *map(str, self.tiny(**keys))], stdout=subprocess.DEVNULL)
         try:
             while not (self.folder / "run" / "latest").exists():
                 self.assertIsNone(training.poll())
-            for _ in range(12):
-                for command in ("inspect",), ("generate", "--prompt", "a", "--tokens", 2):
-                    done = sluice(command[0], self.folder / "run", *command[1:], errors="replace")
-                    self.assertEqual((done.returncode, done.stderr.count("sluice:")), (0, 0), done.stderr)
+            for _ in range(600):  # one in a hundred or two meets the moment
+                done = sluice("inspect", self.folder / "run")
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIsNone(training.poll())
         finally:
             training.kill()
             training.communicate()
