@@ -29,8 +29,8 @@ std::vector<std::string> Arguments::list(std::string_view flag) const {
   return found == values.end() ? std::vector<std::string>{} : found->second;
 }
 
-int64_t Arguments::integer(std::string_view flag, int64_t otherwise, int64_t minimum) const {
-  return has(flag) ? parsed<int64_t>(flag, text(flag), minimum, INT64_MAX) : otherwise;
+int64_t Arguments::integer(std::string_view flag, int64_t otherwise, int64_t minimum, int64_t maximum) const {
+  return has(flag) ? parsed<int64_t>(flag, text(flag), minimum, maximum) : otherwise;
 }
 
 double Arguments::number(std::string_view flag, double otherwise, double minimum, double maximum) const {

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -19,7 +20,7 @@ class Arguments {
   /// The flag's value, or `otherwise` when it was not given.
   std::string text(std::string_view flag, const std::string& otherwise = "") const;
   std::vector<std::string> list(std::string_view flag) const;
-  int64_t integer(std::string_view flag, int64_t otherwise, int64_t minimum) const;
+  int64_t integer(std::string_view flag, int64_t otherwise, int64_t minimum, int64_t maximum = INT64_MAX) const;
   double number(std::string_view flag, double otherwise, double minimum, double maximum) const;
 };
 

@@ -127,16 +127,17 @@ std::unique_ptr<Optimizer> build_optimizer(const Settings& settings) {
   auto optimizer = make_optimizer(settings.text("optimizer.name"), options);
   const int64_t total_steps = settings.integer("optimizer.total_steps");
   optimizer->rate.base = options.lr;
-  optimizer->rate.kind = settings.text("optimizer.schedule");
+  optimizer->rate.kind = rate_kind_named(settings.text("optimizer.schedule"));
   optimizer->rate.warmup_steps = settings.integer("optimizer.warmup");
   optimizer->rate.total_steps = total_steps > 0 ? total_steps : settings.integer("train.steps");
   optimizer->rate.minimum = settings.number("optimizer.minimum_lr");
   optimizer->rate.decay = settings.number("optimizer.decay");
   optimizer->rate.decay_steps = settings.integer("optimizer.decay_steps");
   optimizer->rate.staircase = settings.flag("optimizer.staircase");
+  require(optimizer->rate.minimum <= options.lr, "optimizer.minimum_lr: needs at most optimizer.lr = ", options.lr, ", got ",
+          optimizer->rate.minimum);
   optimizer->rate.validate();
   optimizer->ema = settings.number("optimizer.ema");
-  require(optimizer->ema < 1, "optimizer.ema: needs a decay below 1, got ", optimizer->ema, "; 0 keeps no averages");
   return optimizer;
 }
 
@@ -152,6 +153,21 @@ std::vector<DevicePtr> build_devices(const Settings& settings) {
   return devices(names, options, described);
 }
 
+namespace {
+
+/// The file says how many micro-batches there are: another number beside it is a mistake.
+parallel::Schedule orders_of_file(const Settings& settings) {
+  const std::string& file = settings.text("pipeline.schedule");
+  parallel::Schedule orders = parallel::parse_schedule_csv(read_file(file), file);
+  const int64_t wanted = settings.integer("pipeline.micro_batches");
+  const bool agrees = wanted == 0 || wanted == orders.micro_batches;
+  require(agrees, "pipeline.micro_batches: needs ", orders.micro_batches, ", which ", file, " is for, got ", wanted,
+          "; set it to auto, or give another file");
+  return orders;
+}
+
+}  // namespace
+
 parallel::PlanOptions plan_options(const Settings& settings, const Optimizer& optimizer) {
   parallel::PlanOptions options;
   options.batch = settings.integer("train.batch");
@@ -160,7 +176,7 @@ parallel::PlanOptions plan_options(const Settings& settings, const Optimizer& op
   options.schedule = settings.text("pipeline.schedule");
   options.precision = precision_of(settings);
   options.optimizer = &optimizer;
-  if (options.schedule.ends_with(".csv")) options.orders = parallel::parse_schedule_csv(read_file(options.schedule), options.schedule);
+  if (options.schedule.ends_with(".csv")) options.orders = orders_of_file(settings);
   if (settings.is_text("pipeline.partition")) {
     options.partition = settings.text("pipeline.partition");
   } else {

@@ -8,18 +8,27 @@
 #include <sstream>
 
 #include "cli/byte_size.h"
+#include "cli/messages.h"
 #include "core/error.h"
 #include "core/file.h"
+#include "core/toml_depth.h"
+#include "data/utf8.h"
 
 namespace sluice::cli {
 
 namespace {
 
+/// The start of a text that may be long, for messages.
+std::string shortened(const std::string& text) {
+  constexpr size_t kMost = 200;
+  return text.size() <= kMost ? text : text.substr(0, data::character_start(text, kMost)) + "...";
+}
+
 /// What stands in the file, for "got ...".
 std::string shown(const toml::node& node) {
   std::ostringstream out;
   node.visit([&](const auto& value) { out << value; });
-  return out.str();
+  return shortened(out.str());
 }
 
 std::string place(const std::string& file, const toml::source_position& at) { return join(file, ":", at.line, ":", at.column); }
@@ -86,7 +95,7 @@ bool value_of(const Option& option, const toml::node& node, OptionValue& value) 
 }
 
 [[noreturn]] void refuse(const Option& option, const std::string& where, const std::string& got) {
-  throw UsageError(join(where, ": ", option.name, ": needs ", describe_type(option), ", got ", got));
+  throw UsageError(join(where, ": ", option.name, ": needs ", describe_type(option), ", got ", shortened(got)));
 }
 
 const Option& option_at(std::string_view name, const std::string& where) {
@@ -108,25 +117,86 @@ Settings::Settings() {
   for (const Option& option : options()) values_.emplace(option.name, option.initial);
 }
 
-void Settings::store(const Option& option, OptionValue value, const std::string& where) {
-  double measured = 0;
-  if (const auto* integer = std::get_if<int64_t>(&value)) measured = static_cast<double>(*integer);
-  if (const auto* number = std::get_if<double>(&value)) measured = *number;
-  const bool is_measured = std::holds_alternative<int64_t>(value) || std::holds_alternative<double>(value);
-  const bool in_range = std::isfinite(measured) && option.minimum <= measured && measured <= option.maximum;
-  if (is_measured && !in_range) refuse(option, where, fmt::format("{:g}", measured));
+namespace {
 
-  const auto* text = std::get_if<std::string>(&value);
-  const bool is_file = text != nullptr && option.type == OptionType::word_or_csv && text->ends_with(".csv");
-  if (text != nullptr && !option.choices.empty() && !is_file &&
-      std::find(option.choices.begin(), option.choices.end(), *text) == option.choices.end()) {
-    const std::string nearest = nearest_word(*text, option.choices);
-    refuse(option, where, join("'", *text, "'", nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
-  }
+/// Refuses a number outside the option's range.
+template <class T>
+void check_range(const Option& option, const std::string& where, T value) {
+  const auto number = static_cast<double>(value);
+  const bool open_below = option.open == Open::minimum || option.open == Open::both;
+  const bool open_above = option.open == Open::maximum || option.open == Open::both;
+  const bool above = open_below ? option.minimum < number : option.minimum <= number;
+  const bool below = open_above ? number < option.maximum : number <= option.maximum;
+  if (!std::isfinite(number) || !above || !below) refuse(option, where, fmt::format("{}", value));
+}
+
+void check_text(const Option& option, const std::string& where, const std::string& text) {
+  const bool has_gap = text.empty() || text.starts_with(',') || text.ends_with(',') || text.find(",,") != text.npos;
+  const bool is_list = option.type == OptionType::text_or_texts;  // with commas
+  if (!option.may_be_empty && (is_list ? has_gap : text.empty())) refuse(option, where, join("'", text, "'"));
+  const bool is_file = option.type == OptionType::word_or_csv && text.ends_with(".csv");
+  const bool is_known = std::ranges::find(option.choices, text) != option.choices.end();
+  if (option.choices.empty() || is_file || is_known) return;
+  const std::string nearest = nearest_word(text, option.choices);
+  refuse(option, where, join("'", text, "'", nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+}
+
+void check_value(const Option& option, const std::string& where, const OptionValue& value) {
+  if (const auto* integer = std::get_if<int64_t>(&value)) check_range(option, where, *integer);
+  if (const auto* number = std::get_if<double>(&value)) check_range(option, where, *number);
+  if (const auto* text = std::get_if<std::string>(&value)) check_text(option, where, *text);
+  const auto* texts = std::get_if<std::vector<std::string>>(&value);
+  const bool has_gap = texts != nullptr && (texts->empty() || std::ranges::find(*texts, "") != texts->end());
+  if (has_gap && !option.may_be_empty) refuse(option, where, texts->empty() ? "[]" : "a list with an empty text");
+}
+
+}  // namespace
+
+void Settings::store(const Option& option, OptionValue value, const Origin& origin) {
+  check_value(option, origin.where, value);
   values_.find(option.name)->second = std::move(value);
+  origins_.insert_or_assign(std::string(option.name), origin);
+}
+
+bool Settings::applies(const Option& option) const {
+  return std::ranges::all_of(option.conditions, [&](const Condition& condition) {
+    return std::ranges::find(condition.words, text(condition.key)) != condition.words.end();
+  });
+}
+
+std::string Settings::origin(std::string_view name) const {
+  const auto found = origins_.find(name);
+  return found == origins_.end() ? "" : found->second.where;
+}
+
+std::string Settings::foreign_text(const Option& option) const {
+  std::string chosen;
+  for (const auto& [key, words] : option.conditions) chosen += join(chosen.empty() ? "" : " and ", key, " = ", text(key));
+  return join(option.name, ": is a key of ", describe_conditions(option), ", got ", chosen);
+}
+
+void Settings::refuse_foreign() const {
+  for (const Option& option : options())
+    if (const std::string where = origin(option.name); !where.empty() && !applies(option))
+      throw UsageError(join(where, ": ", foreign_text(option), "; leave it out"));
+}
+
+std::vector<std::string> Settings::drop_foreign() {
+  std::vector<std::string> notes;
+  for (const Option& option : options()) {
+    const auto found = origins_.find(option.name);
+    if (found == origins_.end() || applies(option)) continue;
+    const auto& [where, is_file] = found->second;
+    require(is_file, where, ": ", foreign_text(option), "; leave it out");
+    notes.push_back(join(where, ": ", foreign_text(option), "; it is left out"));
+    values_.find(option.name)->second = option.initial;
+    origins_.erase(found);
+  }
+  return notes;
 }
 
 void Settings::read(std::string_view text, const std::string& name) try {
+  check_toml_depth(text, name);
   const toml::table config = toml::parse(text, name);
   for (const auto& [table_name, table] : config) {
     const std::string where = place(name, table.source().begin);
@@ -136,7 +206,7 @@ void Settings::read(std::string_view text, const std::string& name) try {
       const Option& option = option_at(join(table_name.str(), ".", key.str()), at);
       OptionValue value;
       if (!value_of(option, node, value)) refuse(option, at, shown(node));
-      store(option, std::move(value), at);
+      store(option, std::move(value), {at, true});
     }
   }
 } catch (const toml::parse_error& error) {
@@ -144,7 +214,7 @@ void Settings::read(std::string_view text, const std::string& name) try {
 }
 
 void Settings::set(const std::string& assignment) {
-  const std::string where = "--set " + assignment;
+  const std::string where = "--set " + shortened(assignment);
   const size_t equals = assignment.find('=');
   require(equals != std::string::npos, where, ": needs table.key=value");
   const Option& option = option_at(assignment.substr(0, equals), where);
@@ -152,11 +222,12 @@ void Settings::set(const std::string& assignment) {
   const bool quoted = !text.empty() && std::string_view("\"'[").find(text[0]) != std::string_view::npos;
   try {
     // A text without quotes is taken as it stands; everything else is TOML.
+    check_toml_depth(text, where);
     const bool is_text = takes_text(option.type) || (option.type == OptionType::integer_or_auto && text == "auto");
     const toml::table parsed = is_text && !quoted ? toml::table{{"value", text}} : toml::parse("value = " + text);
     OptionValue value;
     if (parsed.size() != 1 || !value_of(option, *parsed.get("value"), value)) refuse(option, where, text);
-    store(option, std::move(value), where);
+    store(option, std::move(value), {where, false});
   } catch (const toml::parse_error&) {
     refuse(option, where, join("'", text, "'"));
   }
@@ -186,6 +257,7 @@ std::string Settings::toml() const {
   std::string text;
   std::string_view current;
   for (const Option& option : options()) {
+    if (!applies(option)) continue;
     const std::string_view table = option.name.substr(0, option.name.find('.'));
     if (table != current) text += join(text.empty() ? "" : "\n", "[", table, "]\n");
     current = table;
@@ -194,11 +266,33 @@ std::string Settings::toml() const {
   return text;
 }
 
+namespace {
+
+/// A config that cannot be read is a mistake of the command line, not of data.
+std::string read_config(const std::filesystem::path& file) {
+  constexpr int64_t kMostBytes = 1 << 24;
+  std::error_code unreadable;
+  const auto bytes = std::filesystem::file_size(file, unreadable);
+  require(unreadable || bytes <= kMostBytes, file.string(), ": needs a config of at most ", kMostBytes, " bytes, got ", bytes);
+  try {
+    return read_file(file);
+  } catch (const DataError& error) {
+    throw UsageError(error.what());
+  }
+}
+
+}  // namespace
+
 Settings read_settings(const std::string& name, const std::vector<std::string>& assignments) {
   const auto file = find_config(name);
   Settings settings;
-  settings.read(read_file(file), file.string());
+  settings.read(read_config(file), file.string());
+  settings.refuse_foreign();
   for (const auto& assignment : assignments) settings.set(assignment);
+  for (const auto& left_out : settings.drop_foreign()) note(left_out);
+  // A schedule from a file is for a number of micro-batches of its own.
+  const bool is_open = settings.text("pipeline.schedule").ends_with(".csv") && settings.origin("pipeline.micro_batches").empty();
+  if (is_open) settings.set("pipeline.micro_batches=auto");
   return settings;
 }
 

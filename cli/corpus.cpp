@@ -4,6 +4,7 @@
 
 #include "cli/build.h"
 #include "cli/list_text.h"
+#include "cli/messages.h"
 #include "core/cache_folder.h"
 #include "core/error.h"
 #include "data/cifar.h"
@@ -23,6 +24,24 @@ uint64_t seed_of(const Settings& settings) { return static_cast<uint64_t>(settin
 std::filesystem::path cache_folder(const Settings& settings) {
   const std::string& chosen = settings.text("data.cache");
   return chosen.empty() ? user_cache_folder() : std::filesystem::path(chosen);
+}
+
+/// What `make` makes with the cache folder; without one, and with a warning, where that cannot be written.
+template <class F>
+auto with_cache(const Settings& settings, F make) {
+  const auto cannot = [&](const std::exception& error) {
+    warn(join("data.cache: ", error.what(), "; going on without a cache"));
+    return make(std::filesystem::path());
+  };
+  try {
+    return make(cache_folder(settings));
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const ResourceError& error) {
+    return cannot(error);
+  } catch (const std::filesystem::filesystem_error& error) {
+    return cannot(error);
+  }
 }
 
 const std::string& path_of(const Settings& settings, const char* what) {
@@ -45,13 +64,14 @@ Corpus synthetic_text(const Settings& settings) {
 Corpus text_corpus(const Settings& settings, const std::string& serialized_tokenizer) {
   const auto texts = data::find_text(path_of(settings, "a text file or a folder"));
   const int64_t vocabulary = settings.integer("model.vocab");
-  const auto cache = cache_folder(settings);
   Corpus corpus;
-  corpus.tokenizer = serialized_tokenizer.empty() ? data::make_tokenizer(settings.text("data.tokenizer"), vocabulary, texts, cache)
-                                                  : data::load_tokenizer(serialized_tokenizer);
+  corpus.tokenizer =
+      !serialized_tokenizer.empty() ? data::load_tokenizer(serialized_tokenizer) : with_cache(settings, [&](const auto& cache) {
+        return data::make_tokenizer(settings.text("data.tokenizer"), vocabulary, texts, cache);
+      });
   require(corpus.tokenizer->vocabulary() == vocabulary, "model.vocab: needs ", corpus.tokenizer->vocabulary(),
           ", the vocabulary of tokenizer ", corpus.tokenizer->name(), ", got ", vocabulary);
-  const data::Tokens tokens = data::tokenize(texts, *corpus.tokenizer, cache);
+  const data::Tokens tokens = with_cache(settings, [&](const auto& cache) { return data::tokenize(texts, *corpus.tokenizer, cache); });
   int64_t bytes = 0;
   for (const auto& text : texts) bytes += static_cast<int64_t>(text.text.size());
   corpus.bytes_per_token = static_cast<double>(bytes) / static_cast<double>(std::max<int64_t>(1, tokens.size()));
@@ -113,7 +133,7 @@ data::Augmentation augmentation_of(const Settings& settings) {
   return result;
 }
 
-Corpus image_corpus(const Settings& settings) {
+Corpus image_corpus(const Settings& settings, const std::optional<data::Normalisation>& normalisation) {
   const auto augmentation = augmentation_of(settings);
   const int64_t side = settings.integer("model.image_size");
   const auto splits = data::split_by_seed(open_pictures(settings), settings.number("data.validation"), seed_of(settings));
@@ -123,7 +143,8 @@ Corpus image_corpus(const Settings& settings) {
   Corpus corpus;
   corpus.images = std::make_shared<data::ImageDataset>(
       splits, data::ImageOptions{.image_size = side, .seed = seed_of(settings), .augmentation = augmentation},
-      data::measure_normalisation(*splits.train, side, cache_folder(settings)));
+      normalisation ? *normalisation
+                    : with_cache(settings, [&](const auto& cache) { return data::measure_normalisation(*splits.train, side, cache); }));
   corpus.dataset = corpus.images;
   corpus.class_names = corpus.images->class_names();
   corpus.labels = "label";
@@ -152,7 +173,7 @@ Corpus mask_corpus(const Settings& settings) {
 
 }  // namespace
 
-Corpus load_corpus(const Settings& settings, const std::string& serialized_tokenizer) {
+Corpus load_corpus(const Settings& settings, const Preparation& preparation) {
   const std::string& kind = settings.text("data.kind");
   if (is_pixel_model(settings)) return mask_corpus(settings);
   const bool images = is_image_model(settings);
@@ -160,8 +181,8 @@ Corpus load_corpus(const Settings& settings, const std::string& serialized_token
       images ? std::vector<std::string>{"idx", "cifar", "images", "synthetic"} : std::vector<std::string>{"text", "synthetic"};
   require(std::find(known.begin(), known.end(), kind) != known.end(), "data.kind: ", settings.text("model.name"), " needs ",
           list_text(known, " or "), ", got ", kind, "; set data.kind or model.name");
-  if (images) return image_corpus(settings);
-  return kind == "synthetic" ? synthetic_text(settings) : text_corpus(settings, serialized_tokenizer);
+  if (images) return image_corpus(settings, preparation.normalisation);
+  return kind == "synthetic" ? synthetic_text(settings) : text_corpus(settings, preparation.tokenizer);
 }
 
 }  // namespace sluice::cli

@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cli/config.h"
@@ -20,9 +21,15 @@ struct Corpus {
   std::string labels;                                ///< the input that holds their classes: "label" or "mask"
 };
 
-/// What [data] describes, for the model of [model].
-/// `serialized_tokenizer` is a checkpoint's; empty to make it as [data] tokenizer says.
+/// How a training made its samples from its data; weights mean nothing with another one.
+struct Preparation {
+  std::string tokenizer;                             ///< serialized; empty: made as data.tokenizer says
+  std::optional<data::Normalisation> normalisation;  ///< of pictures; nothing: measured on the training split
+};
+
+/// What [data] describes, for the model of [model]. `preparation` is a checkpoint's.
+/// A cache folder that cannot be written is told to warn(); what it would have kept is made again the next time.
 /// Errors  UsageError naming the key and the cure, also when model and data do not belong together; DataError for bad files.
-Corpus load_corpus(const Settings& settings, const std::string& serialized_tokenizer = "");
+Corpus load_corpus(const Settings& settings, const Preparation& preparation = {});
 
 }  // namespace sluice::cli

@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <memory>
 
 #include "cli/build.h"
 #include "cli/commands.h"
@@ -15,50 +16,77 @@ namespace {
 /// A wider matrix is no use on a screen.
 constexpr size_t kMostClassesShown = 32;
 
-void tell_of_text(std::FILE* out, Json& json, double loss, const Corpus& corpus, const Settings& settings) {
-  const double bits_per_byte = loss / std::log(2.0) / corpus.bytes_per_token, baseline = trigram_loss(corpus, settings);
+std::string tell_of_text(Json& json, double loss, const Corpus& corpus, const Settings& settings) {
+  const double bits_per_byte = loss / std::log(2.0) / corpus.bytes_per_token, baseline = trigram_loss(corpus, settings).value();
   json["bits_per_byte"] = bits_per_byte;
   json["loss"]["trigram"] = baseline;
-  fmt::print(out, "{:.4f} bits per byte; trigram model on the same split: loss {:.4f}\n", bits_per_byte, baseline);
+  return fmt::format("{:.4f} bits per byte; trigram model on the same split: loss {:.4f}\n", bits_per_byte, baseline);
 }
 
-void tell_of_classes(std::FILE* out, Json& json, const Classification& classification, bool of_pixels) {
+std::string tell_of_classes(Json& json, const Classification& classification, bool of_pixels) {
   json["accuracy"] = classification.top(1);
   json["top5"] = classification.top(5);
   json["samples"] = classification.samples();
   json["confusion"] = classification.confusion();
+  std::string text;
   if (of_pixels)
     json["mean_iou"] = classification.mean_iou();
   else
-    fmt::print(out, "top-1 {:.2f} %, top-5 {:.2f} % of {} pictures\n", classification.top(1) * 100, classification.top(5) * 100,
-               classification.samples());
-  if (classification.confusion().size() <= kMostClassesShown) fmt::print(out, "{}", classification.table());
+    text = fmt::format("top-1 {:.2f} %, top-5 {:.2f} % of {} pictures\n", classification.top(1) * 100, classification.top(5) * 100,
+                       classification.samples());
+  return text + (classification.confusion().size() <= kMostClassesShown ? classification.table() : "");
+}
+
+/// What has no value without a validation split.
+std::string tell_of_validation(Json& json, const Validation& validation, const Corpus& corpus, const Settings& settings) {
+  json["loss"]["validation"] = nullptr;
+  json["latency_ms"] = nullptr;
+  json["samples_per_second"] = nullptr;
+  if (!validation.classification) json["perplexity"] = nullptr;
+  if (!validation.loss) return "";
+  json["loss"]["validation"] = *validation.loss;
+  if (!validation.classification) json["perplexity"] = std::exp(*validation.loss);
+  json["latency_ms"] = validation.latency_seconds * 1e3;
+  json["samples_per_second"] = validation.samples_per_second;
+  std::string text;
+  if (corpus.text) text += tell_of_text(json, *validation.loss, corpus, settings);
+  if (validation.classification) text += tell_of_classes(json, *validation.classification, validation.of_pixels);
+  return text + fmt::format("latency {:.1f} ms a mini-batch of {}, {:.0f} samples/s\n", validation.latency_seconds * 1e3,
+                            settings.integer("train.batch"), validation.samples_per_second);
+}
+
+/// Evaluation changes no weight: its trainer has an optimizer without states, and reads the averages as if they were the weights.
+std::unique_ptr<parallel::Trainer> build_evaluator(const parallel::Checkpoint& checkpoint, const layers::Graph& graph,
+                                                   const Settings& settings) {
+  const SGD no_states({.momentum = 0});
+  const bool averages = settings.number("optimizer.ema") > 0;
+  parallel::TrainerOptions options = build_trainer_options(settings);
+  if (averages) options.stochastic_rounding = false;  // training shows averages rounded to the nearest
+  auto trainer = std::make_unique<parallel::Trainer>(graph, build_evaluation_plan(graph, settings, no_states), no_states, options);
+  parallel::restore_weights(checkpoint, averages, *trainer);
+  return trainer;
+}
+
+int evaluate(const parallel::Checkpoint& checkpoint, const Arguments& arguments) {
+  const Settings settings = settings_of(checkpoint, arguments.list("--set"));
+  const auto graph = build_graph(settings);
+  const Corpus corpus = load_corpus(settings, preparation_of(checkpoint));
+  const auto trainer = build_evaluator(checkpoint, graph, settings);
+
+  const Validation validation = validate(*trainer, corpus, settings);
+  Json json = {{"parameters", graph.parameter_count()}, {"steps", checkpoint.step}, {"weights_hash", checkpoint.weights_hash}};
+  const std::string details = tell_of_validation(json, validation, corpus, settings);
+  std::FILE* out = arguments.text("--json") == "-" ? stderr : stdout;
+  tell(out, fmt::format("{}: {}\n{}", checkpoint.folder.string(), describe(validation), details));
+  write_json(json, arguments.text("--json"));
+  return 0;
 }
 
 }  // namespace
 
 int run_eval(const Arguments& arguments) {
-  const auto checkpoint = find_checkpoint(arguments.argument);
-  const Settings settings = settings_of(checkpoint, arguments.list("--set"));
-  const auto graph = build_graph(settings);
-  const auto optimizer = build_optimizer(settings);
-  const Corpus corpus = load_corpus(settings, tokenizer_of(checkpoint));
-  parallel::Trainer trainer(graph, build_evaluation_plan(graph, settings, *optimizer), *optimizer, build_trainer_options(settings));
-  parallel::restore(checkpoint, trainer);
-
-  const Validation validation = validate(trainer, corpus, settings);
-  Json json = {{"parameters", graph.parameter_count()},          {"steps", checkpoint.step},
-               {"loss", {{"validation", validation.loss}}},      {"weights_hash", checkpoint.weights_hash},
-               {"latency_ms", validation.latency_seconds * 1e3}, {"samples_per_second", validation.samples_per_second}};
-  std::FILE* out = arguments.text("--json") == "-" ? stderr : stdout;
-  fmt::print(out, "{}: {}\n", checkpoint.folder.string(), describe(validation));
-  if (!validation.classification) json["perplexity"] = std::exp(validation.loss);
-  if (corpus.text) tell_of_text(out, json, validation.loss, corpus, settings);
-  if (validation.classification) tell_of_classes(out, json, *validation.classification, validation.of_pixels);
-  fmt::print(out, "latency {:.1f} ms a mini-batch of {}, {:.0f} samples/s\n", validation.latency_seconds * 1e3,
-             settings.integer("train.batch"), validation.samples_per_second);
-  write_json(json, arguments.text("--json"));
-  return 0;
+  return with_checkpoint(arguments.argument, parallel::Wanted::weights,
+                         [&](const parallel::Checkpoint& checkpoint) { return evaluate(checkpoint, arguments); });
 }
 
 }  // namespace sluice::cli

@@ -30,12 +30,21 @@ std::vector<std::string> known_configs() {
   return {names.begin(), names.end()};
 }
 
+bool is_file(const fs::path& path) {
+  std::error_code unreadable;
+  return fs::is_regular_file(path, unreadable);
+}
+
 }  // namespace
 
 fs::path find_config(const std::string& name) {
-  if (fs::is_regular_file(name)) return name;
+  if (is_file(name)) return name;
   for (const auto& folder : config_folders())
-    if (fs::is_regular_file(folder / (name + ".toml"))) return folder / (name + ".toml");
+    if (is_file(folder / (name + ".toml"))) return folder / (name + ".toml");
+  std::error_code error;
+  const auto status = fs::status(name, error);
+  require(!fs::exists(status), name, ": needs a regular file, not a folder, pipe or device");
+  require(status.type() == fs::file_type::not_found, name, ": cannot be read: ", error.message());
   const auto known = known_configs();
   const std::string nearest = nearest_word(name, known);
   throw UsageError(join(name, ": needs a config file or the name of one, found neither",

@@ -44,12 +44,9 @@ class TokenPrinter {
   std::string printed_;
 };
 
-}  // namespace
-
-int run_generate(const Arguments& arguments) {
+int generate(const parallel::Checkpoint& checkpoint, const Arguments& arguments) {
   constexpr int64_t kTokens = 200;
   const auto sampling = sampling_of(arguments);
-  const auto checkpoint = find_checkpoint(arguments.argument);
   const Settings settings = settings_of(checkpoint, arguments.list("--set"));
   const std::string serialized = tokenizer_of(checkpoint);
   require(!serialized.empty(), "generate: needs a model trained on text, this one was not");
@@ -62,7 +59,9 @@ int run_generate(const Arguments& arguments) {
   require(prompt_tokens > 0, "--prompt: needs a text to continue, got none");
   require(prompt_tokens < context, "--prompt: needs at most ", context - 1, " tokens, because the model's context is ", context, ", got ",
           prompt_tokens, "; shorten it");
-  const int64_t count = arguments.integer("--tokens", std::min(kTokens, context - prompt_tokens), 1);
+  // A model with a context of C tokens continues a prompt of P by at most C - P.
+  const int64_t most = context - prompt_tokens;
+  const int64_t count = arguments.integer("--tokens", std::min(kTokens, most), 1, most);
 
   models::Generator generator(graph, parallel::load_parameters(checkpoint, graph, precision_of(settings)), context);
   TokenPrinter printer(*tokenizer, prompt);
@@ -74,9 +73,16 @@ int run_generate(const Arguments& arguments) {
   });
   fmt::print("\n");
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  fmt::print(stderr, "{} tokens, {:.2f} ms a token, {:.0f} tokens/s\n", count, 1e3 * seconds / static_cast<double>(count),
-             static_cast<double>(count) / seconds);
+  const auto done = static_cast<double>(count);
+  tell(stderr, fmt::format("{} tokens, {:.2f} ms a token, {:.0f} tokens/s\n", count, 1e3 * seconds / done, done / seconds));
   return 0;
+}
+
+}  // namespace
+
+int run_generate(const Arguments& arguments) {
+  return with_checkpoint(arguments.argument, parallel::Wanted::weights,
+                         [&](const parallel::Checkpoint& checkpoint) { return generate(checkpoint, arguments); });
 }
 
 }  // namespace sluice::cli

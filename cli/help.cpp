@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "build_config.h"
+#include "cli/exit_codes.h"
 #include "cli/options.h"
 #include "core/error.h"
 
@@ -94,6 +95,12 @@ std::string fish_completion() {
 
 }  // namespace
 
+std::string exit_code_help() {
+  std::string text = "Exit codes:\n";
+  for (const ExitCode& row : exit_codes()) text += fmt::format("  {:<4} {}\n", row.code, row.meaning);
+  return text;
+}
+
 std::string config_help() {
   std::string text = "Config keys (a TOML file, or --set table.key=value):\n";
   std::string_view current;
@@ -101,6 +108,7 @@ std::string config_help() {
     if (table_of(option) != current) text += fmt::format("\n[{}]\n", current = table_of(option));
     text += fmt::format("  {:<20} {}\n  {:<20} {}; default {}\n", key_of(option), option.help, "", describe_type(option),
                         toml_text(option.initial));
+    if (!option.conditions.empty()) text += fmt::format("  {:<20} only with {}\n", "", describe_conditions(option));
   }
   return text;
 }
@@ -119,12 +127,12 @@ std::string man_page() {
   std::string_view current;
   for (const Option& option : options()) {
     if (table_of(option) != current) text += fmt::format(".SS [{}]\n", current = table_of(option));
-    text += fmt::format(".TP\n.B {}\n{}: {}; default {}\n", key_of(option), roff(option.help), roff(describe_type(option)),
-                        roff(toml_text(option.initial)));
+    text +=
+        fmt::format(".TP\n.B {}\n{}: {}; default {}{}\n", key_of(option), roff(option.help), roff(describe_type(option)),
+                    roff(toml_text(option.initial)), roff(option.conditions.empty() ? "" : "; only with " + describe_conditions(option)));
   }
-  text +=
-      ".SH EXIT STATUS\n0 done, 1 internal error, 2 usage or config, 3 bad data or checkpoint, 4 memory or disk, 5 a device kept silent, "
-      "130 and 143 after SIGINT and SIGTERM.\n";
+  text += ".SH EXIT STATUS\n";
+  for (const ExitCode& row : exit_codes()) text += fmt::format(".TP\n.B {}\n{}\n", row.code, roff(row.meaning));
   return text;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cli/messages.h"
 #include "core/file.h"
 
 namespace sluice::cli {
@@ -96,8 +97,12 @@ Json plan_json(const layers::Graph& graph, const parallel::Plan& plan, const par
 }
 
 void write_json(const Json& json, const std::string& target) {
-  const std::string text = json.dump(2) + "\n";
-  if (target == "-") fmt::print("{}", text);
+  // Names from files may hold any bytes.
+  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (target == "-") {
+    fmt::print("{}", text);
+    flush_result();
+  }
   if (!target.empty() && target != "-") write_file(target, text);
 }
 

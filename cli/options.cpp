@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "cli/list_text.h"
 #include "core/error.h"
+#include "parallel/checkpoint.h"
 #include "parallel/schedule.h"
 
 namespace sluice::cli {
@@ -16,6 +18,7 @@ namespace {
 
 using enum OptionType;
 constexpr double kAny = std::numeric_limits<double>::max();
+constexpr double kSteps = parallel::kMostSteps;
 
 /// Texts come as std::string: a bare literal would become a bool in the variant.
 std::string word(const char* text) { return text; }
@@ -28,87 +31,143 @@ std::vector<std::string> training_schedules() {
   return names;
 }
 
+using Words = std::vector<std::string>;
+
+const Words kTransformers{"transformer-lm"}, kAmoebaNets{"amoebanet-d", "amoebanet-b"}, kResNets{"resnet50", "resnet101"}, kUNets{"unet"};
+
+Words operator+(Words first, const Words& more) {
+  first.insert(first.end(), more.begin(), more.end());
+  return first;
+}
+
+const Words kImageModels = kAmoebaNets + kResNets + kUNets;
+
+/// What an option has beyond its type and range.
+using Trait = std::function<void(Option&)>;
+Trait only_where(std::string_view key, Words words) {
+  return [=](Option& option) { option.conditions.push_back({key, words}); };
+}
+Trait of_model(Words names) { return only_where("model.name", std::move(names)); }
+Trait of_data(Words kinds) { return only_where("data.kind", std::move(kinds)); }
+Trait of_optimizer(Words names) { return only_where("optimizer.name", std::move(names)); }
+Trait of_schedule(Words names) { return only_where("optimizer.schedule", std::move(names)); }
+Trait open_at(Open ends) {
+  return [=](Option& option) { option.open = ends; };
+}
+void never_empty(Option& option) { option.may_be_empty = false; }
+
+Option with(Option option, const std::vector<Trait>& traits) {
+  for (const Trait& trait : traits) trait(option);
+  return option;
+}
+
 std::vector<Option> make_options() {
   return {
-      {"model.name",
-       text,
-       word("transformer-lm"),
-       "the model",
-       {"transformer-lm", "amoebanet-d", "amoebanet-b", "resnet50", "resnet101", "unet"}},
-      {"model.layers", integer, int64_t{6}, "blocks of attention and feed-forward; normal cells of AmoebaNet", {}, 1, 100000},
-      {"model.dim", integer, int64_t{384}, "width of the residual stream", {}, 1, 1 << 20},
-      {"model.heads", integer, int64_t{6}, "attention heads; divides dim", {}, 1, 1 << 20},
-      {"model.ffn", integer, int64_t{0}, "inner width of the feed-forward layers; 0 = 4 * dim", {}, 0, 1 << 24},
-      {"model.vocab", integer, int64_t{256}, "tokens of the vocabulary; 256 for bytes", {}, 2, 1 << 24},
-      {"model.context", integer, int64_t{256}, "tokens of a training sample", {}, 1, 1 << 24},
+      {"model.name", text, word("transformer-lm"), "the model", kTransformers + kImageModels},
+      with(Option{"model.layers", integer, int64_t{6}, "blocks of attention and feed-forward; normal cells of AmoebaNet", {}, 1, 100000},
+           {of_model(kTransformers + kAmoebaNets)}),
+      with(Option{"model.dim", integer, int64_t{384}, "width of the residual stream", {}, 1, 1 << 20}, {of_model(kTransformers)}),
+      with(Option{"model.heads", integer, int64_t{6}, "attention heads; divides dim", {}, 1, 1 << 20}, {of_model(kTransformers)}),
+      with(Option{"model.ffn", integer, int64_t{0}, "inner width of the feed-forward layers; 0 = 4 * dim", {}, 0, 1 << 24},
+           {of_model(kTransformers)}),
+      with(Option{"model.vocab", integer, int64_t{256}, "tokens of the vocabulary; 256 for bytes", {}, 2, 1 << 24},
+           {of_model(kTransformers)}),
+      with(Option{"model.context", integer, int64_t{256}, "tokens of a training sample", {}, 1, 1 << 24}, {of_model(kTransformers)}),
       {"model.dropout", number, 0.0, "share of activations dropped in training", {}, 0, 0.999},
-      {"model.tied_embeddings", boolean, true, "the output projection is the token embedding"},
-      {"model.positions", text, word("learned"), "position encoding", {"learned", "sinusoidal", "rotary"}},
-      {"model.norm", text, word("layernorm"), "normalization", {"layernorm", "rmsnorm"}},
-      {"model.activation", text, word("gelu_tanh"), "of the feed-forward layers", {"gelu", "gelu_tanh", "relu", "silu"}},
-      {"model.filters",
-       integer,
-       int64_t{64},
-       "AmoebaNet's D, inner channels of ResNet's first blocks, channels of U-Net's first level",
-       {},
-       1,
-       1 << 20},
-      {"model.depth", integer, int64_t{4}, "levels of U-Net, each of which halves the image", {}, 1, 16},
-      {"model.convolutions", integer, int64_t{2}, "of a level of U-Net", {}, 1, 1000},
-      {"model.squeeze_excitation", boolean, false, "ResNet's blocks weigh their channels"},
-      {"model.classes", integer, int64_t{10}, "of images; U-Net: of their pixels", {}, 1, 1 << 24},
-      {"model.image_size", integer, int64_t{32}, "height and width of images, in pixels", {}, 1, 1 << 16},
-      {"model.channels", integer, int64_t{3}, "of images: 3 for colours, 1 for grey", {}, 1, 4096},
-      {"model.aux_head", boolean, false, "a second classifier at two thirds of AmoebaNet, for training"},
-      {"model.drop_path_keep", number, 1.0, "probability of keeping a path of a cell at the end of training", {}, 1e-6, 1},
-      {"model.drop_path_steps", integer, int64_t{0}, "training steps until then; 0 = train.steps", {}, 0, 1e12},
+      with(Option{"model.tied_embeddings", boolean, true, "the output projection is the token embedding"}, {of_model(kTransformers)}),
+      with(Option{"model.positions", text, word("learned"), "position encoding", {"learned", "sinusoidal", "rotary"}},
+           {of_model(kTransformers)}),
+      with(Option{"model.norm", text, word("layernorm"), "normalization", {"layernorm", "rmsnorm"}}, {of_model(kTransformers)}),
+      with(Option{"model.activation", text, word("gelu_tanh"), "of the feed-forward layers", {"gelu", "gelu_tanh", "relu", "silu"}},
+           {of_model(kTransformers)}),
+      with(Option{"model.filters",
+                  integer,
+                  int64_t{64},
+                  "AmoebaNet's D, inner channels of ResNet's first blocks, channels of U-Net's first level",
+                  {},
+                  1,
+                  1 << 20},
+           {of_model(kImageModels)}),
+      with(Option{"model.depth", integer, int64_t{4}, "levels of U-Net, each of which halves the image", {}, 1, 16}, {of_model(kUNets)}),
+      with(Option{"model.convolutions", integer, int64_t{2}, "of a level of U-Net", {}, 1, 1000}, {of_model(kUNets)}),
+      with(Option{"model.squeeze_excitation", boolean, false, "ResNet's blocks weigh their channels"}, {of_model(kResNets)}),
+      with(Option{"model.classes", integer, int64_t{10}, "of images; U-Net: of their pixels", {}, 1, 1 << 24}, {of_model(kImageModels)}),
+      with(Option{"model.image_size", integer, int64_t{32}, "height and width of images, in pixels", {}, 1, 1 << 16},
+           {of_model(kImageModels)}),
+      with(Option{"model.channels", integer, int64_t{3}, "of images: 3 for colours, 1 for grey", {}, 1, 4096}, {of_model(kImageModels)}),
+      with(Option{"model.aux_head", boolean, false, "a second classifier at two thirds of AmoebaNet, for training"},
+           {of_model(kAmoebaNets)}),
+      with(Option{"model.drop_path_keep", number, 1.0, "probability of keeping a path of a cell at the end of training", {}, 1e-6, 1},
+           {of_model(kAmoebaNets)}),
+      with(Option{"model.drop_path_steps", integer, int64_t{0}, "training steps until then; 0 = train.steps", {}, 0, kSteps},
+           {of_model(kAmoebaNets)}),
       {"model.label_smoothing", number, 0.0, "share of the target spread over all classes", {}, 0, 0.999},
 
-      {"data.kind", text, word("text"), "where samples come from", {"text", "synthetic", "idx", "cifar", "images", "parallel"}},
-      {"data.path", text, word(""), "a UTF-8 text file, an HTML file, or a folder of them; the folder of idx, cifar or images"},
-      {"data.tokenizer", text, word("bytes"), "bytes, bpe (trained on the data, model.vocab pieces), or a SentencePiece FILE.model"},
-      {"data.validation",
-       number,
-       0.05,
-       "share of the text that is never trained on; of pictures that come without a test split",
-       {},
-       0,
-       0.5},
-      {"data.class_names", text_or_texts, std::vector<std::string>{}, "of idx; [] = the lines of classes.txt in data.path, else numbers"},
-      {"data.augment", text_or_texts, word("none"), "changes of training pictures: none, or some of flip, crop, inception, jitter, cutout"},
+      {"data.kind", text, word("text"), "where samples come from", {"text", "synthetic", "idx", "cifar", "images"}},
+      with(Option{"data.path", text, word(""), "a UTF-8 text file, an HTML file, or a folder of them; the folder of idx, cifar or images"},
+           {of_data({"text", "idx", "cifar", "images"})}),
+      with(Option{"data.tokenizer", text, word("bytes"),
+                  "bytes, bpe (trained on the data, model.vocab pieces), or a SentencePiece FILE.model"},
+           {of_data({"text"}), never_empty}),
+      with(Option{"data.validation",
+                  number,
+                  0.05,
+                  "share of the text that is never trained on; of pictures that come without a test split",
+                  {},
+                  0,
+                  0.5},
+           {of_data({"text", "idx", "cifar", "images"})}),
+      with(Option{"data.class_names", text_or_texts, std::vector<std::string>{},
+                  "of idx; [] = the lines of classes.txt in data.path, else numbers"},
+           {of_data({"idx"})}),
+      with(Option{"data.augment", text_or_texts, word("none"),
+                  "changes of training pictures: none, or some of flip, crop, inception, jitter, cutout"},
+           {of_model(kImageModels), never_empty}),
       {"data.cache", text, word(""), "folder of token files and trained tokenizers; empty = the user's cache folder"},
-      {"data.train_samples", integer, int64_t{65536}, "of synthetic data", {}, 1, 1e12},
+      with(Option{"data.train_samples", integer, int64_t{65536}, "of synthetic data", {}, 1, 1e12}, {of_data({"synthetic"})}),
       {"data.threads", integer, int64_t{1}, "loader threads; the data do not depend on it", {}, 1, 256},
 
-      {"train.steps", integer, int64_t{1000}, "optimizer steps", {}, 1, 1e12},
+      {"train.steps", integer, int64_t{1000}, "optimizer steps", {}, 1, kSteps},
       {"train.batch", integer, int64_t{16}, "samples a mini-batch", {}, 1, 1 << 24},
       {"train.seed", integer, int64_t{1}, "of parameters, dropout masks and the order of the data", {}, 0, 9e18},
       {"train.precision", text, word("f32"), "of products and activations; weights stay f32 beside it", {"f32", "tf32", "bf16"}},
       {"train.stochastic_rounding", boolean, false, "of weights to bf16; else to the nearest"},
-      {"train.evaluate_every", integer, int64_t{0}, "steps between validations; 0 = only at the end", {}, 0, 1e12},
+      {"train.evaluate_every", integer, int64_t{0}, "steps between validations; 0 = only at the end", {}, 0, kSteps},
       {"train.evaluate_batches", integer, int64_t{16}, "mini-batches of a validation; 0 = all", {}, 0, 1e9},
       {"train.baseline", boolean, false, "also compute the loss of a smoothed trigram model on the same split"},
 
       {"optimizer.name", text, word("adamw"), "the update rule", {"sgd", "rmsprop", "adam", "adamw"}},
       {"optimizer.lr", number, 1e-3, "learning rate after the warm-up", {}, 0, kAny},
       {"optimizer.schedule", text, word("constant"), "of the learning rate", {"constant", "cosine", "inverse-sqrt", "exponential"}},
-      {"optimizer.warmup", integer, int64_t{0}, "steps of linear warm-up", {}, 0, 1e12},
-      {"optimizer.total_steps", integer, int64_t{0}, "steps over which the schedule runs; 0 = train.steps", {}, 0, 1e12},
-      {"optimizer.minimum_lr", number, 0.0, "where cosine ends, and below which no schedule falls", {}, 0, kAny},
-      {"optimizer.decay", number, 0.97, "factor of exponential", {}, 0, 1},
-      {"optimizer.decay_steps", integer, int64_t{1000}, "steps between two factors of exponential", {}, 1, 1e12},
-      {"optimizer.staircase", boolean, false, "exponential falls once every decay_steps, not at every step"},
+      {"optimizer.warmup", integer, int64_t{0}, "steps of linear warm-up", {}, 0, kSteps},
+      with(Option{"optimizer.total_steps", integer, int64_t{0}, "steps over which the schedule runs; 0 = train.steps", {}, 0, kSteps},
+           {of_schedule({"cosine"})}),
+      with(Option{"optimizer.minimum_lr", number, 0.0, "where cosine ends, and below which no schedule falls", {}, 0, kAny},
+           {of_schedule({"cosine", "inverse-sqrt", "exponential"})}),
+      with(Option{"optimizer.decay", number, 0.97, "factor of exponential", {}, 0, 1},
+           {of_schedule({"exponential"}), open_at(Open::minimum)}),
+      with(Option{"optimizer.decay_steps", integer, int64_t{1000}, "steps between two factors of exponential", {}, 1, 1e12},
+           {of_schedule({"exponential"})}),
+      with(Option{"optimizer.staircase", boolean, false, "exponential falls once every decay_steps, not at every step"},
+           {of_schedule({"exponential"})}),
       {"optimizer.clip", number, 1.0, "largest global gradient norm; 0 = no clipping", {}, 0, kAny},
       {"optimizer.weight_decay", number, 0.0, "of matrices; not of biases and norms", {}, 0, kAny},
-      {"optimizer.ema", number, 0.0, "decay of the moving averages that validation uses, such as 0.9999; 0 = none", {}, 0, 1},
-      {"optimizer.momentum", number, 0.9, "of sgd and rmsprop", {}, 0, 1},
-      {"optimizer.average", number, 0.9, "of rmsprop: how much of the old mean of squares is kept", {}, 0, 1},
-      {"optimizer.beta1", number, 0.9, "of adam and adamw", {}, 0, 1},
-      {"optimizer.beta2", number, 0.999, "of adam and adamw", {}, 0, 1},
-      {"optimizer.epsilon", number, 1e-8, "of rmsprop (inside the root), adam and adamw", {}, 0, 1},
+      with(Option{"optimizer.ema", number, 0.0, "decay of the moving averages that validation uses, such as 0.9999; 0 = none", {}, 0, 1},
+           {open_at(Open::maximum)}),
+      with(Option{"optimizer.momentum", number, 0.9, "of sgd and rmsprop", {}, 0, 1},
+           {of_optimizer({"sgd", "rmsprop"}), open_at(Open::maximum)}),
+      with(Option{"optimizer.average", number, 0.9, "of rmsprop: how much of the old mean of squares is kept", {}, 0, 1},
+           {of_optimizer({"rmsprop"}), open_at(Open::maximum)}),
+      with(Option{"optimizer.beta1", number, 0.9, "of adam and adamw", {}, 0, 1},
+           {of_optimizer({"adam", "adamw"}), open_at(Open::maximum)}),
+      with(Option{"optimizer.beta2", number, 0.999, "of adam and adamw", {}, 0, 1},
+           {of_optimizer({"adam", "adamw"}), open_at(Open::maximum)}),
+      with(Option{"optimizer.epsilon", number, 1e-8, "of rmsprop (inside the root), adam and adamw", {}, 0, 1},
+           {of_optimizer({"rmsprop", "adam", "adamw"}), open_at(Open::minimum)}),
 
-      {"pipeline.devices", text_or_texts, std::vector<std::string>{"cpu:0"},
-       "one stage each: [\"cpu:0\", \"cpu:1\"]; to plan, also \"4x meta\", \"8x a100\" or \"4x my-device.toml\""},
+      with(Option{"pipeline.devices", text_or_texts, std::vector<std::string>{"cpu:0"},
+                  "one stage each: [\"cpu:0\", \"cpu:1\"]; to plan, also \"4x meta\", \"8x a100\" or \"4x my-device.toml\""},
+           {never_empty}),
       {"pipeline.link", text, word(""),
        "of plans: line between devices, such as nvlink, pcie, ethernet-10g, wan or a TOML file; empty = the devices' own"},
       {"pipeline.micro_batches",
@@ -118,14 +177,16 @@ std::vector<Option> make_options() {
        {"auto"},
        1,
        1 << 24},
-      {"pipeline.schedule", word_or_csv, word("1f1b"), "order of forwards and backwards", training_schedules()},
-      {"pipeline.partition",
-       text_or_integers,
-       word("auto"),
-       "auto (fastest slowest stage), parameters, uniform, or nodes a stage: [3, 4, 5]",
-       {"auto", "parameters", "uniform"}},
-      {"pipeline.remat", text_or_texts, word("none"),
-       "activations computed again in the backward: none, full, auto (as few as the budget asks for), or names of nodes"},
+      with(Option{"pipeline.schedule", word_or_csv, word("1f1b"), "order of forwards and backwards", training_schedules()}, {never_empty}),
+      with(Option{"pipeline.partition",
+                  text_or_integers,
+                  word("auto"),
+                  "auto (fastest slowest stage), parameters, uniform, or nodes a stage: [3, 4, 5]",
+                  {"auto", "parameters", "uniform"}},
+           {never_empty}),
+      with(Option{"pipeline.remat", text_or_texts, word("none"),
+                  "activations computed again in the backward: none, full, auto (as few as the budget asks for), or names of nodes"},
+           {never_empty}),
       {"pipeline.memory", bytes, int64_t{0}, "budget of a device; 0 = unlimited", {}, 0, 9e18},
       {"pipeline.threads", integer, int64_t{1}, "threads of a CPU device; the result does not depend on it", {}, 1, 1024},
       {"pipeline.cuda_graphs",
@@ -141,8 +202,8 @@ std::vector<Option> make_options() {
        "what plans reckon with: counted operations, or node times measured here",
        {"counted", "measured"}},
 
-      {"output.dir", text, word("runs/latest"), "folder of checkpoints"},
-      {"output.save_every", integer, int64_t{0}, "steps between checkpoints; 0 = only at the end", {}, 0, 1e12},
+      with(Option{"output.dir", text, word("runs/latest"), "folder of checkpoints"}, {never_empty}),
+      {"output.save_every", integer, int64_t{0}, "steps between checkpoints; 0 = only at the end", {}, 0, kSteps},
       {"output.keep", integer, int64_t{3}, "newest checkpoints that are kept", {}, 1, 1e9},
       {"output.report", text, word(""), "HTML report written at the end; empty = none"},
       {"output.trace", text, word(""), "Chrome trace of the last step; empty = none"},
@@ -165,17 +226,35 @@ const Option& option_named(std::string_view name) {
   throw UsageError(join("unknown key '", name, "'", nearest.empty() ? "; see sluice train --help" : "; did you mean '" + nearest + "'?"));
 }
 
-std::string describe_type(const Option& option) {
+namespace {
+
+constexpr double kTellable = 1e19;  ///< larger limits are those of the type, not of the key
+
+/// " from 1 to 100", " > 0 and < 1", " >= 0".
+std::string describe_range(const Option& option) {
+  const bool has_minimum = option.minimum > -kTellable, has_maximum = option.maximum < kTellable;
+  const auto text = [](double limit) { return std::floor(limit) == limit ? fmt::format("{:.0f}", limit) : fmt::format("{:g}", limit); };
+  if (option.open == Open::none && has_minimum && has_maximum)
+    return fmt::format(" from {} to {}", text(option.minimum), text(option.maximum));
+  const bool above = option.open == Open::minimum || option.open == Open::both,
+             below = option.open == Open::maximum || option.open == Open::both;
   std::string range;
-  if (option.minimum > std::numeric_limits<double>::lowest()) range = fmt::format(" >= {:g}", option.minimum);
-  if (option.type == number && option.maximum <= 1) range += fmt::format(" and <= {:g}", option.maximum);
+  if (has_minimum) range = fmt::format(" {} {}", above ? ">" : ">=", text(option.minimum));
+  if (has_maximum) range += fmt::format("{} {} {}", range.empty() ? "" : " and", below ? "<" : "<=", text(option.maximum));
+  return range;
+}
+
+}  // namespace
+
+std::string describe_type(const Option& option) {
+  const std::string empty = option.may_be_empty ? "" : " that is not empty";
   switch (option.type) {
     case integer:
-      return "an integer" + range;
+      return "an integer" + describe_range(option);
     case integer_or_auto:
-      return "auto or an integer" + range;
+      return "auto or an integer" + describe_range(option);
     case number:
-      return "a number" + range;
+      return "a number" + describe_range(option);
     case boolean:
       return "true or false";
     case bytes:
@@ -183,13 +262,20 @@ std::string describe_type(const Option& option) {
     case text_or_integers:
       return fmt::format("one of {} or a list of integers", list_text(option.choices, ", "));
     case text_or_texts:
-      return "a text or a list of texts";
+      return "a text or a list of texts" + empty;
     case word_or_csv:
       return fmt::format("one of {}, or a file FILE.csv", list_text(option.choices, ", "));
     case text:
       break;
   }
-  return option.choices.empty() ? "a text" : fmt::format("one of {}", list_text(option.choices, ", "));
+  return option.choices.empty() ? "a text" + empty : fmt::format("one of {}", list_text(option.choices, ", "));
+}
+
+std::string describe_conditions(const Option& option) {
+  std::string text;
+  for (const auto& [key, words] : option.conditions)
+    text += fmt::format("{}{} = {}", text.empty() ? "" : " and ", key, list_text(words, " or "));
+  return text;
 }
 
 std::string toml_text(const OptionValue& value) {

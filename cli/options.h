@@ -23,6 +23,15 @@ enum class OptionType {
 
 using OptionValue = std::variant<int64_t, double, bool, std::string, std::vector<int64_t>, std::vector<std::string>>;
 
+/// A key that decides which other keys there are, such as model.name, and the words under which an option is one of them.
+struct Condition {
+  std::string_view key;
+  std::vector<std::string> words;
+};
+
+/// Which ends of a range do not belong to it.
+enum class Open { none, minimum, maximum, both };
+
 /// One key of the config. This table is the only list of them: help, man page, completion, config files and --set are made from it.
 struct Option {
   std::string_view name;  ///< "table.key"
@@ -32,14 +41,19 @@ struct Option {
   std::vector<std::string> choices = {};  ///< legal words of a text; empty = any
   double minimum = std::numeric_limits<double>::lowest();
   double maximum = std::numeric_limits<double>::max();
+  Open open = Open::none;
+  std::vector<Condition> conditions = {};  ///< all must hold; else the model, data set or optimizer has no such key
+  bool may_be_empty = true;                ///< a text, or a list
 };
 
 const std::vector<Option>& options();
 /// Errors  UsageError naming the nearest key.
 const Option& option_named(std::string_view name);
 
-/// "integer >= 1", "one of gpipe, 1f1b": what a key takes, in words.
+/// "an integer from 1 to 100", "one of gpipe, 1f1b": what a key takes, in words.
 std::string describe_type(const Option& option);
+/// "data.kind = text, idx"; empty for a key that is always there.
+std::string describe_conditions(const Option& option);
 /// A value as it stands in a config file.
 std::string toml_text(const OptionValue& value);
 
@@ -60,6 +74,7 @@ struct Command {
   std::string_view help;
   std::vector<Flag> flags;
   int (*run)(const Arguments&);  ///< returns the exit code
+  bool prints_result = true;     ///< losing its standard output is an error; the result of a training is its checkpoint
 };
 
 /// All commands, in the order of the help.

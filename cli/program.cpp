@@ -1,16 +1,24 @@
 #include "cli/program.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <sstream>
 
 #include "build_config.h"
 #include "cli/arguments.h"
+#include "cli/exit_codes.h"
 #include "cli/help.h"
+#include "cli/messages.h"
 #include "core/error.h"
+#include "data/utf8.h"
 
 namespace sluice::cli {
 
@@ -21,6 +29,7 @@ class Parser {
  public:
   Parser() {
     app_.require_subcommand(0, 1);
+    app_.footer(exit_code_help());
     app_.failure_message(CLI::FailureMessage::simple);
     app_.add_flag("--version", version_, "print the version, and stop");
     app_.add_flag("--man", man_, "print the manual page, and stop");
@@ -33,6 +42,7 @@ class Parser {
       app_.parse(argument_count, arguments);
     } catch (const CLI::CallForHelp&) {
       fmt::print("{}", app_.help());
+      flush_result();
       return 0;
     } catch (const CLI::ParseError& error) {
       throw UsageError(explain(error.what()));
@@ -68,18 +78,32 @@ class Parser {
     if (version_) fmt::print("sluice {}\n", build::version);
     if (man_) fmt::print("{}", man_page());
     if (!completion_.empty()) fmt::print("{}", completion(completion_));
+    flush_result();
     if (version_ || man_ || !completion_.empty()) return 0;
     for (const auto& parsed : parsed_)
-      if (parsed->app->parsed()) return parsed->command->run(arguments_of(*parsed));
+      if (parsed->app->parsed()) return run(*parsed);
     fmt::print("{}", app_.help());
+    flush_result();
     return 0;
+  }
+
+  static int run(const Parsed& parsed) {
+    const int code = parsed.command->run(arguments_of(parsed));
+    if (parsed.command->prints_result) flush_result();
+    return code;
   }
 
   static Arguments arguments_of(const Parsed& parsed) {
     Arguments arguments;
     arguments.argument = parsed.argument;
-    for (const auto& [flag, values] : parsed.values)
-      if (!values.empty()) arguments.values[flag] = values;
+    for (const Flag& flag : parsed.command->flags) {
+      if (flag.value.empty()) continue;
+      const auto& values = parsed.values.at(std::string(flag.name));
+      require(values.size() <= 1 || flag.repeated, flag.name, ": needs to be given once, got ", values.size(), " of it");
+      for (const auto& value : values)
+        require(!value.empty(), flag.name, ": needs ", flag.value, ", got an empty text; leave the flag out, or give a value");
+      if (!values.empty()) arguments.values[std::string(flag.name)] = values;
+    }
     for (const auto& [flag, given] : parsed.switches)
       if (given) arguments.values[flag] = {""};
     return arguments;
@@ -111,29 +135,44 @@ class Parser {
   std::vector<std::unique_ptr<Parsed>> parsed_;
 };
 
-int report(const std::exception& error, int exit_code) {
-  fmt::print(stderr, "sluice: error: {}\n", error.what());
-  return exit_code;
+/// A program may be started with a standard stream closed; the next file that is opened, such as a lock or a checkpoint, would take its
+/// place and its output. What stands in instead refuses what the stream is for, so that lost output stays an error.
+void fill_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(stream, F_GETFD) < 0 && errno == EBADF) (void)!open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
+/// Texts of the command line become names of files and values in JSON and TOML, which are UTF-8.
+void check_is_utf8(int argument_count, char** arguments) {
+  for (int i = 1; i < argument_count; ++i) {
+    const std::string_view text = arguments[i];
+    const size_t invalid = data::first_invalid_utf8(text);
+    require(invalid == text.npos, "command line: needs UTF-8, got byte ", invalid, " of argument ", i, " (after '", text.substr(0, invalid),
+            "'), which is none; rename the file, or set the terminal's encoding");
+  }
+}
+
+/// The error in words that a user can act upon.
+std::string explain(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
+    return "the system has no memory left; use more micro-batches, pipeline.remat=auto or a smaller model";
+  const auto* system = dynamic_cast<const std::system_error*>(&error);
+  if (system == nullptr || dynamic_cast<const std::filesystem::filesystem_error*>(&error) != nullptr) return error.what();
+  if (system->code() == std::errc::resource_unavailable_try_again)
+    return "the system refuses another thread; lower pipeline.threads, data.threads or the number of devices, or raise the limit (ulimit "
+           "-u)";
+  return join("the output cannot be written: ", system->code().message(), "; the result is lost");
 }
 
 }  // namespace
 
 int run_program(int argument_count, char** arguments) try {
+  fill_closed_streams();
+  check_is_utf8(argument_count, arguments);
   return Parser().run(argument_count, arguments);
-} catch (const UsageError& error) {
-  return report(error, 2);
-} catch (const DataError& error) {
-  return report(error, 3);
-} catch (const ResourceError& error) {
-  return report(error, 4);
-} catch (const CommError& error) {
-  return report(error, 5);
-} catch (const std::filesystem::filesystem_error& error) {
-  return report(error, 4);
-} catch (const std::bad_alloc& error) {
-  return report(ResourceError("the system has no memory left; use more micro-batches, remat = \"full\" or a smaller model"), 4);
 } catch (const std::exception& error) {
-  return report(error, 1);
+  tell_error(explain(error));
+  return exit_code_of(error);
 }
 
 }  // namespace sluice::cli

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <string_view>
 
 #include "cli/byte_size.h"
 
@@ -20,6 +21,12 @@ int terminal_width(std::FILE* out) {
   winsize size{};
   if (ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
   return 80;
+}
+
+/// One that moves its cursor and knows colours; TERM=dumb says that it does not.
+bool is_terminal(std::FILE* out) {
+  const char* kind = std::getenv("TERM");
+  return isatty(fileno(out)) != 0 && (kind == nullptr || std::string_view(kind) != "dumb");
 }
 
 double seconds_since(std::chrono::steady_clock::time_point then) {
@@ -45,11 +52,7 @@ std::string progress_text(const Progress& progress) {
 }
 
 ProgressLine::ProgressLine(std::FILE* out, int64_t first, int64_t steps)
-    : out_(out),
-      terminal_(isatty(fileno(out)) != 0),
-      color_(terminal_ && std::getenv("NO_COLOR") == nullptr),
-      first_(first),
-      steps_(steps) {}
+    : out_(out), terminal_(is_terminal(out)), color_(terminal_ && std::getenv("NO_COLOR") == nullptr), first_(first), steps_(steps) {}
 
 bool ProgressLine::is_due(int64_t step) const {
   if (step == first_ + 1 || step == steps_) return true;

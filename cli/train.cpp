@@ -44,7 +44,7 @@ class Training {
     foresee();
     parallel::OutputFolder output(settings_.text("output.dir"));
     const auto checkpoint = start_point(), model = initial_model();
-    corpus_ = load_corpus(settings_, checkpoint ? tokenizer_of(*checkpoint) : model ? tokenizer_to_keep(*model) : "");
+    corpus_ = load_corpus(settings_, checkpoint ? preparation_of(*checkpoint) : Preparation{model ? tokenizer_to_keep(*model) : "", {}});
     parallel::Trainer trainer(graph_, plan_, *optimizer_, build_trainer_options(settings_));
     if (checkpoint) resume(*checkpoint, trainer);
     if (model) fmt::print(out_, "{}: {}\n", model->folder.string(), parallel::describe(parallel::initialize(*model, trainer)));
@@ -190,15 +190,13 @@ class Training {
   std::string note_validation(parallel::Trainer& trainer) {
     const Validation validation = validate(trainer, corpus_, settings_);
     for (auto& device : plan_.devices) device->reset_peak();
-    const auto accuracy = validation.classification ? std::optional(validation.classification->top(1)) : std::nullopt;
-    record_.validations.push_back({trainer.steps_done(), validation.loss, accuracy});
+    const auto accuracy = validation.loss && validation.classification ? std::optional(validation.classification->top(1)) : std::nullopt;
+    if (validation.loss) record_.validations.push_back({trainer.steps_done(), *validation.loss, accuracy});
     return fmt::format("validation after step {}: {}", trainer.steps_done(), describe(validation));
   }
 
   void save(const parallel::Trainer& trainer, parallel::OutputFolder& output) {
-    std::map<std::string, std::string> further;
-    if (corpus_.tokenizer) further[kTokenizerFile] = corpus_.tokenizer->serialized();
-    saved_ = output.save(trainer, record_.config, further, static_cast<int>(settings_.integer("output.keep")));
+    saved_ = output.save(trainer, record_.config, files_of(corpus_), static_cast<int>(settings_.integer("output.keep")));
   }
 
   /// Saves first: what follows may take a while, and a second signal ends the program.
@@ -220,6 +218,7 @@ class Training {
 
   void baseline() {
     record_.trigram_loss = trigram_loss(corpus_, settings_);
+    if (!record_.trigram_loss) return;
     fmt::print(out_, "trigram model on the same split: loss {:.4f}, perplexity {:.2f}\n", *record_.trigram_loss,
                std::exp(*record_.trigram_loss));
   }
@@ -267,6 +266,7 @@ int run_train(const Arguments& arguments) {
   Settings settings = read_settings(arguments.argument, arguments.list("--set"));
   if (arguments.has("--print-config")) {
     fmt::print("{}", settings.toml());
+    flush_result();
     return 0;
   }
   require(!arguments.has("--init") || !arguments.has("--resume"),

@@ -1,31 +1,67 @@
 #include "cli/trained_model.h"
 
-#include <fmt/core.h>
-
 #include "core/error.h"
 #include "core/file.h"
 
 namespace sluice::cli {
 
-parallel::Checkpoint find_checkpoint(const std::filesystem::path& path) {
-  if (std::filesystem::exists(path / "state.json")) return parallel::open_checkpoint(path);
-  const auto latest = parallel::find_latest(path, warn);
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_there(const fs::path& path) {
+  std::error_code unreadable;
+  return fs::exists(path, unreadable);
+}
+
+}  // namespace
+
+parallel::Checkpoint find_checkpoint(const fs::path& path, parallel::Wanted wanted) {
+  if (is_there(path / "state.json")) return parallel::open_checkpoint(path, wanted);
+  const auto latest = parallel::find_latest(path, warn, wanted);
   require<DataError>(latest.has_value(), path.string(), ": needs a checkpoint (step-... with state.json) or a folder of them, found none");
   return *latest;
+}
+
+int with_checkpoint(const fs::path& path, parallel::Wanted wanted, const std::function<int(const parallel::Checkpoint&)>& use) {
+  constexpr int kMostAttempts = 100;
+  for (int attempt = 1;; ++attempt) {
+    const auto checkpoint = find_checkpoint(path, wanted);
+    try {
+      return use(checkpoint);
+    } catch (const Error&) {
+      const bool was_pruned = checkpoint.folder != path && !is_there(checkpoint.folder);
+      if (!was_pruned || attempt == kMostAttempts) throw;
+    }
+  }
 }
 
 Settings settings_of(const parallel::Checkpoint& checkpoint, const std::vector<std::string>& assignments) {
   Settings settings;
   settings.read(checkpoint.config, (checkpoint.folder / "state.json").string() + " (config)");
+  settings.drop_foreign();  // configs of checkpoints held every key once
   for (const auto& assignment : assignments) settings.set(assignment);
+  for (const auto& left_out : settings.drop_foreign()) note(left_out);
   return settings;
 }
 
 std::string tokenizer_of(const parallel::Checkpoint& checkpoint) {
   const auto file = checkpoint.folder / kTokenizerFile;
-  return std::filesystem::exists(file) ? read_file(file) : "";
+  return is_there(file) ? read_file(file) : "";
 }
 
-void warn(const std::string& text) { fmt::print(stderr, "sluice: warning: {}\n", text); }
+Preparation preparation_of(const parallel::Checkpoint& checkpoint) {
+  Preparation preparation{tokenizer_of(checkpoint), std::nullopt};
+  const auto file = checkpoint.folder / kNormalisationFile;
+  if (is_there(file)) preparation.normalisation = data::parse_normalisation(read_file(file), file.string());
+  return preparation;
+}
+
+std::map<std::string, std::string> files_of(const Corpus& corpus) {
+  std::map<std::string, std::string> files;
+  if (corpus.tokenizer) files[kTokenizerFile] = corpus.tokenizer->serialized();
+  if (corpus.images) files[kNormalisationFile] = data::text_of(corpus.images->normalisation());
+  return files;
+}
 
 }  // namespace sluice::cli

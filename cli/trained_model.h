@@ -1,21 +1,30 @@
 #pragma once
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "cli/config.h"
+#include "cli/corpus.h"
+#include "cli/messages.h"
 #include "data/tokenizer.h"
 #include "layers/graph.h"
 #include "parallel/checkpoint.h"
 
 namespace sluice::cli {
 
-/// The name of the tokenizer's file in a checkpoint; checkpoints of synthetic data have none.
+/// Files of a checkpoint that say how samples are made: of text, of pictures. Checkpoints of synthetic text have none.
 inline constexpr const char* kTokenizerFile = "tokenizer.model";
+inline constexpr const char* kNormalisationFile = "normalisation.json";
 
 /// A checkpoint given as "runs/x/step-00000100", or as "runs/x" for the newest whole one there.
 /// Errors  DataError when there is none.
-parallel::Checkpoint find_checkpoint(const std::filesystem::path& path);
+parallel::Checkpoint find_checkpoint(const std::filesystem::path& path, parallel::Wanted wanted = parallel::Wanted::everything);
+
+/// Calls `use` with the checkpoint of `path` and returns the exit code that it gives. A training that goes on in a folder of checkpoints may
+/// remove the newest one while it is read: `use` is then called again with the newest one of that time, so it has to read before it prints.
+int with_checkpoint(const std::filesystem::path& path, parallel::Wanted wanted, const std::function<int(const parallel::Checkpoint&)>& use);
 
 /// The config that a checkpoint was trained with, with --set assignments over it.
 Settings settings_of(const parallel::Checkpoint& checkpoint, const std::vector<std::string>& assignments);
@@ -23,7 +32,9 @@ Settings settings_of(const parallel::Checkpoint& checkpoint, const std::vector<s
 /// The bytes of the checkpoint's tokenizer; empty when it has none.
 std::string tokenizer_of(const parallel::Checkpoint& checkpoint);
 
-/// Writes a warning to standard error.
-void warn(const std::string& text);
+/// What the samples of a checkpoint's training were made with. Errors  DataError for a damaged normalisation.
+Preparation preparation_of(const parallel::Checkpoint& checkpoint);
+/// The same as files of a checkpoint: name -> content.
+std::map<std::string, std::string> files_of(const Corpus& corpus);
 
 }  // namespace sluice::cli

@@ -41,7 +41,7 @@ Validation validate(parallel::Trainer& trainer, const Corpus& corpus, const Sett
     weight += result.weight;
     if (validation.classification) validation.classification->add(result.output, batch.load(corpus.labels, 0, batch.samples));
   }
-  validation.loss = loss / weight;
+  if (weight > 0) validation.loss = loss / weight;
   if (seconds.empty()) return validation;
   validation.samples_per_second = static_cast<double>(samples) / std::accumulate(seconds.begin(), seconds.end(), 0.0);
   std::ranges::nth_element(seconds, seconds.begin() + static_cast<ptrdiff_t>(seconds.size() / 2));
@@ -50,19 +50,20 @@ Validation validate(parallel::Trainer& trainer, const Corpus& corpus, const Sett
 }
 
 std::string describe(const Validation& validation) {
-  const std::string loss = fmt::format("loss {:.4f}", validation.loss);
-  if (!validation.classification) return fmt::format("{}, perplexity {:.2f}", loss, std::exp(validation.loss));
+  if (!validation.loss) return "no validation split";
+  const std::string loss = fmt::format("loss {:.4f}", *validation.loss);
+  if (!validation.classification) return fmt::format("{}, perplexity {:.2f}", loss, std::exp(*validation.loss));
   const Classification& classification = *validation.classification;
   const std::string accuracy = fmt::format("{}, accuracy {:.2f} % of {} {}", loss, classification.top(1) * 100, classification.samples(),
                                            validation.of_pixels ? "pixels" : "pictures");
   return validation.of_pixels ? fmt::format("{}, mean IoU {:.2f} %", accuracy, classification.mean_iou() * 100) : accuracy;
 }
 
-double trigram_loss(const Corpus& corpus, const Settings& settings) {
+std::optional<double> trigram_loss(const Corpus& corpus, const Settings& settings) {
   require(corpus.text != nullptr, "train.baseline: needs data.kind = \"text\"; set it to false");
   const data::Trigram trigram(corpus.text->tokens(), corpus.text->ranges(data::Split::train));
   const auto samples = data::validation_samples(*corpus.dataset, sample_limit(settings));
-  return trigram.loss(*corpus.text, samples);
+  return samples.empty() ? std::nullopt : std::optional(trigram.loss(*corpus.text, samples));
 }
 
 }  // namespace sluice::cli

@@ -9,7 +9,7 @@ namespace sluice::cli {
 
 /// What a model makes of the validation split.
 struct Validation {
-  double loss = 0;                               ///< mean, in nats a token or a picture
+  std::optional<double> loss;                    ///< mean, in nats a token or a picture; nothing without a validation split
   std::optional<Classification> classification;  ///< of pictures, or of their pixels
   bool of_pixels = false;
   double latency_seconds = 0;     ///< of a mini-batch through the pipeline, forward only: the median
@@ -19,11 +19,12 @@ struct Validation {
 /// Over train.evaluate_batches mini-batches spread over the validation split.
 Validation validate(parallel::Trainer& trainer, const Corpus& corpus, const Settings& settings);
 
-/// "loss 2.8504, perplexity 17.29", or with the accuracy for pictures, and the mean intersection over union for pixels.
+/// "loss 2.8504, perplexity 17.29", "no validation split", or with the accuracy for pictures, and the mean intersection over union for pixels.
 std::string describe(const Validation& validation);
 
 /// The loss of a smoothed trigram model, trained on the same training split, on the same validation samples.
+/// Nothing without a validation split.
 /// Errors  UsageError when the data are no text.
-double trigram_loss(const Corpus& corpus, const Settings& settings);
+std::optional<double> trigram_loss(const Corpus& corpus, const Settings& settings);
 
 }  // namespace sluice::cli

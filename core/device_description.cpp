@@ -9,6 +9,7 @@
 
 #include "core/device_folders.h"
 #include "core/file.h"
+#include "core/toml_depth.h"
 
 namespace sluice {
 
@@ -36,6 +37,11 @@ std::string listed(const std::vector<std::string>& names) {
   return text;
 }
 
+bool is_file(const fs::path& path) {
+  std::error_code unreadable;
+  return fs::is_regular_file(path, unreadable);
+}
+
 [[noreturn]] void refuse_name(const char* what, std::string_view name, const std::vector<std::string>& known) {
   const std::string nearest = nearest_word(name, known);
   throw UsageError(join(what, " '", name, "': unknown; ", nearest.empty() ? "" : "did you mean '" + nearest + "'? ", "Known are ",
@@ -44,7 +50,9 @@ std::string listed(const std::vector<std::string>& names) {
 
 toml::table parsed(const fs::path& file) {
   try {
-    return toml::parse(read_file(file), file.string());
+    const std::string text = read_file(file);
+    check_toml_depth(text, file.string());
+    return toml::parse(text, file.string());
   } catch (const toml::parse_error& error) {
     throw UsageError(join(file.string(), ":", error.source().begin.line, ": ", error.description(), "; correct the TOML"));
   }
@@ -106,8 +114,7 @@ bool is_description_file(std::string_view name) { return name.find('/') != name.
 DeviceDescription describe_device(std::string_view name_or_path) {
   const fs::path path = is_description_file(name_or_path) ? fs::path(name_or_path) : file_of(name_or_path);
   if (path.empty() || name_or_path == kLinks) refuse_name("device", name_or_path, described_devices());
-  require(fs::is_regular_file(path), "device '", name_or_path, "': there is no such file; known without a file are ",
-          listed(described_devices()));
+  require(is_file(path), "device '", name_or_path, "': there is no such file; known without a file are ", listed(described_devices()));
   const toml::table root = parsed(path);
   const std::string file = path.string();
   const Keys keys(root, file, "", {"name", "backend", "memory_bytes", "bytes_per_second", "flops_per_second", "link"});
@@ -135,8 +142,7 @@ LinkDescription describe_link(std::string_view name_or_path) {
     if (const toml::table* table = root[name_or_path].as_table()) return link_of(*table, file.string(), std::string(name_or_path));
     refuse_name("link", name_or_path, described_links());
   }
-  require(fs::is_regular_file(name_or_path), "link '", name_or_path, "': there is no such file; known without a file are ",
-          listed(described_links()));
+  require(is_file(name_or_path), "link '", name_or_path, "': there is no such file; known without a file are ", listed(described_links()));
   const toml::table root = parsed(name_or_path);
   const toml::table* table = root["link"].as_table();
   require(table != nullptr, name_or_path, ": needs the table [link]");

@@ -52,7 +52,7 @@ struct Tensor::Storage {
     } catch (const std::bad_alloc&) {
       device->release(charged);
       throw OutOfMemory(
-          join(device->name(), ": the system has no ", charged, " bytes of memory left; use more micro-batches or remat = \"full\""));
+          join(device->name(), ": the system has no ", charged, " bytes of memory left; use more micro-batches or more rematerialization"));
     }
   }
   /// An alias of other's memory that counts `bytes` on a device.

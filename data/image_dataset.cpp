@@ -41,20 +41,6 @@ Normalisation measure(const ImageSource& source, int64_t side) {
   return result;
 }
 
-std::string text_of(const Normalisation& normalisation) {
-  return nlohmann::json{{"mean", normalisation.mean}, {"deviation", normalisation.deviation}}.dump();
-}
-
-/// What `text_of` wrote; empty vectors when the text is damaged.
-Normalisation parse_normalisation(const std::string& text) {
-  try {
-    const auto json = nlohmann::json::parse(text);
-    return {json.at("mean"), json.at("deviation")};
-  } catch (const nlohmann::json::exception&) {
-    return {};
-  }
-}
-
 /// Can be used for pictures of so many channels.
 bool is_sound(const Normalisation& normalisation, int64_t channels) {
   const auto count = static_cast<size_t>(channels);
@@ -64,13 +50,30 @@ bool is_sound(const Normalisation& normalisation, int64_t channels) {
 
 }  // namespace
 
+std::string text_of(const Normalisation& normalisation) {
+  return nlohmann::json{{"mean", normalisation.mean}, {"deviation", normalisation.deviation}}.dump();
+}
+
+Normalisation parse_normalisation(const std::string& text, const std::string& name) {
+  try {
+    const auto json = nlohmann::json::parse(text);
+    return {json.at("mean"), json.at("deviation")};
+  } catch (const nlohmann::json::exception& error) {
+    throw DataError(join(name, ": needs the mean and deviation of the training pictures: ", error.what()));
+  }
+}
+
 Normalisation measure_normalisation(const ImageSource& source, int64_t side, const fs::path& cache_folder) {
   require(side >= 1, "data: needs an image size of at least 1, got ", side);
   if (cache_folder.empty()) return measure(source, side);
   const fs::path path = cache_folder / (ContentHash().add(source.identity()).add(std::to_string(side)).text() + ".normalisation");
   if (fs::exists(path)) {
-    Normalisation kept = parse_normalisation(read_file(path));
-    if (is_sound(kept, source.channels())) return kept;
+    try {
+      Normalisation kept = parse_normalisation(read_file(path), path.string());
+      if (is_sound(kept, source.channels())) return kept;
+    } catch (const DataError&) {
+      // A damaged copy of what can be made again is no reason to stop.
+    }
   }
   Normalisation measured = measure(source, side);
   write_atomically(path, text_of(measured));

@@ -17,6 +17,10 @@ struct Normalisation {
 /// Errors  DataError for a damaged picture; ResourceError when the cache cannot be written.
 Normalisation measure_normalisation(const ImageSource& source, int64_t side, const std::filesystem::path& cache_folder);
 
+/// A normalisation as text, and back. Errors  DataError naming `name` for another text.
+std::string text_of(const Normalisation& normalisation);
+Normalisation parse_normalisation(const std::string& text, const std::string& name);
+
 struct ImageOptions {
   int64_t image_size = 0;  ///< side of the square pictures that the model takes
   uint64_t seed = 0;

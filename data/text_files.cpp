@@ -39,17 +39,28 @@ std::vector<fs::path> text_files_below(const fs::path& folder) {
   return files;
 }
 
+/// The encoding that a byte order mark names; null for UTF-8 and what has none.
+const char* marked_encoding(std::string_view text) {
+  using namespace std::string_view_literals;
+  if (text.starts_with("\xFF\xFE\0\0"sv) || text.starts_with("\0\0\xFE\xFF"sv)) return "UTF-32";
+  return text.starts_with("\xFF\xFE"sv) || text.starts_with("\xFE\xFF"sv) ? "UTF-16" : nullptr;
+}
+
 void check_is_text(const std::string& path, std::string_view text) {
   const bool packed = text.starts_with("\x1f\x8b");
   require<DataError>(!packed, path, ": needs plain text, but this is a gzip file; unpack it first: gunzip ", path);
-  const size_t invalid = first_invalid_utf8(text);
-  require<DataError>(invalid == std::string_view::npos, path, ": byte ", invalid,
-                     " is not valid UTF-8; convert the file: iconv -f ISO-8859-1 -t UTF-8 ", path,
-                     " > converted.txt (-f: its real encoding)");
+  if (const char* encoding = marked_encoding(text))
+    throw DataError(join(path, ": needs UTF-8, but its first bytes say ", encoding, "; convert the file: iconv -f ", encoding, " -t UTF-8 ",
+                         path, " > converted.txt"));
+  // Before other invalid bytes: text in units of two bytes has both, and only its zeros tell what it is.
   const size_t nul = text.find('\0');
   require<DataError>(nul == std::string_view::npos, path, ": byte ", nul,
                      " is NUL, so this is not plain UTF-8 text; if it is UTF-16, convert it: iconv -f UTF-16 -t UTF-8 ", path,
                      " > converted.txt");
+  const size_t invalid = first_invalid_utf8(text);
+  require<DataError>(invalid == std::string_view::npos, path, ": byte ", invalid,
+                     " is not valid UTF-8; convert the file: iconv -f ISO-8859-1 -t UTF-8 ", path,
+                     " > converted.txt (-f: its real encoding)");
 }
 
 /// CRLF and CR become LF, in place.

@@ -5,6 +5,7 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/embedding.h"
 #include "autograd/ops/reshape.h"
+#include "core/suggestion.h"
 #include "layers/dropout.h"
 
 namespace sluice::layers {
@@ -45,7 +46,7 @@ Var Positions::forward(const Call& call) const {
 TokenEmbedding::TokenEmbedding(const Options& options) : scale_(options.scale) {
   const std::vector<std::string> kinds{"learned", "sinusoidal", "rotary"};
   require(std::ranges::find(kinds, options.positions) != kinds.end(), "TokenEmbedding: unknown positions '", options.positions,
-          "'; the nearest is '", nearest_word(options.positions, kinds), "'");
+          "'", suggestion(options.positions, kinds));
   tokens_ = add("tokens", Embedding(options.vocabulary, options.width, options.standard_deviation));
   if (options.positions != "rotary")
     positions_ = add("positions", Positions(options.positions == "learned" ? Positions::Kind::learned : Positions::Kind::sinusoidal,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/ops/elementwise.h"
+#include "core/suggestion.h"
 #include "layers/linear.h"
 
 namespace sluice::layers {
@@ -25,7 +26,7 @@ constexpr Named kActivations[] = {
 Function activation_named(const std::string& name) {
   for (const auto& known : kActivations)
     if (name == known.name) return known.function;
-  throw UsageError(join("activation: unknown name '", name, "'; the nearest is '", nearest_word(name, activation_names()), "'"));
+  throw UsageError(join("activation: unknown name '", name, "'", suggestion(name, activation_names())));
 }
 
 }  // namespace

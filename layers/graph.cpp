@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cmath>
 
+#include "core/suggestion.h"
+
 namespace sluice::layers {
 
 namespace {
@@ -138,7 +140,7 @@ int Graph::parameter_index(const std::string& name) const {
     if (parameters_[i].name == name) return static_cast<int>(i);
     names.push_back(parameters_[i].name);
   }
-  throw UsageError(join("graph: there is no parameter '", name, "'; the nearest is '", nearest_word(name, names), "'"));
+  throw UsageError(join("graph: there is no parameter '", name, "'", suggestion(name, names)));
 }
 
 void Graph::tie(const std::string& earlier, const std::string& later) {

@@ -49,7 +49,7 @@ Generator::Generator(const layers::Graph& graph, std::map<std::string, Tensor> p
 void Generator::generate(const std::vector<int32_t>& prompt, int64_t count, const SamplingOptions& sampling,
                          const std::function<bool(int32_t)>& emit) {
   require(!prompt.empty(), "generate: needs a prompt of at least one token");
-  require(count >= 0 && static_cast<int64_t>(prompt.size()) + count <= context_, "generate: needs prompt + new tokens <= the context of ",
+  require(count >= 0 && count <= context_ - static_cast<int64_t>(prompt.size()), "generate: needs prompt + new tokens <= the context of ",
           context_, ", got ", prompt.size(), " + ", count, "; shorten the prompt or ask for fewer tokens");
   start();
   std::vector<int32_t> pending = prompt;

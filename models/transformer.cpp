@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/suggestion.h"
 #include "layers/attention.h"
 #include "layers/cross_entropy.h"
 #include "layers/dropout.h"
@@ -16,8 +17,7 @@ namespace sluice::models {
 namespace {
 
 void check_name(const char* key, const std::string& name, const std::vector<std::string>& known) {
-  require(std::ranges::find(known, name) != known.end(), "model.", key, ": unknown '", name, "'; the nearest is '",
-          nearest_word(name, known), "'");
+  require(std::ranges::find(known, name) != known.end(), "model.", key, ": unknown '", name, "'", suggestion(name, known));
 }
 
 void check(const TransformerOptions& options) {

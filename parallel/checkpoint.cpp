@@ -39,9 +39,27 @@ void read_all(const fs::path& path, const std::map<std::string, Tensor>& wanted,
   for (const auto& [name, tensor] : wanted) file.read(name, tensor);
 }
 
+/// A state that was not written by us may nest so deep that showing or comparing it would end the process.
+json parse_shallow(const fs::path& file, const std::string& text) {
+  constexpr int kMostNested = 8;
+  const auto check = [&](int depth, json::parse_event_t, json&) {
+    require<DataError>(depth <= kMostNested, file.string(), ": is no state of a checkpoint: it nests more than ", kMostNested,
+                       " objects; use an older checkpoint");
+    return true;
+  };
+  return json::parse(text, check, false);
+}
+
+int64_t step_of(const json& state, const fs::path& file) {
+  const json& step = state.at("step");
+  const bool is_legal = step.is_number_integer() && 0 <= step.get<int64_t>() && step.get<int64_t>() <= kMostSteps;
+  require<DataError>(is_legal, file.string(), ": needs a step from 0 to ", kMostSteps, ", got ", step.dump(), "; use an older checkpoint");
+  return step;
+}
+
 json parse_state(const fs::path& file) {
   const std::string text = read_file(file);
-  json state = json::parse(text, nullptr, false);
+  json state = parse_shallow(file, text);
   require<DataError>(state.is_object() && text == checkpoint_layout::state_text(state), file.string(),
                      ": is damaged (not as it was written); use an older checkpoint");
   const std::string checksum = state.value("checksum", "");
@@ -55,49 +73,88 @@ json parse_state(const fs::path& file) {
 
 }  // namespace
 
-Checkpoint open_checkpoint(const fs::path& folder) try {
+Checkpoint open_checkpoint(const fs::path& folder, Wanted wanted) try {
   require<DataError>(fs::is_directory(folder), folder.string(), ": needs a checkpoint folder (step-...), found ",
                      fs::exists(folder) ? "something else" : "nothing");
   const json state = parse_state(folder / checkpoint_layout::kStateFile);
   for (const auto& [name, expected] : state.at("files").items()) {
+    if (wanted == Wanted::weights && name == checkpoint_layout::kOptimizerFile) continue;
     const FileSummary found = summarize_file(folder / name);
     require<DataError>(found.bytes == expected.at("bytes"), (folder / name).string(), ": needs ", expected.at("bytes").dump(),
                        " bytes, has ", found.bytes, "; use an older checkpoint");
     require<DataError>(found.hash == expected.at("xxh3_128").get<std::string>(), (folder / name).string(),
                        ": is damaged (checksum differs); use an older checkpoint");
   }
-  return {folder, state.at("step"), state.at("config"), state.at("weights_hash"),
+  return {folder, step_of(state, folder / checkpoint_layout::kStateFile), state.at("config"), state.at("weights_hash"),
           state.at("files").contains(checkpoint_layout::kAverageFile)};
 } catch (const json::exception& error) {
   throw DataError(join((folder / checkpoint_layout::kStateFile).string(), ": is no state of a checkpoint: ", error.what()));
 }
 
-std::optional<Checkpoint> find_latest(const fs::path& output, const std::function<void(const std::string&)>& warn) {
-  const auto steps = checkpoint_layout::finished_steps(output);
-  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
-    try {
-      return open_checkpoint(output / checkpoint_layout::folder_name(*step));
-    } catch (const DataError& error) {
-      warn(error.what());
+std::optional<Checkpoint> find_latest(const fs::path& output, const std::function<void(const std::string&)>& warn, Wanted wanted) {
+  constexpr int kMostListings = 1000;
+  for (int listing = 0; listing < kMostListings; ++listing) {
+    const auto steps = checkpoint_layout::finished_steps(output);
+    std::error_code ignored;
+    // A training may replace its only checkpoint between two entries of one listing.
+    bool has_changed = steps.empty() && fs::exists(output / checkpoint_layout::kLatestFile, ignored);
+    for (auto step = steps.rbegin(); step != steps.rend() && !has_changed; ++step) {
+      const fs::path folder = output / checkpoint_layout::folder_name(*step);
+      try {
+        return open_checkpoint(folder, wanted);
+      } catch (const DataError& error) {
+        has_changed = !fs::exists(fs::symlink_status(folder, ignored));
+        if (!has_changed) warn(error.what());
+      }
     }
+    if (!has_changed) break;
   }
   return std::nullopt;
 }
 
-void restore(const Checkpoint& checkpoint, Trainer& trainer) {
-  const auto contents = checkpoint_layout::contents_of(trainer);
-  read_all(checkpoint.folder / checkpoint_layout::kModelFile, contents.model);
-  read_all(checkpoint.folder / checkpoint_layout::kOptimizerFile, contents.states, contents.unneeded_states);
-  if (!contents.averages.empty()) {
-    require<DataError>(checkpoint.has_averages, checkpoint.folder.string(), ": needs ", checkpoint_layout::kAverageFile,
-                       ", as optimizer.ema is not 0, the checkpoint has none; set optimizer.ema = 0, or begin anew from it with --init");
-    read_all(checkpoint.folder / checkpoint_layout::kAverageFile, contents.averages);
-  }
-  trainer.set_steps_done(checkpoint.step);  // first: stochastic rounding of the working copies depends on it
+namespace {
+
+void check_has_averages(const Checkpoint& checkpoint) {
+  require<DataError>(checkpoint.has_averages, checkpoint.folder.string(), ": needs ", checkpoint_layout::kAverageFile,
+                     ", as optimizer.ema is not 0, the checkpoint has none; set optimizer.ema = 0, or begin anew from it with --init");
+}
+
+/// The step comes first: stochastic rounding of the working copies depends on it.
+void publish(const Checkpoint& checkpoint, Trainer& trainer) {
+  trainer.set_steps_done(checkpoint.step);
   trainer.publish_parameters();
+}
+
+void check_hash(const Checkpoint& checkpoint, const Trainer& trainer) {
   const std::string hash = trainer.weights_hash();
   require<DataError>(hash == checkpoint.weights_hash, checkpoint.folder.string(), ": needs weights with hash ", checkpoint.weights_hash,
                      ", got ", hash, "; use an older checkpoint");
+}
+
+}  // namespace
+
+void restore(const Checkpoint& checkpoint, Trainer& trainer) {
+  const auto contents = checkpoint_layout::contents_of(trainer);
+  const fs::path model_file = checkpoint.folder / checkpoint_layout::kModelFile;
+  read_all(model_file, contents.model);
+  checkpoint_layout::check_finite(model_file, contents.model);
+  read_all(checkpoint.folder / checkpoint_layout::kOptimizerFile, contents.states, contents.unneeded_states);
+  if (!contents.averages.empty()) {
+    check_has_averages(checkpoint);
+    read_all(checkpoint.folder / checkpoint_layout::kAverageFile, contents.averages);
+  }
+  publish(checkpoint, trainer);
+  check_hash(checkpoint, trainer);
+}
+
+void restore_weights(const Checkpoint& checkpoint, bool averages, Trainer& trainer) {
+  if (averages) check_has_averages(checkpoint);
+  const fs::path file = checkpoint.folder / (averages ? checkpoint_layout::kAverageFile : checkpoint_layout::kModelFile);
+  const auto model = trainer.model();
+  read_all(file, model);
+  checkpoint_layout::check_finite(file, model);
+  publish(checkpoint, trainer);
+  if (!averages) check_hash(checkpoint, trainer);
 }
 
 std::map<std::string, Tensor> load_parameters(const Checkpoint& checkpoint, const layers::Graph& graph, Precision precision,
@@ -108,6 +165,7 @@ std::map<std::string, Tensor> load_parameters(const Checkpoint& checkpoint, cons
     for (const auto& name : {statistics.mean_name(), statistics.variance_name()})
       model[name] = empty({statistics.spec.channels}, DType::f32, device);
   read_all(checkpoint_layout::shown_file(checkpoint), model);
+  checkpoint_layout::check_finite(checkpoint_layout::shown_file(checkpoint), model);
   for (const auto& parameter : graph.parameters()) model[parameter.name] = in_working_dtype(model[parameter.name], precision);
   return model;
 }

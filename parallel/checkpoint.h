@@ -20,19 +20,31 @@ struct Checkpoint {
   bool has_averages = false;
 };
 
-/// Reads state.json and proves that every file is the one that was saved.
-/// Errors  DataError naming the file and what differs.
-Checkpoint open_checkpoint(const std::filesystem::path& folder);
+/// Steps of the longest training.
+inline constexpr int64_t kMostSteps = 1'000'000'000'000;
 
-/// The newest checkpoint of an output folder that is whole. Each newer one that is not is told to `warn` and left where it is.
-std::optional<Checkpoint> find_latest(const std::filesystem::path& output, const std::function<void(const std::string&)>& warn);
+/// What of a checkpoint is wanted: all of it, or what evaluation reads, which is all but the optimizer's states.
+enum class Wanted { everything, weights };
+
+/// Reads state.json and proves that every file that is wanted is the one that was saved.
+/// Errors  DataError naming the file and what differs.
+Checkpoint open_checkpoint(const std::filesystem::path& folder, Wanted wanted = Wanted::everything);
+
+/// The newest checkpoint of an output folder that is whole. Each newer one that is not is told to `warn` and left where it is. One that its
+/// training removes while it is read is no damaged one: the search starts again.
+std::optional<Checkpoint> find_latest(const std::filesystem::path& output, const std::function<void(const std::string&)>& warn,
+                                      Wanted wanted = Wanted::everything);
 
 /// Puts parameters, optimizer states, moving averages and the step into a trainer of the same model, whatever its partition, devices and
 /// schedule. A trainer that keeps no averages leaves those of the checkpoint aside, and one whose optimizer's options need fewer states
 /// (Optimizer::unneeded_state_names) the others: a momentum that is 0 now, or RMSProp's of checkpoints from before it was left out.
-/// Errors  DataError naming a missing, extra or other-shaped parameter, with both shapes; when the trainer keeps averages and the
-///         checkpoint has none.
+/// Errors  DataError naming a missing, extra or other-shaped parameter, with both shapes, or one with a value that is not finite; when the
+///         trainer keeps averages and the checkpoint has none.
 void restore(const Checkpoint& checkpoint, Trainer& trainer);
+
+/// Puts the weights, or the moving averages of them, into a trainer that only evaluates: one that keeps neither optimizer states nor averages.
+/// Errors  as restore(), and DataError for weights that are not finite.
+void restore_weights(const Checkpoint& checkpoint, bool averages, Trainer& trainer);
 
 /// The parameters by full name as evaluation read them in that precision, rounded to the nearest, and the running statistics in f32, on
 /// one device; checked against the graph. They are the moving averages when the checkpoint has them.

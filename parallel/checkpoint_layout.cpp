@@ -2,7 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cmath>
 #include <regex>
+#include <span>
 
 #include "core/hash.h"
 
@@ -35,6 +38,16 @@ Contents contents_of(const Trainer& trainer) {
     for (const std::string& state : unneeded) contents.unneeded_states.insert(parameter.name + "/" + state);
   }
   return contents;
+}
+
+void check_finite(const std::filesystem::path& file, const std::map<std::string, Tensor>& weights) {
+  for (const auto& [name, tensor] : weights) {
+    const Tensor here = tensor.to(default_device());
+    const auto values = std::span(here.data<float>(), static_cast<size_t>(here.shape().elements()));
+    const auto found = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
+    require<DataError>(found == values.end(), file.string(), ", '", name, "': needs finite weights, element ", found - values.begin(),
+                       " is ", found == values.end() ? 0 : *found, ": the training diverged; use an older checkpoint");
+  }
 }
 
 std::string state_text(const nlohmann::json& state) { return state.dump(1) + "\n"; }

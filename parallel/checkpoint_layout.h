@@ -15,6 +15,7 @@ inline constexpr const char* kModelFile = "model.safetensors";
 inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
 inline constexpr const char* kAverageFile = "ema.safetensors";
 inline constexpr const char* kStateFile = "state.json";
+inline constexpr const char* kLatestFile = "latest";  ///< in the output folder: the name of the newest checkpoint
 
 /// "step-00001234"
 std::string folder_name(int64_t step);
@@ -34,6 +35,9 @@ Contents contents_of(const Trainer& trainer);
 inline std::filesystem::path shown_file(const Checkpoint& checkpoint) {
   return checkpoint.folder / (checkpoint.has_averages ? kAverageFile : kModelFile);
 }
+/// Weights that are not finite are those of a training that diverged: what is computed with them is as wrong.
+/// Errors  DataError naming the file that they were read from, the tensor and the element.
+void check_finite(const std::filesystem::path& file, const std::map<std::string, Tensor>& weights);
 /// The one text that a state has, so that any changed byte is seen.
 std::string state_text(const nlohmann::json& state);
 /// XXH3-128 of the state's text, without its checksum.

@@ -13,6 +13,7 @@ Initialization initialize(const Checkpoint& checkpoint, Trainer& trainer) {
   const SafetensorsFile file(path);
   const auto model = trainer.model();
   Initialization result;
+  std::map<std::string, Tensor> loaded;
   result.averages = checkpoint.has_averages;
   for (const auto& [name, tensor] : model) {
     const auto found = file.tensors().find(name);
@@ -22,9 +23,11 @@ Initialization initialize(const Checkpoint& checkpoint, Trainer& trainer) {
       result.other_shapes.push_back({name, tensor.shape(), found->second.shape});
     } else {
       file.read(name, tensor);
+      loaded[name] = tensor;
       result.loaded.push_back(name);
     }
   }
+  checkpoint_layout::check_finite(path, loaded);
   for (const auto& [name, entry] : file.tensors())
     if (!model.contains(name)) result.without_place.push_back(name);
   require<DataError>(!result.loaded.empty(), path.string(), ": needs at least one of the model's ", model.size(),

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "core/suggestion.h"
 #include "parallel/choose_plan.h"
 #include "parallel/stage.h"
 
@@ -19,9 +20,12 @@ std::vector<bool> rematerialized_nodes(const layers::Graph& graph, const PlanOpt
   std::vector<bool> result(nodes, false);
   std::vector<std::string> names;
   for (const auto& node : graph.nodes()) names.push_back(node.name);
+  std::vector<std::string> known{"none", "full", "auto"};
+  known.insert(known.end(), names.begin(), names.end());
   for (const auto& name : options.remat_nodes) {
     const auto found = std::ranges::find(names, name);
-    require(found != names.end(), "pipeline.remat: there is no node '", name, "'; the nearest is '", nearest_word(name, names), "'");
+    if (found == names.end())
+      throw UsageError(join("pipeline.remat: needs none, full, auto or names of nodes, got '", name, "'", suggestion(name, known)));
     result[found - names.begin()] = true;
   }
   return result;
@@ -44,8 +48,8 @@ std::optional<Partition> fixed_partition(const layers::Graph& graph, int stages,
   }
   if (options.partition == "uniform") return partition_uniform(nodes, stages);
   if (options.partition == "parameters") return partition_by_parameters(graph, stages);
-  require(options.partition == "auto", "pipeline.partition: unknown '", options.partition, "'; the nearest is '",
-          nearest_word(options.partition, {"auto", "uniform", "parameters", "list"}), "'");
+  require(options.partition == "auto", "pipeline.partition: unknown '", options.partition, "'",
+          suggestion(options.partition, {"auto", "uniform", "parameters", "list"}));
   if (stages == 1 || stages == nodes) return partition_uniform(nodes, stages);
   return std::nullopt;
 }

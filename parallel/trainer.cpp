@@ -20,6 +20,7 @@ struct Trainer::State {
         graphs(options.cuda_graphs, plan.devices[0]->kind() == DeviceKind::cuda) {
     require(!options.stochastic_rounding || plan.precision == Precision::bf16,
             "train.stochastic_rounding: needs train.precision = \"bf16\", got ", name_of(plan.precision), "; switch one of them");
+    optimizer->rate.validate();
     require(optimizer->ema >= 0 && optimizer->ema < 1, "optimizer.ema: needs a decay in [0, 1), got ", optimizer->ema,
             "; 0 keeps no averages");
     placement = device_of_stage(plan);

@@ -53,7 +53,7 @@ struct ParameterState {
 ///          the trainer's parameters are as before the step unless the optimizer had begun. CommError when a wait times out.
 class Trainer {
  public:
-  /// Errors  UsageError for stochastic rounding in a precision that rounds no weights.
+  /// Errors  UsageError for stochastic rounding in a precision that rounds no weights, and a learning rate that is not valid.
   Trainer(const layers::Graph& graph, Plan plan, const Optimizer& optimizer, TrainerOptions options = {});
   ~Trainer();
 

@@ -12,8 +12,10 @@ namespace sluice {
 /// and never below `minimum` after the warm-up. The last warm-up step has the full base.
 /// Source  warm-up and inverse-sqrt: Vaswani et al. 2017, arXiv:1706.03762; cosine: Loshchilov & Hutter 2016, arXiv:1608.03983.
 struct LearningRate {
+  enum class Kind { constant, cosine, inverse_sqrt, exponential };
+
   double base = 1e-3;
-  std::string kind = "constant";
+  Kind kind = Kind::constant;
   int64_t warmup_steps = 0;
   int64_t total_steps = 0;  ///< of the run; needed by cosine
   double minimum = 0;
@@ -21,10 +23,13 @@ struct LearningRate {
   int64_t decay_steps = 1;
   bool staircase = false;
 
-  /// Errors  UsageError for an unknown kind (naming the nearest) or a field out of its range.
+  /// Errors  UsageError for a field out of its range.
   void validate() const;
   /// The rate of a step, counted from 0. The fields must be valid.
   double at(int64_t step) const;
 };
+
+/// "constant", "cosine", "inverse-sqrt" or "exponential", as configs write it. Errors  UsageError for another word (naming the nearest).
+LearningRate::Kind rate_kind_named(const std::string& word);
 
 }  // namespace sluice

@@ -264,14 +264,14 @@ TEST(Optimizer, RefusesOptionsOutOfRange) {
 
 TEST(LearningRate, WarmsUpLinearlyToTheBase) {
   for (const char* kind : {"constant", "cosine", "inverse-sqrt", "exponential"}) {
-    const LearningRate rate{.base = 2, .kind = kind, .warmup_steps = 4, .total_steps = 10};
+    const LearningRate rate{.base = 2, .kind = rate_kind_named(kind), .warmup_steps = 4, .total_steps = 10};
     EXPECT_DOUBLE_EQ(rate.at(0), 0.5) << kind;
     EXPECT_DOUBLE_EQ(rate.at(3), 2) << kind;
   }
 }
 
 TEST(LearningRate, CosineEndsAtItsMinimumAndStaysThere) {
-  const LearningRate rate{.base = 2, .kind = "cosine", .warmup_steps = 4, .total_steps = 10, .minimum = 0.5};
+  const LearningRate rate{.base = 2, .kind = LearningRate::Kind::cosine, .warmup_steps = 4, .total_steps = 10, .minimum = 0.5};
   EXPECT_DOUBLE_EQ(rate.at(4), 2);
   EXPECT_DOUBLE_EQ(rate.at(7), 1.25);
   EXPECT_DOUBLE_EQ(rate.at(10), 0.5);
@@ -279,13 +279,14 @@ TEST(LearningRate, CosineEndsAtItsMinimumAndStaysThere) {
 }
 
 TEST(LearningRate, InverseSqrtHalvesWhenTheStepsQuadruple) {
-  const LearningRate rate{.base = 2, .kind = "inverse-sqrt", .warmup_steps = 100};
+  const LearningRate rate{.base = 2, .kind = LearningRate::Kind::inverse_sqrt, .warmup_steps = 100};
   EXPECT_DOUBLE_EQ(rate.at(399), 1);
   EXPECT_DOUBLE_EQ(rate.at(1599), 0.5);
 }
 
 TEST(LearningRate, ExponentialDecaysEveryDecaySteps) {
-  const LearningRate rate{.base = 2, .kind = "exponential", .warmup_steps = 5, .minimum = 0.1, .decay = 0.5, .decay_steps = 10};
+  const LearningRate rate{
+      .base = 2, .kind = LearningRate::Kind::exponential, .warmup_steps = 5, .minimum = 0.1, .decay = 0.5, .decay_steps = 10};
   EXPECT_DOUBLE_EQ(rate.at(5), 2);
   EXPECT_DOUBLE_EQ(rate.at(15), 1);
   EXPECT_DOUBLE_EQ(rate.at(25), 0.5);
@@ -293,7 +294,8 @@ TEST(LearningRate, ExponentialDecaysEveryDecaySteps) {
 }
 
 TEST(LearningRate, AStaircaseFallsOnceEveryDecaySteps) {
-  const LearningRate rate{.base = 2, .kind = "exponential", .warmup_steps = 5, .decay = 0.5, .decay_steps = 10, .staircase = true};
+  const LearningRate rate{
+      .base = 2, .kind = LearningRate::Kind::exponential, .warmup_steps = 5, .decay = 0.5, .decay_steps = 10, .staircase = true};
   EXPECT_DOUBLE_EQ(rate.at(14), 2);
   EXPECT_DOUBLE_EQ(rate.at(15), 1);
   EXPECT_DOUBLE_EQ(rate.at(24), 1);
@@ -304,11 +306,11 @@ TEST(LearningRate, RefusesWhatItCannotFollow) {
   EXPECT_NO_THROW(LearningRate{}.validate());
   EXPECT_THROW((LearningRate{.base = -1}.validate()), UsageError);
   EXPECT_THROW((LearningRate{.base = NAN}.validate()), UsageError);
-  EXPECT_THROW((LearningRate{.kind = "cosine"}.validate()), UsageError) << "without total_steps";
-  EXPECT_THROW((LearningRate{.kind = "exponential", .decay = 2}.validate()), UsageError);
+  EXPECT_THROW((LearningRate{.kind = LearningRate::Kind::cosine}.validate()), UsageError) << "without total_steps";
+  EXPECT_THROW((LearningRate{.kind = LearningRate::Kind::exponential, .decay = 2}.validate()), UsageError);
   EXPECT_THROW((LearningRate{.base = 1, .minimum = 2}.validate()), UsageError);
   try {
-    LearningRate{.kind = "cosin"}.validate();
+    rate_kind_named("cosin");
     FAIL() << "no error";
   } catch (const UsageError& error) {
     EXPECT_NE(std::string(error.what()).find("did you mean 'cosine'?"), std::string::npos) << error.what();

@@ -38,7 +38,7 @@ TEST(Graph, TiesParametersOfEqualShape) {
   const Value y = graph.add("middle", Linear(3, 3), x);
   graph.add("logits", Linear(3, 7, false), y);
   expect_error<UsageError>([&] { graph.tie("embedding.weight", "middle.weight"); }, {"needs equal shapes, got [7, 3]"});
-  expect_error<UsageError>([&] { graph.tie("embedding.weigth", "logits.weight"); }, {"the nearest is 'embedding.weight'"});
+  expect_error<UsageError>([&] { graph.tie("embedding.weigth", "logits.weight"); }, {"did you mean 'embedding.weight'?"});
   graph.tie("embedding.weight", "logits.weight");
   EXPECT_EQ(graph.parameters().size(), 3u);
   EXPECT_EQ(graph.parameters()[0].nodes, (std::vector<int>{0, 2}));

@@ -54,7 +54,7 @@ TEST(Transformer, CountsATiedParameterOnce) {
 TEST(Transformer, NamesTheNearestOption) {
   TransformerOptions options;
   options.norm = "layer_norm";
-  expect_error<UsageError>([&] { transformer_lm(options); }, {"the nearest is 'layernorm'"});
+  expect_error<UsageError>([&] { transformer_lm(options); }, {"did you mean 'layernorm'?"});
   options = {};
   options.heads = 5;
   expect_error<UsageError>([&] { transformer_lm(options); }, {"5 heads for width 384"});

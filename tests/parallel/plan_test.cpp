@@ -29,8 +29,7 @@ TEST(Plan, RefusesWhatCannotBeWithTheCure) {
   expect_error<UsageError>([&] { plan(graph, three(), {.batch = 4, .schedule = "1f2b"}); }, {"1f1b"});
   expect_error<UsageError>([&] { plan(graph, three(), {.batch = 4, .partition = "uniforme"}); }, {"uniform"});
   expect_error<UsageError>([&] { plan(graph, three(), {.batch = 4, .partition = "list", .sizes = {5, 5}}); }, {"2 numbers for 3 stages"});
-  expect_error<UsageError>([&] { plan(graph, three(), {.batch = 4, .remat = "list", .remat_nodes = {"stam"}}); },
-                           {"the nearest is 'stem'"});
+  expect_error<UsageError>([&] { plan(graph, three(), {.batch = 4, .remat = "list", .remat_nodes = {"stam"}}); }, {"did you mean 'stem'?"});
 }
 
 TEST(Plan, NeedsShapesToCount) {

@@ -1,0 +1,85 @@
+// A checkpoint whose checksums are right may still say what no training wrote: a step below zero, weights that are not finite.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "core/safetensors.h"
+#include "parallel/checkpoint_layout.h"
+#include "parallel/initialize.h"
+#include "tests/expect_error.h"
+#include "tests/parallel/tiny_models.h"
+#include "tests/temporary_folder.h"
+
+namespace sluice::parallel {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+class ForgedCheckpoint : public ::testing::Test {
+ protected:
+  ForgedCheckpoint() {
+    trainer_.step(testing::skip_batch(6, 1));
+    checkpoint_ = output_.save(trainer_, "", {}, 3);
+  }
+
+  /// Changes state.json and makes its checksum right again.
+  template <class F>
+  void reseal(F edit) {
+    json state = json::parse(read_file(checkpoint_ / checkpoint_layout::kStateFile));
+    state.erase("checksum");
+    edit(state);
+    state["checksum"] = checkpoint_layout::checksum_of(state);
+    write_file(checkpoint_ / checkpoint_layout::kStateFile, checkpoint_layout::state_text(state));
+  }
+
+  /// Puts a value into the last element of the last tensor of a model file.
+  void poison(const char* name, float value) {
+    std::map<std::string, Tensor> tensors;
+    const SafetensorsFile file(checkpoint_ / name);
+    for (const auto& [tensor, entry] : file.tensors()) tensors[tensor] = file.read(tensor);
+    Tensor& last = tensors.rbegin()->second;
+    last.data<float>()[last.shape().elements() - 1] = value;
+    const FileSummary written = write_safetensors(checkpoint_ / name, tensors);
+    reseal([&](json& state) { state["files"][name] = {{"bytes", written.bytes}, {"xxh3_128", written.hash}}; });
+  }
+
+  TemporaryFolder folder_;
+  layers::Graph graph_ = testing::skip_graph();
+  Trainer trainer_{graph_, plan(graph_, devices("cpu:0"), {.batch = 6}), SGD({})};
+  OutputFolder output_{folder_.path() / "run"};
+  fs::path checkpoint_;
+};
+
+TEST_F(ForgedCheckpoint, WithAStepThatNoTrainingReachesIsRefused) {
+  for (const json& step : {json(-1), json(-9000000000000000000), json(kMostSteps + 1), json(18446744073709551615u), json(1e300), json("1"),
+                           json(1.5), json(nullptr)}) {
+    reseal([&](json& state) { state["step"] = step; });
+    expect_error<DataError>([&] { open_checkpoint(checkpoint_); }, {"state.json", "step", step.dump()});
+  }
+  reseal([](json& state) { state["step"] = kMostSteps; });
+  EXPECT_EQ(open_checkpoint(checkpoint_).step, kMostSteps);
+}
+
+TEST_F(ForgedCheckpoint, WithWeightsThatAreNotFiniteIsRefusedByWhoeverReadsThem) {
+  for (const float value :
+       {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    poison(checkpoint_layout::kModelFile, value);
+    const Checkpoint checkpoint = open_checkpoint(checkpoint_);
+    const auto words = {std::string("model.safetensors"), std::string("finite"), std::string("diverged")};
+    expect_error<DataError>([&] { restore(checkpoint, trainer_); }, words);
+    expect_error<DataError>([&] { restore_weights(checkpoint, false, trainer_); }, words);
+    expect_error<DataError>([&] { load_parameters(checkpoint, graph_, Precision::f32); }, words);
+    expect_error<DataError>([&] { initialize(checkpoint, trainer_); }, words);
+  }
+}
+
+TEST_F(ForgedCheckpoint, ThatNestsTenThousandsOfObjectsIsRefusedBeforeItsChecksumIsRead) {
+  std::string deep;
+  for (int i = 0; i < 100'000; ++i) deep += "{\"a\":";
+  write_file(checkpoint_ / checkpoint_layout::kStateFile, deep + "1" + std::string(100'000, '}'));
+  expect_error<DataError>([&] { open_checkpoint(checkpoint_); }, {"state.json", "nests"});
+}
+
+}  // namespace
+}  // namespace sluice::parallel
