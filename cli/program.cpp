@@ -9,6 +9,7 @@
 
 #include "build_config.h"
 #include "cli/arguments.h"
+#include "cli/config_words.h"
 #include "cli/help.h"
 #include "core/error.h"
 
@@ -112,7 +113,7 @@ class Parser {
 };
 
 int report(const std::exception& error, int exit_code) {
-  fmt::print(stderr, "sluice: error: {}\n", error.what());
+  fmt::print(stderr, "sluice: error: {}\n", in_config_words(error.what()));
   return exit_code;
 }
 

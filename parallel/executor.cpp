@@ -26,7 +26,8 @@ Executor::~Executor() = default;
 RunResult Executor::run(const Program& program, const RunContext& context, const StepContext& step) {
   auto transport = make_local_transport(static_cast<int>(devices_.size()));
   std::stop_source failed;
-  const DeviceRun::Shared shared{program,        context,           step, topology_, stages_, *transport, std::chrono::steady_clock::now(),
+  const DeviceRun::Shared shared{program,        context,           step,       topology_,
+                                 stages_,        devices_,          *transport, std::chrono::steady_clock::now(),
                                  before_action_, failed.get_token()};
   Runs runs;
   Cost before;

@@ -1,8 +1,10 @@
 #include "parallel/node_bytes.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "autograd/backward.h"
+#include "core/where.h"
 #include "parallel/plan.h"
 
 namespace sluice::parallel {
@@ -42,11 +44,14 @@ class Counter {
   }
 
   NodeCost count(int node) {
-    NodeCost cost;
-    cost.bare_forward_bytes = bare_forward(node);
-    count_whole(node, cost);
-    count_split(node, cost);
-    return cost;
+    const WhereScope place({graph_.nodes()[node].name.c_str()});
+    return located([&] {
+      NodeCost cost;
+      cost.bare_forward_bytes = bare_forward(node);
+      count_whole(node, cost);
+      count_split(node, cost);
+      return cost;
+    });
   }
 
  private:
@@ -147,7 +152,8 @@ class Counter {
 
 }  // namespace
 
-ModelCost model_bytes(const layers::Graph& graph, int64_t samples, Precision precision, DeviceKind backend, const Optimizer& optimizer) {
+ModelCost model_bytes(const layers::Graph& graph, int64_t samples, Precision precision, DeviceKind backend, const Optimizer& optimizer,
+                      SearchWatch* watch) {
   const size_t optimizer_states = optimizer.state_names().size() + (optimizer.ema > 0 ? 1 : 0);
   const Topology topology = topology_of(graph);
   Counter counter(graph, topology, samples, precision, backend);
@@ -162,6 +168,7 @@ ModelCost model_bytes(const layers::Graph& graph, int64_t samples, Precision pre
                                 static_cast<int64_t>(size_of(working_dtype(precision))));
   };
   for (int node = 0; node < topology.node_count(); ++node) {
+    if (watch) watch->check();
     model.nodes.push_back(counter.count(node));
     NodeCost& cost = model.nodes.back();
     for (int parameter : graph.nodes()[node].parameters) {
@@ -185,6 +192,9 @@ void set_times(ModelCost& model, const std::vector<NodeTimes>& times) {
   double crowding = 0, bytes = 0;
   for (size_t node = 0; node < times.size(); ++node) {
     const NodeTimes& time = times[node];
+    for (const auto part : kNodeTimes)
+      require(time.*part >= 0 && std::isfinite(time.*part), "plan: needs finite times >= 0, got ", time.*part, " for node number ", node,
+              "; measure again");
     NodeCost& cost = model.nodes[node];
     cost.forward = time.forward;
     cost.backward = time.backward;

@@ -26,12 +26,22 @@ class Clocks {
         activation_(static_cast<std::size_t>(schedule.stage_count()) * schedule.micro_batches, kNotYet),
         gradient_(activation_) {
     for (int m = 0; m < schedule.micro_batches; ++m) activation_[m] = 0;
+    for (int stage = 0; stage + 1 < schedule.stage_count(); ++stage) {
+      const int here = schedule.device_of_stage[stage], next = schedule.device_of_stage[stage + 1];
+      forward_link_.push_back(link_between(here, next));
+      backward_link_.push_back(link_between(next, here));
+    }
+    link_free_.assign(links_.size(), 0);
   }
+
+  /// The device to which the last action has sent something, or -1.
+  int receiver() const { return receiver_; }
 
   /// False when what the action waits for is not under way yet.
   bool run(int device, const ComputeAction& action) {
     const int stage = action.stage;
     const bool is_forward = action.kind == Compute::forward, is_weight = action.kind == Compute::weight_gradient;
+    receiver_ = -1;
     const double arrival = is_weight ? 0 : (is_forward ? activation_ : gradient_)[place(stage, action.micro_batch)];
     if (arrival == kNotYet) return false;
     if (!is_forward && !is_weight) spend(device, at(costs_.recompute, stage));
@@ -39,11 +49,11 @@ class Clocks {
     spend(device, seconds(action));
     hold(device, action);
     if (is_forward && stage + 1 < schedule_.stage_count())
-      activation_[place(stage + 1, action.micro_batch)] = sent(device, stage + 1, at(costs_.transfer, stage));
+      activation_[place(stage + 1, action.micro_batch)] = sent(device, stage + 1, forward_link_[stage], at(costs_.transfer, stage));
     else if (is_forward)
       gradient_[place(stage, action.micro_batch)] = now_[device];
     else if (!is_weight && stage > 0)
-      gradient_[place(stage - 1, action.micro_batch)] = sent(device, stage - 1, at(costs_.transfer, stage - 1));
+      gradient_[place(stage - 1, action.micro_batch)] = sent(device, stage - 1, backward_link_[stage - 1], at(costs_.transfer, stage - 1));
     return true;
   }
 
@@ -85,19 +95,24 @@ class Clocks {
   }
 
   /// When what `device` sends now arrives at a stage.
-  double sent(int device, int to_stage, double wire_seconds) {
+  double sent(int device, int to_stage, int link, double wire_seconds) {
     const int to = schedule_.device_of_stage[to_stage];
     if (to == device) return now_[device];
-    double& link_free = link_free_[{device, to}];
-    link_free = std::max(link_free, now_[device]) + wire_seconds;
-    return link_free + costs_.latency;
+    receiver_ = to;
+    link_free_[link] = std::max(link_free_[link], now_[device]) + wire_seconds;
+    return link_free_[link] + costs_.latency;
   }
+
+  int link_between(int from, int to) { return links_.try_emplace({from, to}, static_cast<int>(links_.size())).first->second; }
 
   const Schedule& schedule_;
   const StageCosts& costs_;
-  std::vector<double> now_, busy_, held_, peak_;     // by device
-  std::vector<double> activation_, gradient_;        // by place: when it is there
-  std::map<std::pair<int, int>, double> link_free_;  // by sending and receiving device
+  std::vector<double> now_, busy_, held_, peak_;   // by device
+  std::vector<double> activation_, gradient_;      // by place: when it is there
+  std::map<std::pair<int, int>, int> links_;       // number by sending and receiving device
+  std::vector<int> forward_link_, backward_link_;  // by stage: to the next one and back
+  std::vector<double> link_free_;                  // by link
+  int receiver_ = -1;
 };
 
 void require_costs(const std::vector<double>& costs, int stages, bool may_be_empty, const char* name) {
@@ -131,12 +146,20 @@ ScheduleTiming time_schedule(const Schedule& schedule, const StageCosts& costs) 
   require_costs(costs, schedule.stage_count(), any_split);
   Clocks clocks(schedule, costs);
   std::vector<std::size_t> position(schedule.devices.size(), 0);
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (int device = 0; device < schedule.device_count(); ++device)
-      for (const auto& order = schedule.devices[device]; position[device] < order.size() && clocks.run(device, order[position[device]]);
-           ++position[device])
-        moved = true;
+  std::vector<bool> is_waiting(schedule.devices.size(), false);
+  std::vector<int> ready(schedule.devices.size());
+  std::iota(ready.rbegin(), ready.rend(), 0);
+  while (!ready.empty()) {  // a device goes on as far as it can, then again when something was sent to it
+    const int device = ready.back();
+    ready.pop_back();
+    is_waiting[device] = false;
+    for (const auto& order = schedule.devices[device]; position[device] < order.size() && clocks.run(device, order[position[device]]);
+         ++position[device])
+      if (const int to = clocks.receiver(); to >= 0 && is_waiting[to]) {
+        is_waiting[to] = false;
+        ready.push_back(to);
+      }
+    is_waiting[device] = true;
   }
   for (int device = 0; device < schedule.device_count(); ++device)
     require(position[device] == schedule.devices[device].size(), "schedule: device ", device, " waits for ever at its action ",

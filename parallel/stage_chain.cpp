@@ -1,5 +1,6 @@
 #include "parallel/stage_chain.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace sluice::parallel {
@@ -21,9 +22,8 @@ StageCosts whole_chain(const StageCosts& segments, const std::vector<int>& count
 }
 
 StageCosts chain_of(const Topology& topology, const ModelCost& model, const Partition& partition, const std::vector<StageCost>& stages,
-                    const Link& link) {
+                    const std::vector<int>& device_of_stage, const Links& links) {
   StageCosts chain;
-  chain.latency = link.latency_seconds;
   for (const StageCost& stage : stages) {
     chain.forward.push_back(stage.forward);
     chain.backward.push_back(stage.backward);
@@ -40,7 +40,9 @@ StageCosts chain_of(const Topology& topology, const ModelCost& model, const Part
     double bytes = 0;
     for (int node = partition.first_node(stage); node < partition.end_node(stage); ++node)
       if (last_use[topology.value_of(node)] >= partition.end_node(stage)) bytes += static_cast<double>(model.nodes[node].output_bytes);
+    const Link link = links.between(device_of_stage[stage], device_of_stage[std::min(stage + 1, partition.stage_count() - 1)]);
     chain.transfer.push_back(link.wire_seconds(bytes));
+    chain.latency = std::max(chain.latency, link.latency_seconds);
   }
   return chain;
 }

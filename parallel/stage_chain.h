@@ -7,9 +7,10 @@
 
 namespace sluice::parallel {
 
-/// The stages as the chain that schedules are timed on. A value that goes past the next stage counts where it leaves.
+/// The stages as the chain that schedules are timed on. A value that goes past the next stage counts where it leaves. The latency is the
+/// largest between neighbours.
 StageCosts chain_of(const Topology& topology, const ModelCost& model, const Partition& partition, const std::vector<StageCost>& stages,
-                    const Link& link);
+                    const std::vector<int>& device_of_stage, const Links& links);
 
 /// A chain of segments as the chain of the stages that they are cut from, `counts` segments each.
 StageCosts whole_chain(const StageCosts& segments, const std::vector<int>& counts);

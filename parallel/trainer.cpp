@@ -6,6 +6,7 @@
 #include "core/hash.h"
 #include "core/ops/copy.h"
 #include "parallel/executor.h"
+#include "parallel/plan_check.h"
 #include "parallel/verify.h"
 
 namespace sluice::parallel {
@@ -13,7 +14,7 @@ namespace sluice::parallel {
 struct Trainer::State {
   State(const layers::Graph& model, Plan chosen, const Optimizer& rule, TrainerOptions wanted)
       : graph(model),
-        plan(std::move(chosen)),
+        plan(checked(std::move(chosen), graph)),
         optimizer(rule.clone()),
         options(wanted),
         topology(topology_of(graph)),
@@ -29,6 +30,11 @@ struct Trainer::State {
     for (int s = 0; s < plan.partition.stage_count(); ++s)
       stages.push_back(std::make_unique<Stage>(graph, topology, plan.partition, s, plan.devices[placement[s]], common));
     executor = std::make_unique<Executor>(plan.devices, std::move(stages), topology, options.timeout_seconds);
+  }
+
+  static Plan checked(Plan plan, const layers::Graph& graph) {
+    require_valid(plan, graph);
+    return plan;
   }
 
   /// Lowered and proven once for training and evaluation with each M.
