@@ -202,10 +202,11 @@ void set_times(ModelCost& model, const std::vector<NodeTimes>& times) {
     cost.weight_gradient = time.weight_gradient;
     cost.recompute = time.recompute;
     cost.step = time.step;
-    crowding += time.crowding / static_cast<double>(times.size());
-    bytes += time.crowding_bytes / static_cast<double>(times.size());
+    crowding += time.crowding;
+    bytes += time.crowding_bytes;
   }
-  model.crowding = {crowding, static_cast<int64_t>(bytes)};
+  const auto nodes = static_cast<double>(std::max<size_t>(1, times.size()));
+  model.crowding = {crowding / nodes, static_cast<int64_t>(bytes / nodes)};
 }
 
 }  // namespace sluice::parallel

@@ -86,6 +86,9 @@ TEST(PlanningErrors, AdviseInTheWordsOfTheCaller) {
   const std::string advice = nearest_that_fits(graph, {device}, {.batch = 64, .micro_batches = 1});
   EXPECT_NE(advice.find("PlanOptions::"), advice.npos) << advice;
   EXPECT_EQ(advice.find("pipeline."), advice.npos) << advice;
+  const auto refused = predict(graph, plan(graph, {device}, {.batch = 64, .micro_batches = 1}), AdamW({}), 64, {});
+  EXPECT_NE(refused.reason.find("raise Device::Options::budget_bytes"), refused.reason.npos) << refused.reason;
+  EXPECT_NE(cli::in_config_words(refused.reason).find("raise pipeline.memory"), refused.reason.npos);
   EXPECT_EQ(cli::in_config_words("2 devices, PlanOptions::micro_batches=0 and PlanOptions::remat=auto"),
             "2 devices, pipeline.micro_batches=auto and pipeline.remat=auto");
 }
