@@ -25,7 +25,7 @@ const PlanTrial* find(const std::vector<Row>& rows, const std::string& schedule)
 /// promise none.
 double promised_gain(const Row& row, int devices, int micro_batches) {
   double forward = 0, backward = 0;
-  for (const auto& node : row.trial->plan().times) {
+  for (const auto& node : row.trial->plan().times.at(0)) {
     forward += node.forward / devices;
     backward += node.backward / devices;
   }
@@ -97,7 +97,7 @@ parallel::PlanOptions PlanBench::plan_options(const std::string& schedule, int m
   plan.schedule = schedule;
   plan.virtual_stages = 0;
   plan.optimizer = model_.optimizer.get();
-  plan.times = [this](int64_t samples) { return times(samples); };
+  plan.times = [this](int64_t samples, const DevicePtr&) { return times(samples); };
   return plan;
 }
 

@@ -5,6 +5,7 @@
 
 #include "cli/corpus.h"
 #include "cli/list_text.h"
+#include "cli/search_line.h"
 #include "core/device_description.h"
 #include "core/file.h"
 #include "core/gpu_speed.h"
@@ -32,10 +33,9 @@ parallel::NodeTimer measured_times(const layers::Graph& graph, const std::vector
                                    const Optimizer& optimizer) {
   require(devices[0]->kind() != DeviceKind::meta, "pipeline.costs: measured needs cpu or cuda devices, got ", devices[0]->name(),
           "; use counted for devices that are not here");
-  return [&graph, &optimizer, devices, settings](int64_t samples) {
+  return [&graph, &optimizer, devices, settings](int64_t samples, const DevicePtr& device) {
     const parallel::ProfileOptions options{.devices = static_cast<int>(devices.size()), .cache = parallel::profile_cache_file()};
-    return parallel::profile_nodes(graph, synthetic_batch(settings, samples), samples, devices[0], precision_of(settings), optimizer,
-                                   options);
+    return parallel::profile_nodes(graph, synthetic_batch(settings, samples), samples, device, precision_of(settings), optimizer, options);
   };
 }
 
@@ -176,6 +176,8 @@ parallel::PlanOptions plan_options(const Settings& settings, const Optimizer& op
   options.schedule = settings.text("pipeline.schedule");
   options.precision = precision_of(settings);
   options.optimizer = &optimizer;
+  options.search_seconds = settings.number("pipeline.search_seconds");
+  options.progress = [line = std::make_shared<SearchLine>(stderr)](const parallel::SearchProgress& progress) { line->show(progress); };
   if (options.schedule.ends_with(".csv")) options.orders = orders_of_file(settings);
   if (settings.is_text("pipeline.partition")) {
     options.partition = settings.text("pipeline.partition");
@@ -226,21 +228,34 @@ parallel::TrainerOptions build_trainer_options(const Settings& settings) {
 
 Precision precision_of(const Settings& settings) { return precision_named(settings.text("train.precision")); }
 
-DeviceSpeed speed_of(const std::vector<DevicePtr>& devices, Precision precision) {
-  const DeviceSpeed& declared = devices[0]->options().speed;
-  if (devices[0]->kind() == DeviceKind::meta) return declared;
+namespace {
+
+DeviceSpeed speed_of(const Device& device, Precision precision) {
+  const DeviceSpeed& declared = device.options().speed;
+  if (device.kind() == DeviceKind::meta) return declared;
   DeviceSpeed speed = declared;  // its link, when the config names one
-  if (devices[0]->kind() == DeviceKind::cuda) {
-    speed = gpu_speed(describe_gpu(devices[0]->index()), precision);
+  if (device.kind() == DeviceKind::cuda) {
+    speed = gpu_speed(describe_gpu(device.index()), precision);
   } else {
     const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    speed.flops_per_second = measured_peak_flops(std::min(cores, devices[0]->options().threads));
+    speed.flops_per_second = measured_peak_flops(std::min(cores, device.options().threads));
     speed.bytes_per_second = measured_bandwidth();
   }
   if (declared == DeviceSpeed{}) return speed;
   speed.link_bytes_per_second = declared.link_bytes_per_second;
   speed.link_latency_seconds = declared.link_latency_seconds;
   return speed;
+}
+
+}  // namespace
+
+std::vector<DeviceSpeed> speeds_of(const std::vector<DevicePtr>& devices, Precision precision) {
+  std::vector<DeviceSpeed> speeds;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const bool as_before = i > 0 && devices[i]->kind() == DeviceKind::cpu && devices[i]->options().threads == devices[0]->options().threads;
+    speeds.push_back(as_before ? speeds[0] : speed_of(*devices[i], precision));  // measuring takes time
+  }
+  return speeds;
 }
 
 }  // namespace sluice::cli

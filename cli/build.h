@@ -26,7 +26,7 @@ parallel::Plan build_evaluation_plan(const layers::Graph& graph, const Settings&
 parallel::TrainerOptions build_trainer_options(const Settings& settings);
 Precision precision_of(const Settings& settings);
 
-/// What these devices can do at most, for predictions and MFU: measured when they are CPU devices, by their description when GPUs.
-DeviceSpeed speed_of(const std::vector<DevicePtr>& devices, Precision precision);
+/// What each of these devices can do at most, for predictions and MFU: measured when they are CPU devices, by their description when GPUs.
+std::vector<DeviceSpeed> speeds_of(const std::vector<DevicePtr>& devices, Precision precision);
 
 }  // namespace sluice::cli

@@ -81,6 +81,7 @@ Json plan_json(const layers::Graph& graph, const parallel::Plan& plan, const par
   json["schedule"] = plan.schedule;
   json["bound_seconds"] = plan.bound_seconds > 0 ? Json(plan.bound_seconds) : Json(nullptr);
   json["is_exact"] = plan.is_exact;
+  json["is_out_of_time"] = plan.is_out_of_time;
   json["remat"] = remat_json(graph, plan.rematerialize);
   json["step_seconds"] = prediction.step_seconds;
   json["bubble"] = prediction.bubble;

@@ -201,6 +201,7 @@ std::vector<Option> make_options() {
        word("counted"),
        "what plans reckon with: counted operations, or node times measured here",
        {"counted", "measured"}},
+      {"pipeline.search_seconds", number, 0.0, "after which the search for a plan ends with the best one so far; 0 = no limit", {}, 0, 1e9},
 
       with(Option{"output.dir", text, word("runs/latest"), "folder of checkpoints"}, {never_empty}),
       {"output.save_every", integer, int64_t{0}, "steps between checkpoints; 0 = only at the end", {}, 0, kSteps},

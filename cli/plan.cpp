@@ -2,9 +2,12 @@
 
 #include <fmt/core.h>
 
+#include <map>
+
 #include "cli/build.h"
 #include "cli/byte_size.h"
 #include "cli/commands.h"
+#include "cli/config_words.h"
 #include "cli/json_report.h"
 #include "cli/list_text.h"
 #include "cli/plan_pictures.h"
@@ -20,6 +23,8 @@ void print_plan(std::FILE* out, const layers::Graph& graph, const parallel::Plan
   fmt::print(out, "{} parameters in {} nodes\n", graph.parameter_count(), graph.nodes().size());
   fmt::print(out, "partition {} nodes a stage, {} micro-batches, schedule {}\n", list_text(parallel::stage_sizes(plan), "+"),
              plan.micro_batches, plan.schedule);
+  if (plan.is_out_of_time)
+    fmt::print(out, "the search ended before it was done (pipeline.search_seconds): this is the best plan until then\n");
   fmt::print(out, "{:<10} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}\n", "device", "parameters", "gradients", "optimizer", "activations",
              "peak", "budget");
   for (const auto& device : prediction.devices)
@@ -34,13 +39,21 @@ void print_plan(std::FILE* out, const layers::Graph& graph, const parallel::Plan
 
 /// By node: forward and backward of a micro-batch, as the plan was measured or counted.
 std::vector<double> node_seconds(const layers::Graph& graph, int64_t batch, const parallel::Plan& plan, const Optimizer& optimizer,
-                                 const DeviceSpeed& speed) {
+                                 const parallel::DeviceSpeeds& speeds) {
   const int64_t samples = (batch + plan.micro_batches - 1) / plan.micro_batches;
-  const auto times = !plan.times.empty()
-                         ? plan.times
-                         : parallel::counted_nodes(graph, samples, speed, plan.precision, optimizer, plan.devices[0]->backend());
+  const auto kinds = parallel::device_kinds(plan.devices), placement = parallel::device_of_stage(plan);
+  std::map<int, std::vector<parallel::NodeTimes>> times;  // by kind
+  for (size_t device = 0; device < kinds.size(); ++device)
+    if (auto& kind = times[kinds[device]]; kind.empty())
+      kind = plan.times.empty()
+                 ? parallel::counted_nodes(graph, samples, speeds.of(device), plan.precision, optimizer, plan.devices[device]->backend())
+                 : plan.times[kinds[device]];
   std::vector<double> seconds;
-  for (const auto& node : times) seconds.push_back(node.forward + node.backward);
+  for (int stage = 0; stage < plan.partition.stage_count(); ++stage)
+    for (int i = 0; i < plan.partition.sizes[stage]; ++i) {
+      const parallel::NodeTimes& node = times[kinds[placement[stage]]][seconds.size()];
+      seconds.push_back(node.forward + node.backward);
+    }
   return seconds;
 }
 
@@ -56,11 +69,12 @@ int run_plan(const Arguments& arguments) {
   const auto graph = build_graph(settings);
   const auto optimizer = build_optimizer(settings);
   const auto plan = build_plan(graph, settings, *optimizer);
-  const DeviceSpeed speed = speed_of(plan.devices, plan.precision);
-  auto prediction = parallel::predict(graph, plan, *optimizer, settings.integer("train.batch"), speed);
+  const parallel::DeviceSpeeds speeds(speeds_of(plan.devices, plan.precision));
+  auto prediction = parallel::predict(graph, plan, *optimizer, settings.integer("train.batch"), speeds);
   if (!prediction.fits)
     if (const auto advice = parallel::nearest_that_fits(graph, plan.devices, plan_options(settings, *optimizer)); !advice.empty())
       prediction.reason += "; " + advice;
+  prediction.reason = in_config_words(prediction.reason);
 
   const std::string json = arguments.text("--json"), svg = arguments.text("--svg"), html = arguments.text("--html");
   if (json != "-") print_plan(stdout, graph, plan, prediction);
@@ -68,7 +82,7 @@ int run_plan(const Arguments& arguments) {
   if (const std::string csv = arguments.text("--csv"); !csv.empty())
     write_file(csv, parallel::schedule_csv(parallel::schedule_of(plan, plan.micro_batches)));
   if (svg.empty() && html.empty()) return prediction.fits ? 0 : 4;
-  const PlannedStep step{graph, plan, prediction, node_seconds(graph, settings.integer("train.batch"), plan, *optimizer, speed)};
+  const PlannedStep step{graph, plan, prediction, node_seconds(graph, settings.integer("train.batch"), plan, *optimizer, speeds)};
   if (!svg.empty()) write_file(svg, plan_pictures(step).finish());
   if (!html.empty()) write_file(html, plan_page(step));
   return prediction.fits ? 0 : 4;

@@ -14,6 +14,7 @@
 
 #include "build_config.h"
 #include "cli/arguments.h"
+#include "cli/config_words.h"
 #include "cli/exit_codes.h"
 #include "cli/help.h"
 #include "cli/messages.h"

@@ -38,7 +38,7 @@ class Training {
         graph_(build_graph(settings_)),
         optimizer_(build_optimizer(settings_)),
         plan_(build_plan(graph_, settings_, *optimizer_)),
-        speed_(speed_of(plan_.devices, plan_.precision)) {}
+        speeds_(speeds_of(plan_.devices, plan_.precision)) {}
 
   int run() {
     foresee();
@@ -64,7 +64,7 @@ class Training {
     record_.parameters = graph_.parameter_count();
     record_.item = is_image_model(settings_) ? "sample" : "token";
     record_.items_per_step = settings_.integer("train.batch") * (is_image_model(settings_) ? 1 : settings_.integer("model.context"));
-    record_.prediction = parallel::predict(graph_, plan_, *optimizer_, settings_.integer("train.batch"), speed_);
+    record_.prediction = parallel::predict(graph_, plan_, *optimizer_, settings_.integer("train.batch"), speeds_);
     measure_peak();
     if (!record_.prediction.fits) throw OutOfMemory("the plan does not fit: " + record_.prediction.reason + advice());
     fmt::print(out_, "{} parameters, {} nodes as {} on {} devices, {} micro-batches, {}\n", record_.parameters, graph_.nodes().size(),
@@ -78,13 +78,14 @@ class Training {
 
   /// Predictions go by the speed in f32, which most operations of a CPU device have; only products are faster in bf16.
   void measure_peak() {
-    peak_flops_ = speed_.flops_per_second;
+    peak_flops_ = 0;
+    for (const DeviceSpeed& speed : speeds_) *peak_flops_ += speed.flops_per_second;
     if (plan_.devices[0]->kind() == DeviceKind::cpu && plan_.precision == Precision::bf16) {
       const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
       peak_flops_ = measured_bf16_peak_flops(std::min(cores, plan_.devices[0]->options().threads));
+      if (peak_flops_) *peak_flops_ *= static_cast<double>(plan_.devices.size());
     }
     if (!peak_flops_) fmt::print(out_, "no MFU: products in bf16 run on this processor's AMX, whose peak is not measured here\n");
-    if (peak_flops_) *peak_flops_ *= static_cast<double>(plan_.devices.size());
   }
 
   /// The checkpoint to continue from; nothing to start anew.
@@ -252,7 +253,7 @@ class Training {
   layers::Graph graph_;
   std::unique_ptr<Optimizer> optimizer_;
   parallel::Plan plan_;
-  DeviceSpeed speed_;
+  std::vector<DeviceSpeed> speeds_;   ///< by device
   std::optional<double> peak_flops_;  ///< of all devices together, in the precision of the products
   Corpus corpus_;
   std::vector<int64_t> peaks_;

@@ -1,6 +1,8 @@
 #pragma once
 #include <string>
 
+#include "core/error.h"
+
 namespace sluice {
 
 /// Where in a model the current thread works, for error messages. Set by whoever runs a graph; empty elsewhere.
@@ -27,5 +29,18 @@ class WhereScope {
  private:
   Where former_;
 };
+
+/// Does the work, and adds the place to the message of an error in it.
+template <class Work>
+auto located(const Work& work) {
+  const auto with_place = [](const Error& error) { return error.what() + where().text(); };
+  try {
+    return work();
+  } catch (const UsageError& error) {
+    throw UsageError(with_place(error));
+  } catch (const DataError& error) {
+    throw DataError(with_place(error));
+  }
+}
 
 }  // namespace sluice

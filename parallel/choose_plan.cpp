@@ -28,32 +28,98 @@ std::vector<int64_t> budgets_of(const std::vector<DevicePtr>& devices) {
   return budgets;
 }
 
+std::vector<DeviceSpeed> speeds_of(const std::vector<DevicePtr>& devices) {
+  std::vector<DeviceSpeed> speeds;
+  for (const auto& device : devices) speeds.push_back(device->options().speed);
+  return speeds;
+}
+
+/// Each node reads inputs of the graph and what the node before it made. Then stages are a chain, whatever the cut.
+bool is_chain(const Topology& topology) {
+  for (int node = 0; node < topology.node_count(); ++node)
+    for (const int value : topology.nodes[node].inputs)
+      if (topology.node_of(value) >= 0 && topology.node_of(value) != node - 1) return false;
+  return true;
+}
+
 /// One plan search with what it needs, and the plans that come of it.
 class Chooser {
  public:
   Chooser(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options, PlanChoices choices)
-      : graph_(graph), devices_(std::move(devices)), options_(options), budgets_(budgets_of(devices_)) {
-    const DeviceSpeed& speed = devices_[0]->options().speed;
-    problem_ = {topology_of(graph), std::move(choices), {}, budgets_, {speed.link_latency_seconds, speed.link_bytes_per_second}};
-    for (const int number : problem_.choices.micro_batches) problem_.costs[number] = model_cost(graph, options, devices_, number);
+      : graph_(graph),
+        devices_(std::move(devices)),
+        options_(options),
+        budgets_(budgets_of(devices_)),
+        watch_(options.search_seconds, options.progress) {
+    problem_ = {topology_of(graph), std::move(choices), {}, budgets_, links_of(speeds_of(devices_))};
   }
 
   Plan choose() {
-    PlanSearchResult best = without_rematerialization();
-    for (int round = 0; round < kMostCorrections; ++round) {
-      PlanSearchResult result = search_plan(problem_);
-      if (!result.best) break;
-      const auto peaks = counted_peak_bytes(graph_, assemble(*result.best, result), optimizer_of(options_), options_.batch);
-      const bool fits = std::ranges::equal(peaks, budgets_, std::ranges::less_equal());
-      if (fits && (!best.best || result.best->seconds < best.best->seconds)) best = result;
-      const bool moved = correct(result.best->peak_bytes, peaks);
-      if (!moved || (fits && is_near(result.best->peak_bytes, peaks))) break;
+    try {
+      count_nodes();
+    } catch (const SearchTimeOver&) {
+      is_out_of_time_ = true;
+      return at_once();
     }
-    if (!best.best) best = without_budgets();
-    return assemble(*best.best, best);
+    PlanSearchResult best = without_rematerialization();
+    PlanSearchResult last;
+    for (int round = 0; round < kMostCorrections && !is_out_of_time_; ++round) {
+      last = search();
+      if (!last.best) break;
+      const auto peaks = counted_peaks(*last.best);
+      const bool fits = std::ranges::equal(peaks, budgets_, std::ranges::less_equal());
+      if (fits && is_better(last, best)) best = last;
+      const bool moved = correct(last.best->peak_bytes, peaks);
+      if (!moved || (fits && is_near(last.best->peak_bytes, peaks))) break;
+    }
+    if (!best.best) best = is_out_of_time_ ? last : without_budgets();
+    return best.best ? assemble(best) : at_once();
   }
 
  private:
+  void count_nodes() {
+    for (const int number : problem_.choices.micro_batches) {
+      watch_.begin(join("counting nodes with ", number, " micro-batches"));
+      problem_.costs[number] = model_costs(graph_, options_, devices_, number, watch_);
+    }
+  }
+
+  PlanSearchResult search() {
+    PlanSearchResult result = search_plan(problem_, &watch_);
+    if (bound_ == 0) bound_ = result.bound_seconds;  // later ones may have fewer choices
+    is_out_of_time_ = is_out_of_time_ || result.is_out_of_time;
+    return result;
+  }
+
+  /// A plan without any search: everything is rematerialized where that is open, in as many micro-batches as may be.
+  Plan at_once() const {
+    const PlanChoices& choices = problem_.choices;
+    const auto named = std::ranges::find_if(choices.schedules, [](const auto& family) { return family.name != "auto"; });
+    const ScheduleFamily& family = named == choices.schedules.end() ? choices.schedules.front() : *named;
+    const int nodes = static_cast<int>(graph_.nodes().size()), stages = stages_of(family, static_cast<int>(devices_.size()));
+    const auto fixed = choices.partitions.find(stages);
+    Plan plan;
+    plan.devices = devices_;
+    plan.partition = fixed == choices.partitions.end() ? partition_uniform(nodes, stages) : fixed->second;
+    plan.micro_batches = std::ranges::max(choices.micro_batches);
+    plan.schedule = family.named();
+    plan.orders = family.orders;
+    plan.rematerialize = choices.rematerialize.value_or(std::vector<bool>(graph_.nodes().size(), true));
+    plan.precision = options_.precision;
+    plan.is_out_of_time = is_out_of_time_;
+    return plan;
+  }
+
+  std::vector<int64_t> counted_peaks(const FoundPlan& found) {
+    watch_.begin("counting the bytes of a step");
+    return counted_peak_bytes(graph_, plan_of(found), optimizer_of(options_), options_.batch);
+  }
+
+  static bool is_better(const PlanSearchResult& a, const PlanSearchResult& b) {
+    if (!b.best || a.best->seconds < b.best->seconds) return true;
+    return a.best->seconds == b.best->seconds && a.is_exact && !b.is_exact;
+  }
+
   /// The estimate leaves next to no room unused.
   bool is_near(const std::vector<int64_t>& estimated, const std::vector<int64_t>& counted) const {
     for (size_t device = 0; device < budgets_.size(); ++device)
@@ -74,31 +140,32 @@ class Chooser {
   }
 
   /// Where it is open and none is needed. The search's estimate may be above what is counted, and then it would recompute for nothing.
-  PlanSearchResult without_rematerialization() const {
+  PlanSearchResult without_rematerialization() {
     constexpr double kSlack = 1.25;
     if (problem_.choices.rematerialize || std::ranges::all_of(budgets_, [](int64_t budget) { return budget == kUnlimited; })) return {};
-    PlanProblem plain = problem_;
-    plain.choices.rematerialize = std::vector<bool>(graph_.nodes().size(), false);
-    for (auto& budget : plain.budgets)
+    const PlanProblem open = problem_;
+    problem_.choices.rematerialize = std::vector<bool>(graph_.nodes().size(), false);
+    for (auto& budget : problem_.budgets)
       if (budget != kUnlimited) budget = static_cast<int64_t>(kSlack * static_cast<double>(budget));
-    PlanSearchResult result = search_plan(plain);
+    PlanSearchResult result = search();
+    problem_ = open;
     result.is_exact = false;  // of all choices
     if (!result.best) return {};
-    const auto peaks = counted_peak_bytes(graph_, assemble(*result.best, result), optimizer_of(options_), options_.batch);
-    return std::ranges::equal(peaks, budgets_, std::ranges::less_equal()) ? result : PlanSearchResult{};
+    return std::ranges::equal(counted_peaks(*result.best), budgets_, std::ranges::less_equal()) ? result : PlanSearchResult{};
   }
 
   /// The plan that needs least: everything is rematerialized where that is open, in as many micro-batches as may be.
   PlanSearchResult without_budgets() {
-    PlanProblem nearest = problem_;
-    std::ranges::fill(nearest.budgets, kUnlimited);
-    auto& choices = nearest.choices;
+    std::ranges::fill(problem_.budgets, kUnlimited);
+    auto& choices = problem_.choices;
     if (!choices.rematerialize) choices.rematerialize = std::vector<bool>(graph_.nodes().size(), true);
     choices.micro_batches = {std::ranges::max(choices.micro_batches)};
-    return search_plan(nearest);
+    PlanSearchResult result = search();
+    result.is_exact = false;  // it does not fit
+    return result;
   }
 
-  Plan assemble(const FoundPlan& found, const PlanSearchResult& result) const {
+  Plan plan_of(const FoundPlan& found) const {
     Plan plan;
     plan.devices = devices_;
     plan.partition = found.partition;
@@ -107,17 +174,36 @@ class Chooser {
     plan.schedule = found.family;
     plan.rematerialize = found.rematerialize;
     plan.precision = options_.precision;
-    plan.bound_seconds = result.bound_seconds;
-    plan.is_exact = result.is_exact;
     const bool is_named = std::ranges::find(schedule_names(), found.family) != schedule_names().end();
     if (!is_named) {
       plan.orders = found.schedule;
-      const ModelCost& model = problem_.costs.at(found.micro_batches);
-      const auto stages = stage_costs(problem_.topology, model, found.partition, found.rematerialize);
-      plan.chain = whole_chain(chain_of(problem_.topology, model, found.partition, stages, problem_.link), found.segments);
+      const ModelCosts& costs = problem_.costs.at(found.micro_batches);
+      const auto placement = in_segments(found.schedule, found.segments).device_of_stage;
+      const auto stages = stage_costs(problem_.topology, costs, found.partition, placement, found.rematerialize);
+      plan.chain =
+          whole_chain(chain_of(problem_.topology, costs.any(), found.partition, stages, placement, problem_.links), found.segments);
     }
-    if (options_.times) plan.times = times_of(problem_.costs.at(found.micro_batches));
     return plan;
+  }
+
+  Plan assemble(const PlanSearchResult& result) const {
+    const FoundPlan& found = *result.best;
+    const ModelCosts& costs = problem_.costs.at(found.micro_batches);
+    Plan plan = plan_of(found);
+    if (options_.times)
+      for (const ModelCost& kind : costs.kinds) plan.times.push_back(times_of(kind));
+    plan.bound_seconds = bound_;
+    plan.is_exact = result.is_exact && !is_out_of_time_ && result.ruled_out_seconds >= found.seconds && is_timed_exactly();
+    plan.is_out_of_time = is_out_of_time_;
+    return plan;
+  }
+
+  /// Whether stages are the chain that the search takes them for, and no device slows down in a way that depends on its exact bytes.
+  bool is_timed_exactly() const {
+    for (const auto& [number, costs] : problem_.costs)
+      for (const ModelCost& kind : costs.kinds)
+        if (kind.crowding.most > 0) return false;
+    return devices_.size() == 1 || (is_chain(problem_.topology) && problem_.topology.tied.empty());
   }
 
   static std::vector<NodeTimes> times_of(const ModelCost& model) {
@@ -132,20 +218,42 @@ class Chooser {
   std::vector<DevicePtr> devices_;
   const PlanOptions& options_;
   const std::vector<int64_t> budgets_;
+  SearchWatch watch_;
   PlanProblem problem_;
+  double bound_ = 0;
+  bool is_out_of_time_ = false;
 };
+
+/// The first device of each kind.
+std::vector<DevicePtr> one_of_each_kind(const std::vector<DevicePtr>& devices) {
+  const auto kinds = device_kinds(devices);
+  std::vector<DevicePtr> first;
+  for (size_t device = 0; device < devices.size(); ++device)
+    if (kinds[device] == static_cast<int>(first.size())) first.push_back(devices[device]);
+  return first;
+}
 
 }  // namespace
 
-ModelCost model_cost(const layers::Graph& graph, const PlanOptions& options, const std::vector<DevicePtr>& devices, int micro_batches) {
+Links links_of(const std::vector<DeviceSpeed>& speeds) {
+  Links links;
+  for (const DeviceSpeed& speed : speeds) links.of_device.push_back({speed.link_latency_seconds, speed.link_bytes_per_second});
+  return links;
+}
+
+ModelCosts model_costs(const layers::Graph& graph, const PlanOptions& options, const std::vector<DevicePtr>& devices, int micro_batches,
+                       SearchWatch& watch) {
   const int64_t samples = (options.batch + micro_batches - 1) / micro_batches;
-  const Device& device = *devices[0];
-  ModelCost model = model_bytes(graph, samples, options.precision, device.backend(), optimizer_of(options));
-  const auto times =
-      options.times ? options.times(samples)
-                    : counted_nodes(graph, samples, device.options().speed, options.precision, optimizer_of(options), device.backend());
-  set_times(model, times);
-  return model;
+  const Optimizer& optimizer = optimizer_of(options);
+  ModelCosts costs{{}, device_kinds(devices)};
+  for (const auto& device : one_of_each_kind(devices)) {
+    costs.kinds.push_back(model_bytes(graph, samples, options.precision, device->backend(), optimizer, &watch));
+    const auto times =
+        options.times ? options.times(samples, device)
+                      : counted_nodes(graph, samples, device->options().speed, options.precision, optimizer, device->backend(), &watch);
+    set_times(costs.kinds.back(), times);
+  }
+  return costs;
 }
 
 Plan choose_plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options, PlanChoices choices) {
@@ -159,7 +267,9 @@ Plan choose_plan(const layers::Graph& graph, std::vector<DevicePtr> devices, con
   plan.orders = family.orders;
   plan.rematerialize = *choices.rematerialize;
   plan.precision = options.precision;
-  if (options.times) plan.times = options.times((options.batch + plan.micro_batches - 1) / plan.micro_batches);
+  if (options.times)
+    for (const auto& device : one_of_each_kind(devices))
+      plan.times.push_back(options.times((options.batch + plan.micro_batches - 1) / plan.micro_batches, device));
   plan.devices = std::move(devices);
   return plan;
 }

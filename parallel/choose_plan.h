@@ -11,7 +11,11 @@ Plan choose_plan(const layers::Graph& graph, std::vector<DevicePtr> devices, con
 /// The bytes that each device will hold at most, exact, whatever the budgets: one step on meta devices.
 std::vector<int64_t> counted_peak_bytes(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch);
 
-/// What the nodes take when the mini-batch is cut into `micro_batches`; of uneven micro-batches the largest.
-ModelCost model_cost(const layers::Graph& graph, const PlanOptions& options, const std::vector<DevicePtr>& devices, int micro_batches);
+/// What the nodes take on each kind of device when the mini-batch is cut into `micro_batches`; of uneven micro-batches the largest.
+ModelCosts model_costs(const layers::Graph& graph, const PlanOptions& options, const std::vector<DevicePtr>& devices, int micro_batches,
+                       SearchWatch& watch);
+
+/// The links between devices of these speeds.
+Links links_of(const std::vector<DeviceSpeed>& speeds);
 
 }  // namespace sluice::parallel

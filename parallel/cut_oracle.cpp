@@ -48,56 +48,80 @@ bool splits(const Schedule& schedule) {
 
 }  // namespace
 
-CutOracle::CutOracle(const PlanProblem& problem, const ModelCost& model, const Schedule& schedule, double share, bool fine)
-    : arriving_(crossing_bytes(problem.topology, model)), may_choose_(!problem.choices.rematerialize), fine_(fine) {
-  const bool split = splits(schedule);
-  const auto on_tape = outputs_on_tapes(problem.topology, model);
+CutOracle::Nodes::Nodes(const Topology& topology, const ModelCost& model, bool split) {
+  const auto on_tape = outputs_on_tapes(topology, model);
   for (size_t node = 0; node < model.nodes.size(); ++node) {
     const NodeCost& cost = model.nodes[node];
-    work_.push_back(cost.forward + (split ? cost.input_gradient + cost.weight_gradient : cost.backward));
-    state_.push_back(static_cast<double>(cost.state_bytes));
-    kept_.push_back(static_cast<double>(cost.tape_bytes + (on_tape[node] ? cost.output_bytes : 0)));
-    kept_again_.push_back(static_cast<double>(cost.output_bytes));
-    deferred_.push_back(static_cast<double>(cost.deferred_bytes));
-    recompute_.push_back(cost.recompute);
-    passing_.push_back(static_cast<double>(std::max(cost.forward_peak_bytes - cost.tape_bytes, cost.backward_peak_bytes)));
+    work.push_back(cost.forward + (split ? cost.input_gradient + cost.weight_gradient : cost.backward));
+    state.push_back(static_cast<double>(cost.state_bytes));
+    kept.push_back(static_cast<double>(cost.tape_bytes + (on_tape[node] ? cost.output_bytes : 0)));
+    kept_again.push_back(static_cast<double>(cost.output_bytes));
+    deferred.push_back(static_cast<double>(cost.deferred_bytes));
+    recompute.push_back(cost.recompute);
+    passing.push_back(static_cast<double>(std::max(cost.forward_peak_bytes - cost.tape_bytes, cost.backward_peak_bytes)));
   }
-  fixed_ = problem.choices.rematerialize.value_or(std::vector<bool>(model.nodes.size(), false));
-  cheapest_first_.resize(model.nodes.size());
-  std::iota(cheapest_first_.begin(), cheapest_first_.end(), 0);
-  std::ranges::stable_sort(cheapest_first_, {}, [&](int node) { return kept_[node] > 0 ? recompute_[node] / kept_[node] : 1e300; });
-  rank_.resize(model.nodes.size());
-  for (size_t i = 0; i < cheapest_first_.size(); ++i) rank_[cheapest_first_[i]] = static_cast<int>(i);
+  cheapest_first.resize(model.nodes.size());
+  std::iota(cheapest_first.begin(), cheapest_first.end(), 0);
+  std::ranges::stable_sort(cheapest_first, {}, [&](int node) { return kept[node] > 0 ? recompute[node] / kept[node] : 1e300; });
+  rank.resize(model.nodes.size());
+  for (size_t i = 0; i < cheapest_first.size(); ++i) rank[cheapest_first[i]] = static_cast<int>(i);
+}
 
+CutOracle::CutOracle(const PlanProblem& problem, const ModelCosts& costs, const Schedule& schedule, const Estimate& estimate)
+    : arriving_(crossing_bytes(problem.topology, costs.any())),
+      may_choose_(!problem.choices.rematerialize),
+      fine_(estimate.fine),
+      waits_(estimate.waits) {
+  const bool split = splits(schedule);
+  for (const ModelCost& kind : costs.kinds) kinds_.emplace_back(problem.topology, kind, split);
+  fixed_ = problem.choices.rematerialize.value_or(std::vector<bool>(arriving_.size(), false));
+  std::vector<int> stages_on(schedule.device_count(), 0);
+  for (const int device : schedule.device_of_stage) ++stages_on[device];
   const InFlight flight = micro_batches_in_flight(schedule);
   for (int stage = 0; stage < schedule.stage_count(); ++stage) {
     const int device = schedule.device_of_stage[stage];
-    const auto stages = std::ranges::count(schedule.device_of_stage, device);
-    limit_.push_back(share * static_cast<double>(problem.budgets[device]) / static_cast<double>(stages));
+    kind_.push_back(costs.kind_of_device.empty() ? 0 : costs.kind_of_device[device]);
+    limit_.push_back(estimate.share * static_cast<double>(problem.budgets[device]) / stages_on[device]);
     in_flight_.push_back(flight.forwards[stage]);
     waiting_.push_back(flight.deferred[stage]);
+    const auto& devices = schedule.device_of_stage;
+    const auto link_to = [&](int other) { return devices[other] == device ? Link{} : problem.links.between(device, devices[other]); };
+    before_.push_back(stage > 0 ? link_to(stage - 1) : Link{});
+    after_.push_back(stage + 1 < schedule.stage_count() ? link_to(stage + 1) : Link{});
   }
 }
 
+double CutOracle::least_seconds(int stage, int first, int end) const {
+  const Nodes& nodes = kinds_[kind_[stage]];
+  double work = 0;
+  for (int node = first; node < end; ++node) work += nodes.work[node] + (fixed_[node] ? nodes.recompute[node] : 0);
+  return work;
+}
+
 std::optional<double> CutOracle::seconds(int stage, int first, int end) const {
+  const Nodes& nodes = kinds_[kind_[stage]];
   const double flight = in_flight_[stage];
   double work = 0, bytes = flight * arriving_[first], passing = 0;
   for (int node = first; node < end; ++node) {
-    work += work_[node] + (fixed_[node] ? recompute_[node] : 0);
-    bytes += state_[node] + (fixed_[node] ? 1 : flight) * kept_[node] + waiting_[stage] * deferred_[node];
-    passing = std::max(passing, passing_[node]);
+    work += nodes.work[node] + (fixed_[node] ? nodes.recompute[node] : 0);
+    bytes += nodes.state[node] + (fixed_[node] ? 1 : flight) * nodes.kept[node] + waiting_[stage] * nodes.deferred[node];
+    passing = std::max(passing, nodes.passing[node]);
   }
-  if (fine_) passing += *std::max_element(kept_.begin() + first, kept_.begin() + end);
+  if (waits_) {
+    work += 2 * before_[stage].wire_seconds(arriving_[first]);
+    if (end < static_cast<int>(arriving_.size())) work += 2 * after_[stage].wire_seconds(arriving_[end]);
+  }
+  if (fine_) passing += *std::max_element(nodes.kept.begin() + first, nodes.kept.begin() + end);
   double missing = bytes + passing - limit_[stage];
   if (missing <= 0) return work;
   if (!may_choose_ || (flight <= 1 && !fine_)) return std::nullopt;
   std::vector<int> ranks;
-  for (int node = first; node < end; ++node) ranks.push_back(rank_[node]);
+  for (int node = first; node < end; ++node) ranks.push_back(nodes.rank[node]);
   std::ranges::sort(ranks);
   for (const int rank : ranks) {
-    const int node = cheapest_first_[rank];
-    missing -= fine_ ? flight * std::max(0.0, kept_[node] - kept_again_[node]) : (flight - 1) * kept_[node];
-    work += recompute_[node];
+    const int node = nodes.cheapest_first[rank];
+    missing -= fine_ ? flight * std::max(0.0, nodes.kept[node] - nodes.kept_again[node]) : (flight - 1) * nodes.kept[node];
+    work += nodes.recompute[node];
     if (missing <= 0) return work;
   }
   return std::nullopt;

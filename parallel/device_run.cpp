@@ -11,6 +11,7 @@
 #include "core/ops/sums_of_squares.h"
 #include "core/profiler.h"
 #include "core/where.h"
+#include "parallel/links.h"
 
 namespace sluice::parallel {
 
@@ -100,18 +101,24 @@ bool Executor::DeviceRun::execute(const Action& action, double seconds) {
   throw UsageError(join("executor: needs an action of ActionKind, got number ", static_cast<int>(action.kind), "; lower the plan again"));
 }
 
+namespace {
+
+Link link_of(const Device& device) { return {device.options().speed.link_latency_seconds, device.options().speed.link_bytes_per_second}; }
+
+}  // namespace
+
 void Executor::DeviceRun::send(const Action& action) {
   const Transfer& transfer = action.transfer;
   const int to = transfer.between_devices() ? transfer.to : shared_.program.device_of_stage[transfer.to];
   const Tensor tensor = transfer.payload == Payload::norm_part ? norm_part_
                         : transfer.payload == Payload::norm    ? norm_
                                                                : stage(action).outgoing(transfer, action.micro_batch);
-  const auto& speed = device_->options().speed;
+  const Link link = slower(link_of(*device_), link_of(*shared_.devices[to]));
   const auto bytes = static_cast<double>(tensor.defined() ? tensor.bytes() : 0);
-  const double link = to == index_ ? 0 : speed.link_latency_seconds + bytes / speed.link_bytes_per_second;
+  const double seconds = to == index_ ? 0 : link.latency_seconds + link.wire_seconds(bytes);
   shared_.transport.send(
       to, {transfer, action.micro_batch},
-      {to == index_ || !tensor.defined() ? tensor : tensor.uncharged(), device_->record(), device_->clock_seconds() + link});
+      {to == index_ || !tensor.defined() ? tensor : tensor.uncharged(), device_->record(), device_->clock_seconds() + seconds});
 }
 
 bool Executor::DeviceRun::receive(const Action& action, double seconds) {

@@ -16,6 +16,7 @@ class Executor::DeviceRun {
     const StepContext& step;
     const Topology& topology;
     const std::vector<std::unique_ptr<Stage>>& stages;
+    const std::vector<DevicePtr>& devices;
     Transport& transport;
     std::chrono::steady_clock::time_point began;
     const BeforeAction& before_action;

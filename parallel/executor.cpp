@@ -52,7 +52,8 @@ RunResult Executor::run(const Program& program, const RunContext& context, const
           "executor: needs a program of the partition, placement and rematerialization that it was made for; lower one from the same plan");
   auto transport = make_local_transport(static_cast<int>(devices_.size()));
   std::stop_source failed;
-  const DeviceRun::Shared shared{program,        context,           step, topology_, stages_, *transport, std::chrono::steady_clock::now(),
+  const DeviceRun::Shared shared{program,        context,           step,       topology_,
+                                 stages_,        devices_,          *transport, std::chrono::steady_clock::now(),
                                  before_action_, failed.get_token()};
   Runs runs;
   Cost before;

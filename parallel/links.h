@@ -1,6 +1,8 @@
 #pragma once
+#include <algorithm>
 #include <map>
 #include <utility>
+#include <vector>
 
 namespace sluice::parallel {
 
@@ -13,14 +15,22 @@ struct Link {
   double wire_seconds(double bytes) const { return bytes_per_second > 0 ? bytes / bytes_per_second : 0; }
 };
 
-/// The links of a group of devices: one for all, and those that differ.
+/// What passes between devices with different links takes the slower of both.
+inline Link slower(const Link& a, const Link& b) {
+  const bool is_a = b.bytes_per_second <= 0 || (a.bytes_per_second > 0 && a.bytes_per_second < b.bytes_per_second);
+  return {std::max(a.latency_seconds, b.latency_seconds), is_a ? a.bytes_per_second : b.bytes_per_second};
+}
+
+/// The links of a group of devices: one for all, or one of each device, and those of pairs that differ.
 struct Links {
   Link all;
   std::map<std::pair<int, int>, Link> of_pair;  ///< by sending and receiving device
+  std::vector<Link> of_device{};                ///< by device; may be empty
 
-  const Link& between(int from, int to) const {
+  Link between(int from, int to) const {
     const auto found = of_pair.find({from, to});
-    return found == of_pair.end() ? all : found->second;
+    if (found != of_pair.end()) return found->second;
+    return of_device.empty() ? all : slower(of_device[from], of_device[to]);
   }
 };
 

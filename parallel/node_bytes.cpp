@@ -1,8 +1,10 @@
 #include "parallel/node_bytes.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "autograd/backward.h"
+#include "core/where.h"
 #include "layers/tables.h"
 #include "parallel/plan.h"
 
@@ -43,11 +45,14 @@ class Counter {
   }
 
   NodeCost count(int node) {
-    NodeCost cost;
-    cost.bare_forward_bytes = bare_forward(node);
-    count_whole(node, cost);
-    count_split(node, cost);
-    return cost;
+    const WhereScope place({graph_.nodes()[node].name.c_str()});
+    return located([&] {
+      NodeCost cost;
+      cost.bare_forward_bytes = bare_forward(node);
+      count_whole(node, cost);
+      count_split(node, cost);
+      return cost;
+    });
   }
 
  private:
@@ -164,7 +169,8 @@ std::vector<TableCost> table_costs(const layers::Graph& graph, Precision precisi
 
 }  // namespace
 
-ModelCost model_bytes(const layers::Graph& graph, int64_t samples, Precision precision, DeviceKind backend, const Optimizer& optimizer) {
+ModelCost model_bytes(const layers::Graph& graph, int64_t samples, Precision precision, DeviceKind backend, const Optimizer& optimizer,
+                      SearchWatch* watch) {
   const size_t optimizer_states = optimizer.state_names().size() + (optimizer.ema > 0 ? 1 : 0);
   const Topology topology = topology_of(graph);
   Counter counter(graph, topology, samples, precision, backend);
@@ -179,6 +185,7 @@ ModelCost model_bytes(const layers::Graph& graph, int64_t samples, Precision pre
                                 static_cast<int64_t>(size_of(working_dtype(precision))));
   };
   for (int node = 0; node < topology.node_count(); ++node) {
+    if (watch) watch->check();
     model.nodes.push_back(counter.count(node));
     NodeCost& cost = model.nodes.back();
     for (int parameter : graph.nodes()[node].parameters) {
@@ -203,6 +210,9 @@ void set_times(ModelCost& model, const std::vector<NodeTimes>& times) {
   double crowding = 0, bytes = 0;
   for (size_t node = 0; node < times.size(); ++node) {
     const NodeTimes& time = times[node];
+    for (const auto part : kNodeTimes)
+      require(time.*part >= 0 && std::isfinite(time.*part), "plan: needs finite times >= 0, got ", time.*part, " for node number ", node,
+              "; measure again");
     NodeCost& cost = model.nodes[node];
     cost.forward = time.forward;
     cost.backward = time.backward;
@@ -210,10 +220,11 @@ void set_times(ModelCost& model, const std::vector<NodeTimes>& times) {
     cost.weight_gradient = time.weight_gradient;
     cost.recompute = time.recompute;
     cost.step = time.step;
-    crowding += time.crowding / static_cast<double>(times.size());
-    bytes += time.crowding_bytes / static_cast<double>(times.size());
+    crowding += time.crowding;
+    bytes += time.crowding_bytes;
   }
-  model.crowding = {crowding, static_cast<int64_t>(bytes)};
+  const auto nodes = static_cast<double>(std::max<size_t>(1, times.size()));
+  model.crowding = {crowding / nodes, static_cast<int64_t>(bytes / nodes)};
 }
 
 }  // namespace sluice::parallel

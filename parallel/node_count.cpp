@@ -7,6 +7,7 @@
 #include "autograd/backward.h"
 #include "core/ops/moving_average.h"
 #include "core/ops/sums_of_squares.h"
+#include "core/where.h"
 #include "layers/tables.h"
 #include "parallel/plan.h"
 
@@ -56,6 +57,12 @@ class Counter {
   }
 
   NodeCount count(int node) {
+    const WhereScope place({graph_.nodes()[node].name.c_str()});
+    return located([&] { return count_located(node); });
+  }
+
+ private:
+  NodeCount count_located(int node) {
     NodeCount result;
     std::ostringstream work;
     const layers::Call call = call_of(node);
@@ -67,7 +74,7 @@ class Counter {
     result.times.forward = result.times.recompute = timed([&] { y = graph_.nodes()[node].module->forward(call); });
     describe(work, y.node());
     values_[topology_.value_of(node)] = y.value();
-    if (y.node()) {
+    if (y.node() && topology_.differentiable[topology_.value_of(node)]) {  // else no gradient comes
       result.times.backward = timed([&] { Backward(y, empty_like(y.value())).run(); });
       count_split(node, result.times);
     }
@@ -78,7 +85,6 @@ class Counter {
     return result;
   }
 
- private:
   Tensor input_tensor(const layers::Graph::Input& input) const {
     require(input.sample_shape.has_value(), "plan: needs the sample shape of input '", input.name,
             "'; give it with Graph::input(name, shape, dtype)");
@@ -152,11 +158,14 @@ class Counter {
 }  // namespace
 
 std::vector<NodeCount> count_nodes(const layers::Graph& graph, int64_t samples, const DevicePtr& device, Precision precision,
-                                   const Optimizer& optimizer) {
+                                   const Optimizer& optimizer, SearchWatch* watch) {
   require(device->kind() == DeviceKind::meta, "count_nodes: needs a meta device, got ", device->name());
   Counter counter(graph, samples, device, precision, optimizer);
   std::vector<NodeCount> counts;
-  for (size_t node = 0; node < graph.nodes().size(); ++node) counts.push_back(counter.count(static_cast<int>(node)));
+  for (size_t node = 0; node < graph.nodes().size(); ++node) {
+    if (watch) watch->check();
+    counts.push_back(counter.count(static_cast<int>(node)));
+  }
   return counts;
 }
 

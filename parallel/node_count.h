@@ -6,6 +6,7 @@
 #include "core/precision.h"
 #include "layers/graph.h"
 #include "parallel/profile.h"
+#include "parallel/search_watch.h"
 
 namespace sluice::parallel {
 
@@ -17,8 +18,8 @@ struct NodeCount {
 };
 
 /// Counts every node for `samples` samples on `device`, a meta device.
-/// Errors  UsageError when an input of the graph has no known shape.
+/// Errors  UsageError when an input of the graph has no known shape; what a node throws, with its name. SearchTimeOver of `watch`.
 std::vector<NodeCount> count_nodes(const layers::Graph& graph, int64_t samples, const DevicePtr& device, Precision precision,
-                                   const Optimizer& optimizer);
+                                   const Optimizer& optimizer, SearchWatch* watch = nullptr);
 
 }  // namespace sluice::parallel

@@ -12,13 +12,14 @@
 #include "parallel/profile.h"
 #include "parallel/schedule.h"
 #include "parallel/schedule_search.h"
+#include "parallel/search_watch.h"
 #include "parallel/topology.h"
 #include "parallel/trace.h"
 
 namespace sluice::parallel {
 
 /// How a model is trained: which nodes on which device, how many micro-batches, in which order, what is rematerialized, in which
-/// numbers.
+/// numbers. `plan` makes one; one that is made by hand is checked wherever it is taken (plan_check.h).
 struct Plan {
   std::vector<DevicePtr> devices;
   Partition partition;          ///< into stages, which the schedule places on the devices, or their segments
@@ -28,25 +29,32 @@ struct Plan {
   std::optional<Schedule> orders{};  ///< of "auto" or of a file; empty: made by name, for any number of micro-batches
   std::vector<bool> rematerialize;   ///< by node
   Precision precision = Precision::f32;
-  StageCosts chain{};              ///< what "auto" was searched with: it is searched again for another number of micro-batches
-  std::vector<NodeTimes> times{};  ///< by node, one micro-batch: what predictions reckon with; empty: counted at the device's speed
-  double bound_seconds = 0;        ///< no plan of the same choices is faster; 0 when nothing was searched
-  bool is_exact = false;           ///< all plans of the same choices were tried or ruled out
+  StageCosts chain{};  ///< what "auto" was searched with: it is searched again for another number of micro-batches
+  /// By kind of device (device_kinds) and node, one micro-batch: what predictions use; empty: counted at the devices' speeds.
+  std::vector<std::vector<NodeTimes>> times{};
+  double bound_seconds = 0;  ///< the step of no plan of the same choices takes less; 0 when nothing was searched
+  /// No plan of the same choices that fits is faster, by the nodes' times added up over a chain of stages. Claimed for models that are a
+  /// chain without tied parameters, without crowding, when all plans were tried, and none that is faster was ruled out for bytes that are only estimated.
+  bool is_exact = false;
+  bool is_out_of_time = false;  ///< PlanOptions::search_seconds ended the search: the best plan until then
 };
+
+/// By device: the number of its kind, counted from 0 in the order in which kinds appear. Devices of one kind take the same times and bytes.
+std::vector<int> device_kinds(const std::vector<DevicePtr>& devices);
 
 /// The nodes of each stage of a plan, its segments together.
 std::vector<int> stage_sizes(const Plan& plan);
 
 /// The device of each part of a plan's partition.
-/// Errors  UsageError when the schedule asks for another number of stages.
+/// Errors  UsageError for a plan that is wrong in itself.
 std::vector<int> device_of_stage(const Plan& plan);
 
 /// The order of work of a plan cut into `micro_batches`.
-/// Errors  UsageError for a schedule from a file that is for another number.
+/// Errors  UsageError for a plan that is wrong in itself, and for a schedule from a file that is for another number.
 Schedule schedule_of(const Plan& plan, int micro_batches);
 
-/// Seconds of every node for a micro-batch of `samples` samples: profile_nodes or counted_nodes.
-using NodeTimer = std::function<std::vector<NodeTimes>(int64_t samples)>;
+/// Seconds of every node for a micro-batch of `samples` samples on a device like this one: profile_nodes or counted_nodes.
+using NodeTimer = std::function<std::vector<NodeTimes>(int64_t samples, const DevicePtr& device)>;
 
 /// What the user leaves open or fixes. What is open is chosen together, for the fastest step within the devices' budgets.
 struct PlanOptions {
@@ -62,7 +70,9 @@ struct PlanOptions {
   Precision precision = Precision::f32;
   int64_t memory = kUnlimited;           ///< bytes a device; unlimited leaves the devices' own budgets
   const Optimizer* optimizer = nullptr;  ///< whose states need room; null: AdamW's
-  NodeTimer times{};                     ///< empty: counted at the first device's speed
+  NodeTimer times{};                     ///< asked once a kind of device and size of micro-batch; empty: counted at the devices' speeds
+  double search_seconds = 0;             ///< after which the search ends with the best plan that it has; 0 = no limit
+  SearchWatch::Report progress{};        ///< called some times a second while the plan is searched; what it throws ends plan()
 };
 
 /// The part of a graph that partitioning and lowering need. Which modules leave out gradients shows in a recording for one sample on a meta
@@ -72,8 +82,10 @@ Topology topology_of(const layers::Graph& graph);
 
 /// Chooses what is open and checks everything that can be checked before work.
 /// A plan that fits no budget is returned all the same, the one that comes nearest: `predict` says what it lacks.
+/// Every device is planned with its own speed, bytes and budget.
 /// Errors  UsageError for more stages than nodes, M > batch, an unknown name, a list that does not fit, tf32 on CUDA devices made without
-///         allow_tf32, an input without a shape where something is searched; each names the cure.
+///         allow_tf32, an input without a shape where something is searched; each names the field of PlanOptions, or the node, and the
+///         cure.
 Plan plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options);
 
 /// What a training step will take, from the executor run on meta devices. Bytes are exact for CPU devices.
@@ -92,8 +104,28 @@ struct Prediction {
   std::vector<DevicePrediction> devices;
   Trace trace;  ///< of one step, on the devices' clocks; empty when it does not fit
 };
-/// With the plan's `times` its program is simulated with them; otherwise each op takes what `speed` says. Transfers between devices take
-/// bytes / link_bytes_per_second + link_latency.
-Prediction predict(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch, const DeviceSpeed& speed);
+/// Of each device: one speed for all, or one by device.
+class DeviceSpeeds {
+ public:
+  DeviceSpeeds() = default;
+  DeviceSpeeds(const DeviceSpeed& all) : all_(all) {}
+  DeviceSpeeds(std::vector<DeviceSpeed> by_device) : by_device_(std::move(by_device)) {}
+
+  /// Errors  UsageError where there is a speed for some devices only.
+  const DeviceSpeed& of(size_t device) const {
+    require(by_device_.empty() || device < by_device_.size(), "predict: needs a speed for every device or one for all, got ",
+            by_device_.size());
+    return by_device_.empty() ? all_ : by_device_[device];
+  }
+
+ private:
+  DeviceSpeed all_{};
+  std::vector<DeviceSpeed> by_device_{};
+};
+
+/// With the plan's `times` its program is simulated with them; otherwise each op takes what the device's speed says. Transfers between
+/// devices take bytes / link_bytes_per_second + link_latency, of the slower of both ends.
+/// Errors  UsageError for a plan that cannot be run (plan_check.h).
+Prediction predict(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch, const DeviceSpeeds& speeds);
 
 }  // namespace sluice::parallel

@@ -64,7 +64,7 @@ class Advice {
   void rematerialization() {
     if (options_.remat == "auto") return;
     options_.remat = "auto";
-    if (fits(options_)) add("pipeline.remat=auto");
+    if (fits(options_)) add("PlanOptions::remat=auto");
   }
 
   void micro_batches() {
@@ -73,7 +73,7 @@ class Advice {
     for (int64_t number = 2 * int64_t{open.micro_batches}; number <= open.batch; number *= 2) {
       open.micro_batches = static_cast<int>(number);
       if (!fits(open)) continue;
-      add("pipeline.remat=auto and pipeline.micro_batches=", number);
+      add("PlanOptions::remat=auto and PlanOptions::micro_batches=", number);
       return;
     }
   }
@@ -86,7 +86,7 @@ class Advice {
     for (int count = have + 1; count <= 16 * have; count = count < have + 3 ? count + 1 : count * 2) {
       const bool as_cut = fits(options_, count);
       if (!as_cut && !fits(open, count)) continue;
-      add(count, " devices", as_cut ? "" : ", pipeline.micro_batches=auto", " and pipeline.remat=auto");
+      add(count, " devices", as_cut ? "" : ", PlanOptions::micro_batches=0", " and PlanOptions::remat=auto");
       return;
     }
   }
@@ -98,7 +98,7 @@ class Advice {
       if (smaller.orders && smaller.orders->micro_batches > smaller.batch) return;
       smaller.micro_batches = static_cast<int>(std::min<int64_t>(smaller.micro_batches, smaller.batch));
       if (!fits(smaller)) continue;
-      add("train.batch=", smaller.batch, " and pipeline.remat=auto");
+      add("PlanOptions::batch=", smaller.batch, " and PlanOptions::remat=auto");
       return;
     }
   }

@@ -17,6 +17,13 @@ struct Cut {
   double slowest = 0;
 };
 
+double slowest_of(const Partition& partition, const StageSeconds& seconds) {
+  double slowest = 0;
+  for (int stage = 0, first = 0; stage < partition.stage_count(); first += partition.sizes[stage++])
+    slowest = std::max(slowest, *seconds(stage, first, first + partition.sizes[stage]));
+  return slowest;
+}
+
 /// The most nodes from `first` on that `stage` can take under the limit; 0 for none. Doubles the size, then halves the distance.
 int most_nodes(const StageSeconds& seconds, int stage, int first, int most, double limit) {
   const auto fits = [&](int size) {
@@ -99,10 +106,8 @@ std::optional<Cut> cut_under(int nodes, int stages, const StageSeconds& seconds,
   auto partition = greedy_cut(nodes, stages, seconds, limit);
   if (!partition) partition = searched_cut(nodes, stages, seconds, limit);
   if (!partition) return std::nullopt;
-  Cut cut{std::move(*partition), 0};
-  for (int stage = 0, first = 0; stage < stages; first += cut.partition.sizes[stage++])
-    cut.slowest = std::max(cut.slowest, *seconds(stage, first, first + cut.partition.sizes[stage]));
-  return cut;
+  const double slowest = slowest_of(*partition, seconds);
+  return Cut{std::move(*partition), slowest};
 }
 
 }  // namespace
@@ -126,24 +131,51 @@ std::optional<Partition> fastest_cut(int nodes, int stages, const StageSeconds& 
   return best->partition;
 }
 
-std::optional<Partition> most_even_cut(int nodes, int stages, const StageSeconds& seconds, double limit) {
-  std::vector best(stages + 1, std::vector(nodes + 1, kInfinity));  // [stages from the end][first node]: sum of squares
-  std::vector size(stages + 1, std::vector(nodes + 1, 0));
-  best[0][nodes] = 0;
-  for (int left = 1; left <= stages; ++left)
-    for (int first = stages - left; first <= nodes - left; ++first)
-      for (int end = first + 1; end <= nodes - left + 1; ++end) {
-        const auto taken = seconds(stages - left, first, end);
-        if (!taken || *taken > limit) break;
-        const double sum = *taken * *taken + best[left - 1][end];
-        if (sum >= best[left][first]) continue;
-        best[left][first] = sum;
-        size[left][first] = end - first;
-      }
-  if (best[stages][0] == kInfinity) return std::nullopt;
-  Partition partition;
-  for (int left = stages, first = 0; left > 0; first += partition.sizes.back(), --left) partition.sizes.push_back(size[left][first]);
-  return partition;
+namespace {
+
+/// By dynamic programming from the last stage: the least value of a cut, made from its stages' seconds by `with`, among those whose
+/// stages all keep to `limit`.
+class CutTable {
+ public:
+  template <class With>
+  CutTable(int nodes, int stages, const StageSeconds& seconds, const LeastSeconds& least, double limit, With with)
+      : best_(stages + 1, std::vector(nodes + 1, kInfinity)), size_(stages + 1, std::vector(nodes + 1, 0)) {
+    best_[0][nodes] = 0;
+    for (int left = 1; left <= stages; ++left)
+      for (int first = stages - left; first <= nodes - left; ++first)
+        for (int end = first + 1; end <= nodes - left + 1 && least(stages - left, first, end) <= limit; ++end) {
+          const auto taken = best_[left - 1][end] < kInfinity ? seconds(stages - left, first, end) : std::nullopt;
+          if (!taken || *taken > limit) continue;
+          const double value = with(*taken, best_[left - 1][end]);
+          if (value >= best_[left][first]) continue;
+          best_[left][first] = value;
+          size_[left][first] = end - first;
+        }
+  }
+
+  double least() const { return best_.back()[0]; }
+
+  std::optional<Partition> cut() const {
+    if (least() == kInfinity) return std::nullopt;
+    Partition partition;
+    for (int left = static_cast<int>(best_.size()) - 1, first = 0; left > 0; first += partition.sizes.back(), --left)
+      partition.sizes.push_back(size_[left][first]);
+    return partition;
+  }
+
+ private:
+  std::vector<std::vector<double>> best_;  // [stages from the end][first node]
+  std::vector<std::vector<int>> size_;     // of the first of those stages
+};
+
+}  // namespace
+
+std::optional<Partition> best_cut(int nodes, int stages, const StageSeconds& seconds, const LeastSeconds& least) {
+  const auto quick = fastest_cut(nodes, stages, seconds);
+  const double limit = quick ? slowest_of(*quick, seconds) : std::numeric_limits<double>::max();
+  const CutTable slowest(nodes, stages, seconds, least, limit, [](double taken, double rest) { return std::max(taken, rest); });
+  const auto squared = [](double taken, double rest) { return taken * taken + rest; };
+  return CutTable(nodes, stages, seconds, least, slowest.least(), squared).cut();
 }
 
 void for_each_cut(int nodes, int stages, const std::function<void(const Partition&)>& visit) {

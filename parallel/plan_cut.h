@@ -7,12 +7,12 @@
 
 namespace sluice::parallel {
 
-/// What the nodes [first, end) take as stage `stage`: its seconds a micro-batch, or nothing when they cannot be that stage. More nodes must
-/// never take less.
+/// What the nodes [first, end) take as stage `stage`: its seconds a micro-batch, or nothing when they cannot be that stage.
 using StageSeconds = std::function<std::optional<double>(int stage, int first, int end)>;
 
-/// The cut whose slowest stage is fastest, exactly: of all cuts of `nodes` into `stages` there is none with a smaller maximum of `seconds`.
-/// Nothing when no cut has only possible stages.
+/// The cut whose slowest stage is fastest, exactly where more nodes never take less and what cannot be a stage cannot be part of one: then
+/// of all cuts of `nodes` into `stages` there is none with a smaller maximum of `seconds`. Where they do, it may miss the fastest cut, or
+/// find none. Nothing when it finds no cut that has only possible stages.
 ///
 /// For a limit, stages that take as many nodes as they can under it, one after the other, mostly find a cut; where they do not, all
 /// places where a stage may begin are gone through. The limit is halved towards the least, then lowered to just below the slowest
@@ -20,10 +20,13 @@ using StageSeconds = std::function<std::optional<double>(int stage, int first, i
 /// Cost    some dozens of passes of O(stages log nodes) calls, near the least limit O(nodes) more.
 std::optional<Partition> fastest_cut(int nodes, int stages, const StageSeconds& seconds);
 
-/// Of the cuts whose stages all keep to `limit` the most even one: with the least sum of squares of the stages' seconds. Nothing when there
-/// is none.
-/// Cost    O(stages nodes^2) calls.
-std::optional<Partition> most_even_cut(int nodes, int stages, const StageSeconds& seconds, double limit);
+/// A time that `seconds` is never less than, of the same nodes or of more.
+using LeastSeconds = std::function<double(int stage, int first, int end)>;
+
+/// The cut whose slowest stage is fastest, exactly whatever `seconds` are, and of those the most even one: with the least sum of squares of
+/// the stages' seconds. Nothing when no cut has only possible stages.
+/// Cost    O(stages nodes^2) calls; fewer where `least` is near.
+std::optional<Partition> best_cut(int nodes, int stages, const StageSeconds& seconds, const LeastSeconds& least);
 
 /// Visits every cut of `nodes` into `stages`.
 void for_each_cut(int nodes, int stages, const std::function<void(const Partition&)>& visit);

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "parallel/cut_oracle.h"
+#include "parallel/plan_bound.h"
 #include "parallel/plan_cut.h"
 #include "parallel/plan_remat.h"
 #include "parallel/stage_chain.h"
@@ -19,34 +20,14 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kMostAutoBytes = 1.5;  // of a named order's activations: more of them cost caches, of which counted costs know nothing
 constexpr int64_t kMostCutWork = 4'000'000;  // nodes^2 stages: some tenths of a second
 
-double sum_of(const ModelCost& model, double NodeCost::*part) {
-  double sum = 0;
-  for (const NodeCost& node : model.nodes) sum += node.*part;
-  return sum;
-}
-
-/// Work of one micro-batch that no plan can avoid: a backward in one piece or in two, whichever is less.
-double least_work(const NodeCost& node) { return node.forward + std::min(node.backward, node.input_gradient + node.weight_gradient); }
-
-/// No plan with these micro-batches is faster: the devices share the work, the largest node is on one of them, and one micro-batch goes
-/// all the way forward and back.
-double lower_bound(const ModelCost& model, int micro_batches, int devices) {
-  double work = 0, largest = 0;
-  for (const NodeCost& node : model.nodes) {
-    work += least_work(node);
-    largest = std::max(largest, least_work(node));
-  }
-  const double round_trip = sum_of(model, &NodeCost::forward) + sum_of(model, &NodeCost::input_gradient);
-  return std::max({micro_batches * work / devices, micro_batches * largest, devices > 1 ? round_trip : 0.0});
-}
-
 /// One number of micro-batches with one family of schedules.
 class FamilySearch {
  public:
-  FamilySearch(const PlanProblem& problem, int micro_batches, const ScheduleFamily& family, PlanSearchResult& result)
+  FamilySearch(const PlanProblem& problem, int micro_batches, const ScheduleFamily& family, SearchWatch& watch, PlanSearchResult& result)
       : problem_(problem),
-        model_(problem.costs.at(micro_batches)),
+        costs_(problem.costs.at(micro_batches)),
         family_(family),
+        watch_(watch),
         result_(result),
         devices_(static_cast<int>(problem.budgets.size())),
         nodes_(problem.topology.node_count()),
@@ -57,11 +38,13 @@ class FamilySearch {
   bool run() {
     const auto fixed = problem_.choices.partitions.find(named_.stage_count());
     if (is_small(fixed != problem_.choices.partitions.end())) {
+      tries_all_ = true;
       if (fixed != problem_.choices.partitions.end())
         consider_all_marks(fixed->second);
       else
         for_each_cut(nodes_, named_.stage_count(), [&](const Partition& partition) { consider_all_marks(partition); });
       if (marks_ || !problem_.choices.segments) return family_.name != "auto";  // of which the orders are searched, not listed
+      tries_all_ = false;
     }
     if (fixed != problem_.choices.partitions.end()) {
       consider_partition(fixed->second);
@@ -83,15 +66,15 @@ class FamilySearch {
 
   /// Cuts are looked for with estimates of bytes: for whole stages first, then for stages in segments, with more and less room. Of a
   /// large model the first one that fits is taken.
-  static constexpr std::pair<double, bool> kCuts[] = {{1.0, false}, {0.92, false}, {0.84, false}, {1.0, true},
-                                                      {0.9, true},  {0.8, true},   {1.3, false},  {kInfinity, false}};
+  static constexpr CutOracle::Estimate kCuts[] = {{1.0, false}, {1.0, false, true}, {0.92, false}, {0.84, false}, {1.0, true},
+                                                  {0.9, true},  {0.9, true, true},  {0.8, true},   {1.3, false},  {kInfinity, false}};
 
   void improve_best_cut() {
     std::set<std::vector<int>> tried;  // with room for everything all estimates make the same cut
     std::optional<Partition> best;
     double least = kInfinity;
-    for (const auto& [share, fine] : kCuts) {
-      auto partition = cut(share, fine);
+    for (const auto& estimate : kCuts) {
+      auto partition = cut(estimate);
       if (!partition || !tried.insert(partition->sizes).second) continue;
       const auto seconds = consider_partition(*partition);
       if (!seconds || (best && *seconds >= least)) continue;
@@ -102,16 +85,16 @@ class FamilySearch {
     if (best) improve(std::move(*best), least);
   }
 
-  std::optional<Partition> cut(double share, bool fine) const {
-    const CutOracle oracle(problem_, model_, named_, share, fine);
-    const StageSeconds seconds = [&](int stage, int first, int end) { return oracle.seconds(stage, first, end); };
-    const int stages = named_.stage_count();
-    auto partition = fastest_cut(nodes_, stages, seconds);
-    if (!partition || is_large()) return partition;
-    double slowest = 0;
-    for (int stage = 0; stage < stages; ++stage)
-      slowest = std::max(slowest, *seconds(stage, partition->first_node(stage), partition->end_node(stage)));
-    return most_even_cut(nodes_, stages, seconds, slowest);  // a pipeline fills sooner when no stage waits for a longer one
+  std::optional<Partition> cut(const CutOracle::Estimate& estimate) const {
+    const CutOracle oracle(problem_, costs_, named_, estimate);
+    const StageSeconds seconds = [&](int stage, int first, int end) {
+      watch_.check();
+      return oracle.seconds(stage, first, end);
+    };
+    if (is_large()) return fastest_cut(nodes_, named_.stage_count(), seconds);
+    // The most even one: a pipeline fills sooner when no stage waits for a longer one.
+    return best_cut(nodes_, named_.stage_count(), seconds,
+                    [&](int stage, int first, int end) { return oracle.least_seconds(stage, first, end); });
   }
 
   void consider_all_marks(const Partition& partition) {
@@ -138,7 +121,7 @@ class FamilySearch {
   Segmented in_parts(const Partition& stages, std::vector<int> segments) const {
     Segmented result{{}, std::move(segments)};
     for (int stage = 0, first = 0; stage < stages.stage_count(); first += stages.sizes[stage++]) {
-      const auto sizes = segment_sizes(model_, first, first + stages.sizes[stage], result.segments[stage]);
+      const auto sizes = segment_sizes(costs_.any(), first, first + stages.sizes[stage], result.segments[stage]);
       result.partition.sizes.insert(result.partition.sizes.end(), sizes.begin(), sizes.end());
     }
     return result;
@@ -185,13 +168,17 @@ class FamilySearch {
   }
 
   DeviceChoice make_choice(const Partition& stages, int device) const {
+    Schedule own{named_.name, named_.micro_batches, named_.device_of_stage, {}};  // what other devices do does not matter
+    own.devices.resize(devices_);
+    own.devices[device] = named_.devices[device];
     DeviceChoice best;
     const int most = problem_.choices.segments ? std::ranges::max(stages.sizes) : 1;
     for (int count = 1; best.missing > 0 || best.seconds > 0; count = std::min(most, 2 * count)) {
+      watch_.check();
       const Segmented cut = cut_device(stages, device, count);
       std::vector<bool> marks(nodes_, false);
       DeviceChoice tried;
-      tried.missing = choose_rematerialization(problem_.topology, model_, in_segments(named_, cut.segments), cut.partition, device,
+      tried.missing = choose_rematerialization(problem_.topology, costs_.on(device), in_segments(own, cut.segments), cut.partition, device,
                                                problem_.budgets[device], marks);
       tried.seconds = recompute_seconds(stages, device, marks);
       if (tried.missing < best.missing || (tried.missing == best.missing && tried.seconds < best.seconds)) {
@@ -210,37 +197,44 @@ class FamilySearch {
     double seconds = 0;
     for (int stage = 0, node = 0; stage < stages.stage_count(); ++stage)
       for (int i = 0; i < stages.sizes[stage]; ++i, ++node)
-        if (marks[node] && named_.device_of_stage[stage] == device) seconds += model_.nodes[node].recompute;
+        if (marks[node] && named_.device_of_stage[stage] == device) seconds += costs_.on(device).nodes[node].recompute;
     return seconds;
   }
 
   /// Times a plan and keeps it when it is the fastest so far. Returns its seconds, infinite ones when it cannot be the fastest, or
   /// nothing when it does not fit.
   std::optional<double> consider(const Segmented& cut, const std::vector<bool>& marks) {
-    const auto stages = stage_costs(problem_.topology, model_, cut.partition, marks);
+    watch_.check();
     const Schedule schedule = in_segments(named_, cut.segments);
+    const auto stages = stage_costs(problem_.topology, costs_, cut.partition, schedule.device_of_stage, marks);
     if (is_slower_than_best(schedule, stages)) return kInfinity;
-    auto peaks = peaks_within_budgets(schedule, stages);
-    if (!peaks) return std::nullopt;
-    FoundPlan plan{named_.micro_batches, family_.name, named_, cut.segments, cut.partition, marks, 0, *peaks};
-    const StageCosts chain = chain_of(problem_.topology, model_, cut.partition, stages, problem_.link);
+    FoundPlan plan{named_.micro_batches, family_.name, named_, cut.segments, cut.partition, marks, 0, peaks_of(schedule, stages)};
+    const bool fits = keeps_to_budgets(plan);
+    if (!fits && !tries_all_) return std::nullopt;
+    const StageCosts chain = chain_of(problem_.topology, costs_.any(), cut.partition, stages, schedule.device_of_stage, problem_.links);
     plan.seconds = step_seconds(plan, chain, stages);
+    if (!fits) {
+      result_.ruled_out_seconds = std::min(result_.ruled_out_seconds, plan.seconds);
+      return std::nullopt;
+    }
     if (family_.name == "auto") take_faster_order(plan, stages, chain);
     ++result_.evaluated;
     const double seconds = plan.seconds;
-    if (!result_.best || seconds < result_.best->seconds) result_.best = std::move(plan);
+    if (!result_.best || seconds < result_.best->seconds) {
+      watch_.found(seconds);
+      result_.best = std::move(plan);
+    }
     return seconds;
   }
 
   /// Replaces the order of the plan by a searched one that keeps to the budgets too, if that is faster.
   void take_faster_order(FoundPlan& plan, const std::vector<StageCost>& stages, const StageCosts& chain) {
     FoundSchedule found = search_schedule(whole_chain(chain, plan.segments), named_.device_of_stage, named_.micro_batches,
-                                          byte_caps(in_segments(named_, plan.segments), stages));
-    auto peaks = peaks_within_budgets(in_segments(found.schedule, plan.segments), stages);
-    if (!peaks) return;
+                                          byte_caps(in_segments(named_, plan.segments), stages), [this] { watch_.check(); });
     FoundPlan other = plan;
+    other.peak_bytes = peaks_of(in_segments(found.schedule, plan.segments), stages);
     other.schedule = std::move(found.schedule);
-    other.peak_bytes = std::move(*peaks);
+    if (!keeps_to_budgets(other)) return;
     other.seconds = step_seconds(other, chain, stages);
     if (other.seconds < plan.seconds) plan = std::move(other);
   }
@@ -249,7 +243,7 @@ class FamilySearch {
   double step_seconds(const FoundPlan& plan, const StageCosts& chain, const std::vector<StageCost>& stages) const {
     const Schedule schedule = in_segments(plan.schedule, plan.segments);
     std::vector<double> factors;
-    for (const int64_t bytes : plan.peak_bytes) factors.push_back(model_.crowding.factor(bytes));
+    for (int device = 0; device < devices_; ++device) factors.push_back(costs_.on(device).crowding.factor(plan.peak_bytes[device]));
     return time_schedule(schedule, slowed(chain, schedule.device_of_stage, factors)).seconds + slowest_step(schedule, stages);
   }
 
@@ -264,13 +258,14 @@ class FamilySearch {
     return named_.micro_batches * *std::ranges::max_element(work) + slowest_step(schedule, stages) >= result_.best->seconds;
   }
 
-  std::optional<std::vector<int64_t>> peaks_within_budgets(const Schedule& schedule, const std::vector<StageCost>& stages) {
+  std::vector<int64_t> peaks_of(const Schedule& schedule, const std::vector<StageCost>& stages) const {
     std::vector<int64_t> peaks;
-    for (int device = 0; device < devices_; ++device) {
-      peaks.push_back(device_peak_bytes(schedule, stages, device));
-      if (peaks.back() > problem_.budgets[device]) return std::nullopt;
-    }
+    for (int device = 0; device < devices_; ++device) peaks.push_back(device_peak_bytes(schedule, stages, device));
     return peaks;
+  }
+
+  bool keeps_to_budgets(const FoundPlan& plan) const {
+    return std::ranges::equal(plan.peak_bytes, problem_.budgets, std::ranges::less_equal());
   }
 
   std::vector<double> byte_caps(const Schedule& schedule, const std::vector<StageCost>& stages) const {
@@ -322,13 +317,15 @@ class FamilySearch {
   }
 
   const PlanProblem& problem_;
-  const ModelCost& model_;
+  const ModelCosts& costs_;
   const ScheduleFamily& family_;
+  SearchWatch& watch_;
   PlanSearchResult& result_;
   const int devices_, nodes_;
   const Schedule named_;  // what the family's stages run while a cut is looked for
   const std::optional<std::vector<bool>>& marks_;
   std::map<std::vector<int>, DeviceChoice> choices_;  // by device and its stages' nodes
+  bool tries_all_ = false;                            // of the plans that are left, so that claims can be made
 };
 
 void check(const PlanProblem& problem) {
@@ -338,51 +335,58 @@ void check(const PlanProblem& problem) {
           "plan: needs a schedule and a number of micro-batches to choose from");
   const int nodes = problem.topology.node_count();
   for (const int number : choices.micro_batches) {
-    const auto model = problem.costs.find(number);
-    require(model != problem.costs.end() && static_cast<int>(model->second.nodes.size()) == nodes, "plan: needs the costs of ", nodes,
-            " nodes for ", number, " micro-batches; count or measure them");
+    const auto costs = problem.costs.find(number);
+    const bool is_known = costs != problem.costs.end() && !costs->second.kinds.empty() &&
+                          std::ranges::all_of(costs->second.kinds, [&](const ModelCost& kind) { return std::ssize(kind.nodes) == nodes; });
+    require(is_known, "plan: needs the costs of ", nodes, " nodes for ", number, " micro-batches; count or measure them");
+  }
+}
+
+/// One number of micro-batches with one family.
+struct Part {
+  double bound;
+  int micro_batches;
+  const ScheduleFamily* family;
+};
+
+/// Those with the least bounds first.
+std::vector<Part> parts_of(const PlanProblem& problem) {
+  const int devices = static_cast<int>(problem.budgets.size()), nodes = problem.topology.node_count();
+  std::vector<Part> parts;
+  for (const int number : problem.choices.micro_batches) {
+    const double bound = bound_seconds(problem.topology, problem.costs.at(number), devices, number);
+    for (const auto& family : problem.choices.schedules)
+      if (stages_of(family, devices) <= nodes) parts.push_back({bound, number, &family});
+  }
+  require(!parts.empty(), "plan: needs at least one node a stage, got ", nodes, " nodes for ", devices,
+          " devices; use fewer devices, fewer virtual stages or a deeper model");
+  std::ranges::stable_sort(parts, {}, &Part::bound);
+  return parts;
+}
+
+void search_parts(const PlanProblem& problem, const std::vector<Part>& parts, SearchWatch& watch, PlanSearchResult& result) {
+  result.is_exact = true;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const auto& [bound, number, family] = parts[i];
+    if (result.best && bound >= result.best->seconds) continue;
+    watch.begin(join("searching ", family->named(), " with ", number, " micro-batches (", i + 1, " of ", parts.size(), ")"));
+    if (!FamilySearch(problem, number, *family, watch, result).run()) result.is_exact = false;
   }
 }
 
 }  // namespace
 
-int stages_of(const ScheduleFamily& family, int devices) {
-  if (family.orders) return family.orders->stage_count();
-  return static_cast<int>(stage_placement(family.named(), devices, family.virtual_stages).size());
-}
-
-std::vector<ScheduleFamily> all_schedule_families(int devices, int nodes) {
-  if (devices == 1) return {{"1f1b"}, {"gpipe"}};
-  std::vector<ScheduleFamily> families{{"1f1b"}, {"zb-h1"}, {"auto", 1, "1f1b"}};
-  if (nodes >= 2 * devices) {
-    families.push_back({"zb-v"});
-    families.push_back({"auto", 2, "zb-v"});
-  }
-  for (int stages = 2; stages <= kMostVirtualStages && nodes >= stages * devices; ++stages) families.push_back({"interleaved", stages});
-  return families;
-}
-
-PlanSearchResult search_plan(const PlanProblem& problem) {
+PlanSearchResult search_plan(const PlanProblem& problem, SearchWatch* watch) {
   check(problem);
-  const int devices = static_cast<int>(problem.budgets.size()), nodes = problem.topology.node_count();
+  const auto parts = parts_of(problem);
   PlanSearchResult result;
-  struct Part {
-    double bound;
-    int micro_batches;
-    const ScheduleFamily* family;
-  };
-  std::vector<Part> parts;
-  for (const int number : problem.choices.micro_batches)
-    for (const auto& family : problem.choices.schedules)
-      if (stages_of(family, devices) <= nodes) parts.push_back({lower_bound(problem.costs.at(number), number, devices), number, &family});
-  require(!parts.empty(), "plan: needs at least one node a stage, got ", nodes, " nodes for ", devices,
-          " devices; use fewer devices, fewer virtual stages or a deeper model");
-  std::ranges::stable_sort(parts, {}, &Part::bound);
   result.bound_seconds = parts.front().bound;
-  result.is_exact = true;
-  for (const Part& part : parts) {
-    if (result.best && part.bound >= result.best->seconds) continue;
-    if (!FamilySearch(problem, part.micro_batches, *part.family, result).run()) result.is_exact = false;
+  SearchWatch unwatched;
+  try {
+    search_parts(problem, parts, watch ? *watch : unwatched, result);
+  } catch (const SearchTimeOver&) {
+    result.is_out_of_time = true;
+    result.is_exact = false;
   }
   return result;
 }

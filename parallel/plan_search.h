@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -7,6 +8,7 @@
 
 #include "parallel/links.h"
 #include "parallel/schedule_search.h"
+#include "parallel/search_watch.h"
 #include "parallel/stage_cost.h"
 
 namespace sluice::parallel {
@@ -42,10 +44,10 @@ struct PlanChoices {
 struct PlanProblem {
   Topology topology;
   PlanChoices choices;
-  std::map<int, ModelCost> costs;  ///< by number of micro-batches, for all that may be chosen
-  std::vector<int64_t> budgets;    ///< by device
-  Link link{};                     ///< between any two devices
-  int exhaustive_limit = 4096;     ///< up to so many pairs of partition and rematerialization all are tried
+  std::map<int, ModelCosts> costs;  ///< by number of micro-batches, for all that may be chosen
+  std::vector<int64_t> budgets;     ///< by device
+  Links links{};
+  int exhaustive_limit = 4096;  ///< up to so many pairs of partition and rematerialization all are tried
 };
 
 struct FoundPlan {
@@ -62,8 +64,14 @@ struct FoundPlan {
 struct PlanSearchResult {
   std::optional<FoundPlan> best;
   double bound_seconds = 0;  ///< no plan of the problem is faster
-  bool is_exact = false;     ///< every plan was tried or ruled out, so `best` is the fastest
-  int evaluated = 0;         ///< plans that were timed
+  /// Every plan was tried, or ruled out because it is slower or because a device would hold more than its budget by device_peak_bytes:
+  /// of those that keep to it, `best` is the fastest.
+  bool is_exact = false;
+  /// Of the fastest plan that was ruled out for its bytes, as far as all were tried. While it is no less than the best one's, the best is
+  /// the fastest whatever the devices really hold.
+  double ruled_out_seconds = std::numeric_limits<double>::infinity();
+  int evaluated = 0;            ///< plans that were timed
+  bool is_out_of_time = false;  ///< the watch ended the search: `best` is the best until then, and nothing is exact
 };
 
 /// Searches partition, micro-batches, schedule and rematerialization together for the fastest step within the budgets.
@@ -71,8 +79,9 @@ struct PlanSearchResult {
 /// Small problems are searched through, segments aside. In larger ones the cut is the exact minimum of the slowest stage under the budgets, where each
 /// stage rematerializes no more than its own number of micro-batches in flight asks for, and is then moved node by node as long as the
 /// timed step gets shorter; `bound_seconds` says how far from the best that can be.
-/// Deterministic.
+/// Times are those of `time_schedule` over a chain of stages, see chain_of; each device has its own.
+/// Deterministic, unless the watch's time runs out.
 /// Errors  UsageError for a problem without devices, schedules or numbers of micro-batches, costs that are missing, more stages than nodes.
-PlanSearchResult search_plan(const PlanProblem& problem);
+PlanSearchResult search_plan(const PlanProblem& problem, SearchWatch* watch = nullptr);
 
 }  // namespace sluice::parallel

@@ -3,6 +3,7 @@
 #include "parallel/choose_plan.h"
 #include "parallel/node_bytes.h"
 #include "parallel/plan.h"
+#include "parallel/plan_check.h"
 #include "parallel/simulate.h"
 #include "parallel/trainer.h"
 
@@ -20,12 +21,14 @@ std::string with_planned_names(const std::string& message, const Plan& counted, 
 }
 
 /// The plan on meta devices that count for its own.
-Plan counting_plan(const Plan& plan, const DeviceSpeed& speed, bool with_budgets) {
+Plan counting_plan(const Plan& plan, const DeviceSpeeds& speeds, bool with_budgets) {
+  require_valid(plan);
   Plan counted = plan;
-  for (auto& device : counted.devices) {
+  for (size_t i = 0; i < plan.devices.size(); ++i) {
+    auto& device = counted.devices[i];
     const Device::Options options{.budget_bytes = with_budgets ? device->budget_bytes() : kUnlimited,
                                   .threads = device->options().threads,
-                                  .speed = speed,
+                                  .speed = speeds.of(i),
                                   .stands_for = device->backend()};
     device = std::make_shared<Device>(DeviceKind::meta, device->index(), options);
   }
@@ -39,14 +42,14 @@ std::vector<int64_t> peak_bytes(const Plan& plan) {
 }
 
 /// `peaks`  bytes by device: the more, the longer its actions take.
-SimulationCosts simulation_costs(const layers::Graph& graph, const Topology& topology, const Plan& plan, const ModelCost& model,
-                                 const DeviceSpeed& speed, const std::vector<int64_t>& peaks) {
+SimulationCosts simulation_costs(const layers::Graph& graph, const Topology& topology, const Plan& plan, const ModelCosts& model,
+                                 const DeviceSpeeds& speeds, const std::vector<int64_t>& peaks) {
   SimulationCosts costs;
   const auto placement = device_of_stage(plan);
   costs.step.assign(plan.devices.size(), 0);
-  const auto stages = stage_costs(topology, model, plan.partition, plan.rematerialize);
+  const auto stages = stage_costs(topology, model, plan.partition, placement, plan.rematerialize);
   for (size_t stage = 0; stage < stages.size(); ++stage) {
-    const double factor = model.crowding.factor(peaks[placement[stage]]);
+    const double factor = model.on(placement[stage]).crowding.factor(peaks[placement[stage]]);
     costs.forward.push_back(factor * stages[stage].forward);
     costs.backward.push_back(factor * stages[stage].backward);
     costs.input_gradient.push_back(factor * stages[stage].input_gradient);
@@ -54,10 +57,12 @@ SimulationCosts simulation_costs(const layers::Graph& graph, const Topology& top
     costs.recompute.push_back(factor * stages[stage].recompute);
     costs.step[placement[stage]] += stages[stage].step;
   }
-  for (const int64_t bytes : model.input_bytes) costs.value_bytes.push_back(static_cast<double>(bytes));
+  for (const int64_t bytes : model.any().input_bytes) costs.value_bytes.push_back(static_cast<double>(bytes));
   for (size_t node = 0; node < graph.nodes().size(); ++node)
-    costs.value_bytes.push_back(static_cast<double>(model.nodes[node].output_bytes));
-  costs.links.all = {speed.link_latency_seconds, speed.link_bytes_per_second};
+    costs.value_bytes.push_back(static_cast<double>(model.any().nodes[node].output_bytes));
+  std::vector<DeviceSpeed> by_device;
+  for (size_t device = 0; device < plan.devices.size(); ++device) by_device.push_back(speeds.of(device));
+  costs.links = links_of(by_device);
   return costs;
 }
 
@@ -91,14 +96,18 @@ std::string shortages(const std::vector<DevicePrediction>& devices) {
 }
 
 /// Replaces the times of a trace on meta devices by those of its program under the plan's measured times.
-void simulate_times(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch, const DeviceSpeed& speed,
+void simulate_times(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch, const DeviceSpeeds& speeds,
                     const std::vector<int64_t>& peaks, Prediction& prediction) {
   const Topology topology = topology_of(graph);
   const int64_t samples = (batch + plan.micro_batches - 1) / plan.micro_batches;
-  ModelCost model = model_bytes(graph, samples, plan.precision, plan.devices[0]->backend(), optimizer);
-  set_times(model, plan.times);
+  ModelCosts model{{}, device_kinds(plan.devices)};
+  for (size_t device = 0; device < plan.devices.size(); ++device) {
+    if (model.kind_of_device[device] < static_cast<int>(model.kinds.size())) continue;
+    model.kinds.push_back(model_bytes(graph, samples, plan.precision, plan.devices[device]->backend(), optimizer));
+    set_times(model.kinds.back(), plan.times[model.kinds.size() - 1]);
+  }
   const Program program = lower(topology, plan.partition, schedule_of(plan, plan.micro_batches), plan.rematerialize);
-  const Timeline timeline = simulate(program, simulation_costs(graph, topology, plan, model, speed, peaks));
+  const Timeline timeline = simulate(program, simulation_costs(graph, topology, plan, model, speeds, peaks));
   std::vector<size_t> first(plan.devices.size(), 0);  // by device: its first event, as the trace is ordered by device
   for (size_t device = 1; device < first.size(); ++device) first[device] = first[device - 1] + program.devices[device - 1].size();
   for (const auto& action : timeline.actions) {
@@ -118,8 +127,8 @@ std::vector<int64_t> counted_peak_bytes(const layers::Graph& graph, const Plan& 
   return peak_bytes(counted);
 }
 
-Prediction predict(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch, const DeviceSpeed& speed) {
-  const Plan counted = counting_plan(plan, speed, true);
+Prediction predict(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch, const DeviceSpeeds& speeds) {
+  const Plan counted = counting_plan(plan, speeds, true);
   Prediction result;
   try {
     Trainer trainer(graph, counted, optimizer);
@@ -129,9 +138,9 @@ Prediction predict(const layers::Graph& graph, const Plan& plan, const Optimizer
     result.bubble = step.bubble;
     result.flops = step.flops;
     result.trace = trainer.trace();
-    if (!plan.times.empty()) simulate_times(graph, plan, optimizer, batch, speed, peak_bytes(counted), result);
+    if (!plan.times.empty()) simulate_times(graph, plan, optimizer, batch, speeds, peak_bytes(counted), result);
   } catch (const OutOfMemory& error) {
-    const Plan roomy = counting_plan(plan, speed, false);
+    const Plan roomy = counting_plan(plan, speeds, false);
     Trainer trainer(graph, roomy, optimizer);
     trainer.step(meta_batch(graph, batch));
     result.fits = false;

@@ -255,10 +255,10 @@ std::vector<DevicePtr> devices_at_work(const Device& device, int wanted, int nod
 }  // namespace
 
 std::vector<NodeTimes> counted_nodes(const layers::Graph& graph, int64_t samples, const DeviceSpeed& speed, Precision precision,
-                                     const Optimizer& optimizer, DeviceKind backend) {
+                                     const Optimizer& optimizer, DeviceKind backend, SearchWatch* watch) {
   const auto device = std::make_shared<Device>(DeviceKind::meta, 0, Device::Options{.speed = speed, .stands_for = backend});
   std::vector<NodeTimes> times;
-  for (const auto& count : count_nodes(graph, samples, device, precision, optimizer)) times.push_back(count.times);
+  for (const auto& count : count_nodes(graph, samples, device, precision, optimizer, watch)) times.push_back(count.times);
   return times;
 }
 

@@ -7,6 +7,7 @@
 #include "core/batch.h"
 #include "core/precision.h"
 #include "layers/graph.h"
+#include "parallel/search_watch.h"
 
 namespace sluice::parallel {
 
@@ -55,7 +56,7 @@ std::vector<NodeTimes> profile_nodes(const layers::Graph& graph, const Batch& ba
 /// The same, counted on a meta device: each op takes the larger of its arithmetic and its traffic at `speed`.
 /// `backend` is the kind of device whose scratch memory is reckoned with.
 std::vector<NodeTimes> counted_nodes(const layers::Graph& graph, int64_t samples, const DeviceSpeed& speed, Precision precision,
-                                     const Optimizer& optimizer, DeviceKind backend = DeviceKind::cpu);
+                                     const Optimizer& optimizer, DeviceKind backend = DeviceKind::cpu, SearchWatch* watch = nullptr);
 
 /// node-times.json in the user's cache folder; empty where there is none.
 std::filesystem::path profile_cache_file();

@@ -109,6 +109,7 @@ Schedule make_schedule(std::string_view name, std::vector<int> device_of_stage, 
 Schedule in_segments(const Schedule& schedule, const std::vector<int>& segments) {
   require(static_cast<int>(segments.size()) == schedule.stage_count(), "schedule: needs a number of segments for each of ",
           schedule.stage_count(), " stages, got ", segments.size());
+  if (std::ranges::all_of(segments, [](int count) { return count == 1; })) return schedule;
   Schedule result{schedule.name, schedule.micro_batches, {}, {}};
   std::vector<int> first;  // by stage: its first segment
   for (int stage = 0; stage < schedule.stage_count(); ++stage) {

@@ -21,8 +21,9 @@ double at(const std::vector<double>& costs, int stage) { return costs.empty() ? 
 /// Keeps the best of all candidates.
 class Search {
  public:
-  Search(const StageCosts& costs, const std::vector<int>& device_of_stage, int micro_batches, const std::vector<double>& byte_cap)
-      : costs_(costs), device_of_stage_(device_of_stage), micro_batches_(micro_batches), byte_cap_(byte_cap) {
+  Search(const StageCosts& costs, const std::vector<int>& device_of_stage, int micro_batches, const std::vector<double>& byte_cap,
+         const std::function<void()>& watch)
+      : costs_(costs), device_of_stage_(device_of_stage), micro_batches_(micro_batches), byte_cap_(byte_cap), watch_(watch) {
     devices_ = *std::max_element(device_of_stage.begin(), device_of_stage.end()) + 1;
     for (int device = 0; device < devices_; ++device)
       stages_on_.push_back(std::count(device_of_stage.begin(), device_of_stage.end(), device));
@@ -209,6 +210,7 @@ class Search {
   }
 
   FoundSchedule judged(Schedule schedule, const std::string& source) const {
+    if (watch_) watch_();
     ScheduleTiming timing = time_schedule(schedule, costs_);
     const bool fits = excess(timing) <= kSlack;
     return {std::move(schedule), std::move(timing), source, fits};
@@ -237,6 +239,7 @@ class Search {
   const std::vector<int>& device_of_stage_;
   const int micro_batches_;
   const std::vector<double>& byte_cap_;
+  const std::function<void()>& watch_;
   int devices_ = 0;
   std::vector<StageCosts> guides_;  // that lists are made with
   std::vector<int> stages_on_;      // by device
@@ -247,7 +250,7 @@ class Search {
 }  // namespace
 
 FoundSchedule search_schedule(const StageCosts& costs, const std::vector<int>& device_of_stage, int micro_batches,
-                              const std::vector<double>& byte_cap) {
+                              const std::vector<double>& byte_cap, const std::function<void()>& watch) {
   make_schedule("forward-only", device_of_stage, 1);  // a placement over devices without gaps
   require(micro_batches >= 1, "schedule: needs at least one micro-batch, got ", micro_batches, "; set micro_batches to 1 or more");
   require_costs(costs, static_cast<int>(device_of_stage.size()), costs.can_split());
@@ -256,7 +259,7 @@ FoundSchedule search_schedule(const StageCosts& costs, const std::vector<int>& d
   const int devices = *std::max_element(device_of_stage.begin(), device_of_stage.end()) + 1;
   require(byte_cap.empty() || static_cast<int>(byte_cap.size()) == devices, "schedule: needs a byte cap for each of ", devices,
           " devices or none, got ", byte_cap.size(), "; give all or none");
-  return Search(costs, device_of_stage, micro_batches, byte_cap).run();
+  return Search(costs, device_of_stage, micro_batches, byte_cap, watch).run();
 }
 
 }  // namespace sluice::parallel

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -56,10 +57,10 @@ struct FoundSchedule {
 
 /// The `auto` schedule: the fastest order found by list scheduling with look-ahead, under several rules of priority, numbers of
 /// micro-batches under way, and whole or split backwards; never slower than a named schedule of the same placement that keeps to the cap.
-/// `byte_cap` is by device; empty = no cap. Deterministic.
+/// `byte_cap` is by device; empty = no cap. `watch` is called before every candidate, and what it throws ends the search. Deterministic.
 /// Cost    some dozens of runs over all actions.
 /// Errors  UsageError when costs are missing, micro_batches < 1, or a device has no stage.
 FoundSchedule search_schedule(const StageCosts& costs, const std::vector<int>& device_of_stage, int micro_batches,
-                              const std::vector<double>& byte_cap = {});
+                              const std::vector<double>& byte_cap = {}, const std::function<void()>& watch = {});
 
 }  // namespace sluice::parallel

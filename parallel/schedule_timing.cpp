@@ -26,12 +26,15 @@ class Clocks {
         activation_(static_cast<std::size_t>(schedule.stage_count()) * schedule.micro_batches),
         gradient_(activation_) {
     for (const StageLink& link : links_of(costs, schedule.stage_count())) {
-      into_[link.to].push_back(link);
-      out_of_[link.from].push_back(link);
+      const int from = schedule.device_of_stage[link.from], to = schedule.device_of_stage[link.to];
+      const Route route{link, channel(from, to), channel(to, from)};
+      into_[link.to].push_back(route);
+      out_of_[link.from].push_back(route);
     }
+    channel_free_.assign(channels_.size(), 0);
     for (int stage = 0; stage < schedule.stage_count(); ++stage) {
       const auto backs =
-          std::count_if(out_of_[stage].begin(), out_of_[stage].end(), [](const StageLink& link) { return link.has_gradient; });
+          std::count_if(out_of_[stage].begin(), out_of_[stage].end(), [](const Route& route) { return route.link.has_gradient; });
       for (int m = 0; m < schedule.micro_batches; ++m) {
         activation_[place(stage, m)].missing = static_cast<int>(into_[stage].size());
         gradient_[place(stage, m)].missing = static_cast<int>(backs) + 1;  // the last one: its own forward
@@ -39,10 +42,14 @@ class Clocks {
     }
   }
 
+  /// The devices to which the last action has sent something.
+  const std::vector<int>& receivers() const { return receivers_; }
+
   /// False when what the action waits for is not under way yet.
   bool run(int device, const ComputeAction& action) {
     const int stage = action.stage;
     const bool is_forward = action.kind == Compute::forward, is_weight = action.kind == Compute::weight_gradient;
+    receivers_.clear();
     const Arrival arrival = is_weight ? Arrival{} : (is_forward ? activation_ : gradient_)[place(stage, action.micro_batch)];
     if (arrival.missing > 0) return false;
     if (!is_forward && !is_weight) spend(device, at(costs_.recompute, stage));
@@ -51,11 +58,11 @@ class Clocks {
     hold(device, action);
     if (is_forward) {
       gradient_[place(stage, action.micro_batch)].add(now_[device]);
-      for (const StageLink& link : out_of_[stage])
-        activation_[place(link.to, action.micro_batch)].add(sent(device, link.to, link.activation));
+      for (const auto& [link, there, back] : out_of_[stage])
+        activation_[place(link.to, action.micro_batch)].add(sent(device, link.to, there, link.activation));
     } else if (!is_weight) {
-      for (const StageLink& link : into_[stage])
-        if (link.has_gradient) gradient_[place(link.from, action.micro_batch)].add(sent(device, link.from, link.gradient));
+      for (const auto& [link, there, back] : into_[stage])
+        if (link.has_gradient) gradient_[place(link.from, action.micro_batch)].add(sent(device, link.from, back, link.gradient));
     }
     return true;
   }
@@ -67,6 +74,10 @@ class Clocks {
   }
 
  private:
+  struct Route {
+    StageLink link;
+    int there, back;  ///< channels
+  };
   /// What an action waits for: how many of it are still to come, and when the last of the others is there.
   struct Arrival {
     int missing = 0;
@@ -108,20 +119,24 @@ class Clocks {
   }
 
   /// When what `device` sends now arrives at a stage.
-  double sent(int device, int to_stage, double wire_seconds) {
+  double sent(int device, int to_stage, int channel, double wire_seconds) {
     const int to = schedule_.device_of_stage[to_stage];
     if (to == device) return now_[device];
-    double& link_free = link_free_[{device, to}];
-    link_free = std::max(link_free, now_[device]) + wire_seconds;
-    return link_free + costs_.latency;
+    receivers_.push_back(to);
+    channel_free_[channel] = std::max(channel_free_[channel], now_[device]) + wire_seconds;
+    return channel_free_[channel] + costs_.latency;
   }
+
+  int channel(int from, int to) { return channels_.try_emplace({from, to}, static_cast<int>(channels_.size())).first->second; }
 
   const Schedule& schedule_;
   const StageCosts& costs_;
-  std::vector<double> now_, busy_, held_, peak_;       // by device
-  std::vector<std::vector<StageLink>> into_, out_of_;  // by stage
-  std::vector<Arrival> activation_, gradient_;         // by place
-  std::map<std::pair<int, int>, double> link_free_;    // by sending and receiving device
+  std::vector<double> now_, busy_, held_, peak_;   // by device
+  std::vector<std::vector<Route>> into_, out_of_;  // by stage
+  std::vector<Arrival> activation_, gradient_;     // by place
+  std::map<std::pair<int, int>, int> channels_;    // number by sending and receiving device
+  std::vector<double> channel_free_;               // by channel
+  std::vector<int> receivers_;
 };
 
 void require_costs(const std::vector<double>& costs, int stages, bool may_be_empty, const char* name) {
@@ -168,12 +183,21 @@ ScheduleTiming time_schedule(const Schedule& schedule, const StageCosts& costs) 
   require_costs(costs, schedule.stage_count(), any_split);
   Clocks clocks(schedule, costs);
   std::vector<std::size_t> position(schedule.devices.size(), 0);
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (int device = 0; device < schedule.device_count(); ++device)
-      for (const auto& order = schedule.devices[device]; position[device] < order.size() && clocks.run(device, order[position[device]]);
-           ++position[device])
-        moved = true;
+  std::vector<bool> is_waiting(schedule.devices.size(), false);
+  std::vector<int> ready(schedule.devices.size());
+  std::iota(ready.rbegin(), ready.rend(), 0);
+  while (!ready.empty()) {  // a device goes on as far as it can, then again when something was sent to it
+    const int device = ready.back();
+    ready.pop_back();
+    is_waiting[device] = false;
+    for (const auto& order = schedule.devices[device]; position[device] < order.size() && clocks.run(device, order[position[device]]);
+         ++position[device])
+      for (const int to : clocks.receivers())
+        if (is_waiting[to]) {
+          is_waiting[to] = false;
+          ready.push_back(to);
+        }
+    is_waiting[device] = true;
   }
   for (int device = 0; device < schedule.device_count(); ++device)
     require(position[device] == schedule.devices[device].size(), "schedule: device ", device, " waits for ever at its action ",

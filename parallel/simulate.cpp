@@ -104,7 +104,7 @@ class Clocks {
   double arrival(const Transfer& transfer, double start) {
     const int from = device_of(transfer, transfer.from), to = device_of(transfer, transfer.to);
     if (from == to) return start;
-    const Link& link = costs_.links.between(from, to);
+    const Link link = costs_.links.between(from, to);
     double& link_free = link_free_[{from, to}];
     link_free = std::max(link_free, start) + link.wire_seconds(wire_bytes(transfer));
     return link_free + link.latency_seconds;  // the next transfer may follow while this one is under way

@@ -11,31 +11,12 @@
 namespace sluice::parallel {
 
 std::vector<int64_t> micro_batch_bounds(int64_t samples, int micro_batches) {
-  require(micro_batches >= 1 && micro_batches <= samples, "pipeline.micro_batches: needs a number from 1 to the ", samples,
+  require(micro_batches >= 1 && micro_batches <= samples, "PlanOptions::micro_batches: needs a number from 1 to the ", samples,
           " samples of the mini-batch, got ", micro_batches);
   std::vector<int64_t> bounds{0};
   for (int m = 0; m < micro_batches; ++m) bounds.push_back(bounds.back() + samples / micro_batches + (m < samples % micro_batches ? 1 : 0));
   return bounds;
 }
-
-namespace {
-
-/// Adds the place to an error's message, once, and keeps its kind.
-template <class Work>
-auto located(const Work& work) {
-  const auto with_place = [](const Error& error) { return error.what() + where().text(); };
-  try {
-    return work();
-  } catch (const OutOfMemory&) {
-    throw;
-  } catch (const UsageError& error) {
-    throw UsageError(with_place(error));
-  } catch (const DataError& error) {
-    throw DataError(with_place(error));
-  }
-}
-
-}  // namespace
 
 Stage::Stage(const layers::Graph& graph, const Topology& topology, const Dataflow& flow, const Partition& partition, int index,
              DevicePtr device, layers::Tables& tables, StageOptions options)

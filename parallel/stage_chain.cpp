@@ -1,5 +1,6 @@
 #include "parallel/stage_chain.h"
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 
@@ -22,21 +23,25 @@ std::vector<StageLink> listed(const LinkMap& links) {
   return list;
 }
 
-std::vector<StageLink> links_between(const Topology& topology, const ModelCost& model, const Partition& partition, const Link& link) {
+std::vector<StageLink> links_between(const Topology& topology, const ModelCost& model, const Partition& partition,
+                                     const std::vector<int>& device_of_stage, const Links& links) {
   const std::vector<int> one_device(partition.sizes.size(), 0);
   const std::vector<bool> keep(topology.node_count(), false);
   const Dataflow flow = dataflow({topology, partition, one_device, keep, 1, true});
-  const auto seconds = [&](int value) { return link.wire_seconds(static_cast<double>(model.nodes[topology.node_of(value)].output_bytes)); };
-  LinkMap links;
+  const auto seconds = [&](const Transfer& transfer) {
+    const auto bytes = static_cast<double>(model.nodes[topology.node_of(transfer.value)].output_bytes);
+    return links.between(device_of_stage[transfer.from], device_of_stage[transfer.to]).wire_seconds(bytes);
+  };
+  LinkMap found;
   for (const StageFlow& stage : flow.stages) {
-    for (const Transfer& transfer : stage.activations_out) between(links, transfer.from, transfer.to).activation += seconds(transfer.value);
+    for (const Transfer& transfer : stage.activations_out) between(found, transfer.from, transfer.to).activation += seconds(transfer);
     for (const Transfer& transfer : stage.gradients_out) {
-      StageLink& back = between(links, transfer.to, transfer.from);
-      back.gradient += seconds(transfer.value);
+      StageLink& back = between(found, transfer.to, transfer.from);
+      back.gradient += seconds(transfer);
       back.has_gradient = true;
     }
   }
-  return listed(links);
+  return listed(found);
 }
 
 }  // namespace
@@ -68,9 +73,8 @@ StageCosts whole_chain(const StageCosts& segments, const std::vector<int>& count
 }
 
 StageCosts chain_of(const Topology& topology, const ModelCost& model, const Partition& partition, const std::vector<StageCost>& stages,
-                    const Link& link) {
+                    const std::vector<int>& device_of_stage, const Links& links) {
   StageCosts chain;
-  chain.latency = link.latency_seconds;
   for (const StageCost& stage : stages) {
     chain.forward.push_back(stage.forward);
     chain.backward.push_back(stage.backward);
@@ -80,7 +84,9 @@ StageCosts chain_of(const Topology& topology, const ModelCost& model, const Part
     chain.kept.push_back(static_cast<double>(stage.kept_bytes));
     chain.kept_for_weights.push_back(static_cast<double>(stage.deferred_bytes));
   }
-  chain.links = links_between(topology, model, partition, link);
+  chain.links = links_between(topology, model, partition, device_of_stage, links);
+  for (const StageLink& link : chain.links)
+    chain.latency = std::max(chain.latency, links.between(device_of_stage[link.from], device_of_stage[link.to]).latency_seconds);
   return chain;
 }
 

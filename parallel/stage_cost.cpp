@@ -213,12 +213,12 @@ StageCost stage_cost(const Topology& topology, const ModelCost& model, int first
   return cost;
 }
 
-std::vector<StageCost> stage_costs(const Topology& topology, const ModelCost& model, const Partition& partition,
-                                   const std::vector<bool>& rematerialize) {
-  std::vector<StageCost> costs;
+std::vector<StageCost> stage_costs(const Topology& topology, const ModelCosts& costs, const Partition& partition,
+                                   const std::vector<int>& device_of_stage, const std::vector<bool>& rematerialize) {
+  std::vector<StageCost> stages;
   for (int stage = 0, first = 0; stage < partition.stage_count(); first += partition.sizes[stage++])
-    costs.push_back(stage_cost(topology, model, first, first + partition.sizes[stage], rematerialize));
-  return costs;
+    stages.push_back(stage_cost(topology, costs.on(device_of_stage[stage]), first, first + partition.sizes[stage], rematerialize));
+  return stages;
 }
 
 int64_t device_peak_bytes(const Schedule& schedule, const std::vector<StageCost>& stages, int device) {

@@ -52,6 +52,16 @@ struct ModelCost {
   std::vector<TableCost> tables{};
 };
 
+/// A model on the devices of a plan, which may be of several kinds: each kind has times and bytes of its own.
+struct ModelCosts {
+  std::vector<ModelCost> kinds;
+  std::vector<int> kind_of_device{};  ///< by device; empty: all are of the first kind
+
+  const ModelCost& on(int device) const { return kinds[kind_of_device.empty() ? 0 : kind_of_device[device]]; }
+  /// For what is the same on all: the bytes of values.
+  const ModelCost& any() const { return kinds.front(); }
+};
+
 /// What a stage takes for one micro-batch.
 struct StageCost {
   double forward = 0, backward = 0, input_gradient = 0, weight_gradient = 0, recompute = 0, step = 0;  ///< seconds
@@ -70,9 +80,9 @@ struct StageCost {
 /// It follows what the stage does with its values; memory that two tapes share counts once where it is a value of the graph.
 StageCost stage_cost(const Topology& topology, const ModelCost& model, int first, int end, const std::vector<bool>& rematerialize);
 
-/// All stages of a partition.
-std::vector<StageCost> stage_costs(const Topology& topology, const ModelCost& model, const Partition& partition,
-                                   const std::vector<bool>& rematerialize);
+/// All stages of a partition, each on its device.
+std::vector<StageCost> stage_costs(const Topology& topology, const ModelCosts& costs, const Partition& partition,
+                                   const std::vector<int>& device_of_stage, const std::vector<bool>& rematerialize);
 
 /// The most bytes that are live on a device when it works through its list; the order of the list alone decides, no clock.
 /// Close to what the executor counts on meta devices, which is exact.

@@ -6,6 +6,7 @@
 #include "core/hash.h"
 #include "core/ops/copy.h"
 #include "parallel/executor.h"
+#include "parallel/plan_check.h"
 #include "parallel/verify.h"
 
 namespace sluice::parallel {
@@ -13,7 +14,7 @@ namespace sluice::parallel {
 struct Trainer::State {
   State(const layers::Graph& model, Plan chosen, const Optimizer& rule, TrainerOptions wanted)
       : graph(model),
-        plan(std::move(chosen)),
+        plan(checked(std::move(chosen), graph)),
         optimizer(rule.clone()),
         options(wanted),
         topology(topology_of(graph)),
@@ -28,6 +29,11 @@ struct Trainer::State {
     const StageOptions common{options.seed, optimizer->state_names().size(), plan.precision, options.stochastic_rounding,
                               optimizer->ema > 0};
     executor = std::make_unique<Executor>(graph, layout, plan.devices, common, options.timeout_seconds);
+  }
+
+  static Plan checked(Plan plan, const layers::Graph& graph) {
+    require_valid(plan, graph);
+    return plan;
   }
 
   /// Lowered and proven once for training and evaluation with each M.

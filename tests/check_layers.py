@@ -24,7 +24,7 @@ MAY_INCLUDE = {
     "examples": set(ROOMS),
 }
 # Lists and numbers: these may include each other, core/error.h and the standard library.
-PURE = re.compile(r"parallel/(topology|partition|schedule\w*|program\w*|dataflow|lower|links|replay|simulate|verify\w*|stage_c\w+|cut_oracle|plan_(cut|remat|search))\.(h|cpp)")
+PURE = re.compile(r"parallel/(topology|partition|schedule\w*|program\w*|dataflow|lower|links|replay|simulate|verify\w*|stage_c\w+|cut_oracle|plan_(bound|cut|remat|search)|search_watch)\.(h|cpp)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 

@@ -179,6 +179,43 @@ class Plans(ProgramTest):
         self.assertEqual(done.returncode, 4)
         self.assertFalse(json.loads(done.stdout)["fits"])
         self.assertIn("cpu:0", json.loads(done.stdout)["reason"])
+        self.assertNotIn("Options::", done.stdout)
+
+    def test_devices_of_two_kinds_share_the_model_by_their_speeds(self):
+        def planned(partition):
+            done = sluice("plan", "gpt2-124m", "--json", "-", *sets(pipeline__devices='["2x h100", "2x a100"]', pipeline__partition=partition,
+                                                                    train__precision="bf16"))
+            return json.loads(done.stdout)
+        plan, even = planned("auto"), planned("uniform")
+        self.assertGreater(sum(plan["partition"][:2]), sum(plan["partition"][2:]))
+        self.assertLess(plan["step_seconds"], even["step_seconds"])
+        self.assertGreaterEqual(plan["step_seconds"], plan["bound_seconds"])
+
+    def test_errors_of_planning_name_the_key(self):
+        for setting, words in {"pipeline.partition=[1,2]": ["pipeline.partition"], "pipeline.partition=unifrm": ["pipeline.partition", "uniform"],
+                               "pipeline.micro_batches=100000": ["pipeline.micro_batches"], "pipeline.remat=nosuch": ["pipeline.remat"],
+                               "pipeline.devices=1000x meta": ["pipeline.devices"], "pipeline.search_seconds=-1": ["pipeline.search_seconds"]}.items():
+            line = self.refuse(2, *words, arguments=["plan", "tiny", "--set", setting])
+            self.assertNotIn("Options::", line)
+            self.assertNotIn("Plan::", line)
+
+    def test_search_ends_when_its_time_is_over_and_says_so(self):
+        open_plan = sets(pipeline__devices="4x meta", pipeline__schedule="auto", pipeline__micro_batches="auto", pipeline__remat="auto")
+        plan = json.loads(sluice("plan", "tiny", "--json", "-", *open_plan, *sets(pipeline__search_seconds=1e-9)).stdout)
+        self.assertTrue(plan["is_out_of_time"])
+        self.assertFalse(plan["is_exact"])
+        self.assertIn("pipeline.search_seconds", sluice("plan", "tiny", *open_plan, *sets(pipeline__search_seconds=1e-9)).stdout)
+        self.assertFalse(json.loads(sluice("plan", "tiny", "--json", "-", *open_plan).stdout)["is_out_of_time"])
+
+    def test_long_search_tells_how_far_it_is_and_ends_at_a_signal(self):
+        hard = sets(model__layers=400, train__batch=4096, pipeline__devices="1000x h100", pipeline__schedule="auto", pipeline__micro_batches="auto",
+                    pipeline__remat="auto", pipeline__virtual_stages="auto")
+        for number in signal.SIGINT, signal.SIGTERM:
+            process = subprocess.Popen([PROGRAM, "plan", "transformer-l", *hard], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+            self.assertRegex(process.stderr.readline(), r"^planning for \d+ s: ")
+            process.send_signal(number)
+            self.assertIn(process.wait(timeout=2), (-number, 128 + number))
+            process.stderr.close()
 
 
 class OneAnswer(ProgramTest):

@@ -123,7 +123,7 @@ TEST(Prediction, ReckonsWithActionsThatTakeLongerOnCrowdedDevices) {
   const auto graph = models::transformer_lm(tiny_transformer_options());
   const auto seconds = [&](double crowding, double bytes) {
     PlanOptions options{.batch = 8, .micro_batches = 2};
-    options.times = [&](int64_t) {
+    options.times = [&](int64_t, const DevicePtr&) {
       return std::vector<NodeTimes>(graph.nodes().size(), {.forward = 1, .backward = 2, .crowding = crowding, .crowding_bytes = bytes});
     };
     return predict(graph, plan(graph, devices("cpu:0"), options), AdamW({.lr = 1e-2}), 8, {}).step_seconds;
@@ -255,14 +255,13 @@ TEST(OpenPlan, TakesAnotherNumberOfMicroBatchesAtAStepUnlessItsScheduleIsATable)
                            {"'mine.csv' is for 4 micro-batches", "mini-batch of 7", "schedule by name"});
 }
 
-/// One change that the advice names, on top of what was planned: "3 devices and pipeline.remat=auto".
+/// One change that the advice names, on top of what was planned: "3 devices and PlanOptions::remat=auto".
 std::pair<PlanOptions, int> with_change(PlanOptions options, int count, const std::string& change) {
   std::smatch found;
   if (std::regex_search(change, found, std::regex("(\\d+) devices"))) count = std::stoi(found[1]);
-  if (std::regex_search(change, found, std::regex("train\\.batch=(\\d+)"))) options.batch = std::stoll(found[1]);
+  if (std::regex_search(change, found, std::regex("PlanOptions::batch=(\\d+)"))) options.batch = std::stoll(found[1]);
   if (std::regex_search(change, found, std::regex("micro_batches=(\\d+)"))) options.micro_batches = std::stoi(found[1]);
-  if (change.find("micro_batches=auto") != std::string::npos) options.micro_batches = 0;
-  if (change.find("pipeline.remat=auto") != std::string::npos) options.remat = "auto";
+  if (change.find("PlanOptions::remat=auto") != std::string::npos) options.remat = "auto";
   options.micro_batches = static_cast<int>(std::min<int64_t>(options.micro_batches, options.batch));
   return {options, count};
 }

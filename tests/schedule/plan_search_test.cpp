@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <tuple>
 
 #include "core/error.h"
 #include "parallel/plan_cut.h"
@@ -36,7 +38,7 @@ NodeCost random_node(size_t inputs) {
   cost.forward = pick(1, 20);
   cost.input_gradient = pick(1, 20);
   cost.weight_gradient = pick(0, 20);
-  cost.backward = cost.input_gradient + cost.weight_gradient;
+  cost.backward = pick(0, 2) == 0 ? pick(1, 30) : cost.input_gradient + cost.weight_gradient;  // as measured, or as counted
   cost.recompute = cost.forward;
   cost.step = pick(0, 3);
   cost.state_bytes = pick(0, 30);
@@ -52,18 +54,35 @@ NodeCost random_node(size_t inputs) {
   return cost;
 }
 
+/// The same node on another kind of device: its times differ, and what it needs in passing.
+NodeCost on_another_kind(NodeCost cost) {
+  const double factor = pick(1, 9) / 4.0;
+  for (const auto part : {&NodeCost::forward, &NodeCost::backward, &NodeCost::input_gradient, &NodeCost::weight_gradient,
+                          &NodeCost::recompute, &NodeCost::step})
+    cost.*part *= pick(0, 3) == 0 ? pick(1, 9) / 4.0 : factor;
+  cost.backward_peak_bytes += pick(0, 10);
+  return cost;
+}
+
 PlanProblem random_problem(int nodes, int devices) {
   PlanProblem problem;
   problem.topology = random_topology(nodes);
   problem.choices.micro_batches = {1, 3};
+  std::vector<int> kinds;
+  for (int device = 0; device < devices; ++device) kinds.push_back(pick(0, 2));
   for (const auto& family : all_schedule_families(devices, nodes)) problem.choices.schedules.push_back(family);
   for (const int number : problem.choices.micro_batches) {
-    ModelCost& model = problem.costs[number];
+    ModelCosts& costs = problem.costs[number];
+    ModelCost model;
     for (const auto& node : problem.topology.nodes) model.nodes.push_back(random_node(node.inputs.size()));
     model.input_bytes = {pick(0, 5)};
+    costs.kinds.push_back(model);
+    for (NodeCost& node : model.nodes) node = on_another_kind(node);
+    costs.kinds.push_back(std::move(model));
+    costs.kind_of_device = kinds;
   }
   problem.budgets.assign(devices, pick(0, 3) == 0 ? kMuch : pick(60, 500));
-  problem.link = {pick(0, 3) * 0.5, pick(0, 2) == 0 ? 0.0 : 4.0};
+  problem.links.all = {pick(0, 3) * 0.5, pick(0, 2) == 0 ? 0.0 : 4.0};
   return problem;
 }
 
@@ -85,19 +104,21 @@ void for_all_cuts(int nodes, int stages, Partition& partition, Visit visit) {
 /// Seconds of one plan, infinite when a device passes its budget. Only what is named by a schedule: "auto" orders are searched, not listed.
 double seconds_of(const PlanProblem& problem, int number, const Schedule& schedule, const Partition& partition,
                   const std::vector<bool>& marks) {
-  const auto stages = stage_costs(problem.topology, problem.costs.at(number), partition, marks);
+  const auto stages = stage_costs(problem.topology, problem.costs.at(number), partition, schedule.device_of_stage, marks);
   std::vector<double> step(problem.budgets.size(), 0.0);
   for (size_t stage = 0; stage < stages.size(); ++stage) step[schedule.device_of_stage[stage]] += stages[stage].step;
   for (size_t device = 0; device < problem.budgets.size(); ++device)
     if (device_peak_bytes(schedule, stages, static_cast<int>(device)) > problem.budgets[device])
       return std::numeric_limits<double>::infinity();
-  const StageCosts chain = chain_of(problem.topology, problem.costs.at(number), partition, stages, problem.link);
+  const StageCosts chain =
+      chain_of(problem.topology, problem.costs.at(number).any(), partition, stages, schedule.device_of_stage, problem.links);
   return time_schedule(schedule, chain).seconds + *std::ranges::max_element(step);
 }
 
-double best_by_enumeration(const PlanProblem& problem) {
+/// Of schedules that are named, without segments.
+template <class Visit>
+void for_all_plans(const PlanProblem& problem, Visit visit) {
   const int nodes = problem.topology.node_count(), devices = static_cast<int>(problem.budgets.size());
-  double best = std::numeric_limits<double>::infinity();
   for (const int number : problem.choices.micro_batches)
     for (const auto& family : problem.choices.schedules) {
       const Schedule schedule = make_schedule(family.name, devices, number, family.virtual_stages);
@@ -106,10 +127,15 @@ double best_by_enumeration(const PlanProblem& problem) {
         for (int bits = 0; bits < 1 << nodes; ++bits) {
           std::vector<bool> marks(nodes);
           for (int node = 0; node < nodes; ++node) marks[node] = bits >> node & 1;
-          best = std::min(best, seconds_of(problem, number, schedule, partition, marks));
+          visit(seconds_of(problem, number, schedule, partition, marks));
         }
       });
     }
+}
+
+double best_by_enumeration(const PlanProblem& problem) {
+  double best = std::numeric_limits<double>::infinity();
+  for_all_plans(problem, [&](double seconds) { best = std::min(best, seconds); });
   return best;
 }
 
@@ -126,6 +152,29 @@ RC_GTEST_PROP(PlanSearch, EqualsTheBestOfAllSmallJointPlans, ()) {
   if (found.best) RC_ASSERT(std::abs(found.best->seconds - best) <= 1e-9 * best);
 }
 
+/// The budgets of the search are estimates. What it calls the fastest whatever devices really hold is so without any budget, too.
+RC_GTEST_PROP(PlanSearch, SaysWhenABudgetRuledAFasterPlanOut, ()) {
+  const int devices = pick(1, 4);
+  PlanProblem problem = random_problem(pick(devices, 5), devices);
+  std::erase_if(problem.choices.schedules, [](const ScheduleFamily& family) { return family.name == "auto"; });
+  problem.exhaustive_limit = 1 << 14;
+  problem.choices.segments = false;
+  const PlanSearchResult found = search_plan(problem);
+  if (!found.best) return;
+  std::ranges::fill(problem.budgets, kMuch);
+  const double best = best_by_enumeration(problem);
+  RC_ASSERT((found.ruled_out_seconds >= found.best->seconds) == (found.best->seconds <= best * (1 + 1e-12)));
+}
+
+RC_GTEST_PROP(PlanSearch, HasABoundThatNoPlanBeats, ()) {
+  const int devices = pick(1, 4);
+  PlanProblem problem = random_problem(pick(devices, 5), devices);
+  const double bound = search_plan(problem).bound_seconds;
+  std::erase_if(problem.choices.schedules, [](const ScheduleFamily& family) { return family.name == "auto"; });
+  std::ranges::fill(problem.budgets, kMuch);
+  for_all_plans(problem, [&](double seconds) { RC_ASSERT(seconds >= bound * (1 - 1e-12)); });
+}
+
 RC_GTEST_PROP(PlanSearch, OfLargerProblemsKeepsToBudgetsAndItsBound, ()) {
   const int devices = pick(2, 5);
   PlanProblem problem = random_problem(pick(2 * devices, 20), devices);
@@ -136,8 +185,10 @@ RC_GTEST_PROP(PlanSearch, OfLargerProblemsKeepsToBudgetsAndItsBound, ()) {
   RC_ASSERT(!found.is_exact);
   RC_ASSERT(found.best->seconds >= found.bound_seconds * (1 - 1e-9));
   const FoundPlan& plan = *found.best;
-  const auto stages = stage_costs(problem.topology, problem.costs.at(plan.micro_batches), plan.partition, plan.rematerialize);
-  for (int device = 0; device < devices; ++device) RC_ASSERT(device_peak_bytes(plan.schedule, stages, device) <= problem.budgets[device]);
+  const Schedule order = in_segments(plan.schedule, plan.segments);
+  const auto stages =
+      stage_costs(problem.topology, problem.costs.at(plan.micro_batches), plan.partition, order.device_of_stage, plan.rematerialize);
+  for (int device = 0; device < devices; ++device) RC_ASSERT(device_peak_bytes(order, stages, device) <= problem.budgets[device]);
   RC_ASSERT(plan.partition.node_count() == problem.topology.node_count());
 }
 
@@ -166,8 +217,7 @@ TEST(PlanSearch, RematerializesOnlyWhereTheBudgetAsksForIt) {
   node.forward_peak_bytes = 101;
   node.bare_forward_bytes = 1;
   node.keeps_input = {true};
-  problem.costs[8].nodes.assign(8, node);
-  problem.costs[8].input_bytes = {1};
+  problem.costs[8].kinds = {{.nodes = std::vector<NodeCost>(8, node), .input_bytes = {1}, .tied_bytes = {}}};
   problem.choices = {.schedules = {{"1f1b"}}, .micro_batches = {8}, .segments = false};
   problem.budgets = {kMuch, kMuch};
   EXPECT_EQ(std::ranges::count(search_plan(problem).best->rematerialize, true), 0);
@@ -200,9 +250,7 @@ PlanProblem crowded_problem(double most) {
   node.backward = node.input_gradient = 2;
   node.tape_bytes = 100;
   node.keeps_input = {false};
-  problem.costs[8].nodes.assign(8, node);
-  problem.costs[8].input_bytes = {0};
-  problem.costs[8].crowding = {most, 600};
+  problem.costs[8].kinds = {{.nodes = std::vector<NodeCost>(8, node), .input_bytes = {0}, .tied_bytes = {}, .crowding = {most, 600}}};
   problem.choices = {.schedules = {{"gpipe"}}, .micro_batches = {8}, .rematerialize = std::vector<bool>(8, false)};
   problem.budgets = {kMuch, kMuch};
   return problem;
@@ -266,7 +314,7 @@ void expect_the_best_cut() {
   RC_ASSERT(found.has_value() == std::isfinite(best));
   if (!found) return;
   RC_ASSERT(slowest(*found, seconds) == best);
-  const auto even = most_even_cut(nodes, stages, seconds, best);
+  const auto even = best_cut(nodes, stages, seconds, [](int, int, int) { return 0.0; });
   RC_ASSERT(even && slowest(*even, seconds) == best);
   for_all_cuts(nodes, stages, empty, [&](const Partition& partition) {
     if (slowest(partition, seconds) <= best) RC_ASSERT(squares(*even, seconds) <= squares(partition, seconds) * (1 + 1e-12));
@@ -275,6 +323,23 @@ void expect_the_best_cut() {
 
 RC_GTEST_PROP(PlanCut, EqualsTheBestOfAllCutsOnTenThousandInstances, ()) {
   for (int instance = 0; instance < 100; ++instance) expect_the_best_cut();  // in each of RapidCheck's 100 runs
+}
+
+/// Times of no order at all, and nodes that cannot be a stage but can be part of one.
+RC_GTEST_PROP(PlanCut, EqualsTheBestOfAllCutsWhereMoreNodesMayTakeLess, ()) {
+  const int nodes = pick(1, 9), stages = pick(1, nodes + 1);
+  std::map<std::tuple<int, int, int>, std::optional<double>> known;
+  const StageSeconds seconds = [&](int stage, int first, int end) {
+    const auto [place, is_new] = known.try_emplace({stage, first, end});
+    if (is_new && pick(0, 5) > 0) place->second = pick(0, 40);
+    return place->second;
+  };
+  double best = std::numeric_limits<double>::infinity();
+  Partition empty;
+  for_all_cuts(nodes, stages, empty, [&](const Partition& partition) { best = std::min(best, slowest(partition, seconds)); });
+  const auto found = best_cut(nodes, stages, seconds, [](int, int, int) { return 0.0; });
+  RC_ASSERT(found.has_value() == std::isfinite(best));
+  if (found) RC_ASSERT(slowest(*found, seconds) == best);
 }
 
 }  // namespace
