@@ -36,7 +36,8 @@ Var Positions::forward(const Call& call) const {
   const int64_t first = call.first_position, count = x.dim(1);
   require(first + count <= context_, "Positions: needs at most ", context_, " tokens (model.context), got ", first + count);
   if (kind_ == Kind::sinusoidal) return add(x, Var(sinusoids(first, count, x.value())));
-  return add(x, slice(call.parameters[0], 0, first, first + count));
+  const Var& weight = call.parameters[0];
+  return add(in_working_dtype(x, weight), slice(weight, 0, first, first + count));
 }
 
 Tensor Positions::sinusoids(int64_t first, int64_t count, const Tensor& like) const {
