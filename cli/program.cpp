@@ -172,7 +172,7 @@ int run_program(int argument_count, char** arguments) try {
   check_is_utf8(argument_count, arguments);
   return Parser().run(argument_count, arguments);
 } catch (const std::exception& error) {
-  tell_error(explain(error));
+  tell_error(in_config_words(explain(error)));
   return exit_code_of(error);
 }
 

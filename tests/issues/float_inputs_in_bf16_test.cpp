@@ -96,6 +96,15 @@ TEST(FloatInputs, AreRoundedByTheLayersThatMultiplyThemWithWeights) {
   expect_to_train_as_on_rounded_images(Residual(Linear(4, 4), 0.3));
 }
 
+TEST(FloatInputs, AreRoundedWhereLearnedPositionsAreAdded) {
+  Call call;
+  call.parameters = {Var(full({5, 4}, 0.25, DType::bf16))};
+  call.inputs = {Var(full({2, 3, 4}, 999))};
+  const Tensor y = Positions(Positions::Kind::learned, 5, 4).forward(call).value();
+  EXPECT_EQ(y.dtype(), DType::bf16);
+  EXPECT_EQ(y.to_vector(), std::vector<double>(24, 1000));
+}
+
 TEST(FloatInputs, InAnotherDtypeThanDeclaredAreRefused) {
   const Graph graph = classifier(Linear(4, 4), DType::f32);
   Trainer trainer(graph, plan(graph, devices("cpu:0"), {.batch = kSamples}), SGD({.lr = 0.1}));
