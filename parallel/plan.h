@@ -94,4 +94,7 @@ struct Prediction {
 /// bytes / link_bytes_per_second + link_latency.
 Prediction predict(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch, const DeviceSpeed& speed);
 
+/// The same of evaluating `batch` samples between two steps (Trainer::evaluate): only fits, reason and devices are filled in.
+Prediction predict_evaluation(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch, bool with_output);
+
 }  // namespace sluice::parallel

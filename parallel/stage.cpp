@@ -7,6 +7,7 @@
 #include "core/ops/elementwise.h"
 #include "core/profiler.h"
 #include "core/where.h"
+#include "parallel/divergence.h"
 
 namespace sluice::parallel {
 
@@ -89,6 +90,7 @@ Tensor Stage::load(const RunContext& run, int micro_batch, int value) const {
 
 void Stage::forward(const RunContext& run, int micro_batch) {
   run_micro_batches_ = run.micro_batches();
+  is_watched_ = run.is_watched;
   run_nodes(run, micro_batch, false);
 }
 
@@ -113,6 +115,7 @@ void Stage::run_nodes(const RunContext& run, int micro_batch, bool again) {
         live[value] = load(run, micro_batch, value);
     }
     Tensor y = run_node(run, micro_batch, node, live, again);
+    watch("the output", y);
     const int made = topology_.value_of(node);
     const bool kept_for_recompute = run.training && !again && last_recompute_use_[made] >= 0 && !options_.rematerialize[node];
     if (kept_for_recompute) state.kept[made] = y;
@@ -225,6 +228,7 @@ void Stage::distribute(MicroBatch& state, int node, Backward& backward, const Ta
     if (gradient.defined()) add_part(contributions[topology_.nodes[node].inputs[i]], std::move(gradient));
   }
   for (auto& [value, contribution] : contributions) {
+    watch("a gradient of the inputs", contribution);
     const bool here = is_here(topology_.node_of(value));
     const int consumer = presummed_under_[value] >= 0 ? presummed_under_[value] : node;
     add_part(here ? sums[value] : state.contributions[{value, consumer}], std::move(contribution));
@@ -245,10 +249,15 @@ void Stage::accumulate(int node, Backward& backward, const std::vector<NodePtr>&
   for (size_t i = 0; i < leaves.size(); ++i) {
     Tensor gradient = backward.take(leaves[i]);
     Tensor& sum = parameters_[node_parameters_[node][i]].gradients[node];
+    watch("a gradient of the parameters", gradient.defined() ? gradient : sum);
     if (!gradient.defined() || sum.defined()) continue;
     const bool keep = gradient.is_contiguous() && (run_micro_batches_ == 1 || gradient.is_exclusive());
     sum = keep ? std::move(gradient) : gradient.clone();
   }
+}
+
+void Stage::watch(const char* what, const Tensor& made) const {
+  if (is_watched_ && made.defined() && !is_finite(made)) throw DivergenceError(join(what, where().text(), " on ", device_->name()));
 }
 
 void Stage::reduce_tied(int tied) {
