@@ -11,6 +11,7 @@
 #include "cli/arguments.h"
 #include "cli/help.h"
 #include "core/error.h"
+#include "parallel/divergence.h"
 
 namespace sluice::cli {
 
@@ -128,6 +129,8 @@ int run_program(int argument_count, char** arguments) try {
   return report(error, 4);
 } catch (const CommError& error) {
   return report(error, 5);
+} catch (const parallel::DivergenceError& error) {
+  return report(error, 6);
 } catch (const std::filesystem::filesystem_error& error) {
   return report(error, 4);
 } catch (const std::bad_alloc& error) {

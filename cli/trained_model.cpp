@@ -26,6 +26,6 @@ std::string tokenizer_of(const parallel::Checkpoint& checkpoint) {
   return std::filesystem::exists(file) ? read_file(file) : "";
 }
 
-void warn(const std::string& text) { fmt::print(stderr, "sluice: warning: {}\n", text); }
+void warn(const std::string& text) { std::fputs(fmt::format("sluice: warning: {}\n", text).c_str(), stderr); }
 
 }  // namespace sluice::cli

@@ -23,7 +23,7 @@ Settings settings_of(const parallel::Checkpoint& checkpoint, const std::vector<s
 /// The bytes of the checkpoint's tokenizer; empty when it has none.
 std::string tokenizer_of(const parallel::Checkpoint& checkpoint);
 
-/// Writes a warning to standard error.
+/// Writes a warning to standard error; it is lost where that cannot be written.
 void warn(const std::string& text);
 
 }  // namespace sluice::cli
