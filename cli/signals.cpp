@@ -14,6 +14,7 @@ namespace {
 // Lock-free, as a handler needs, and other than sig_atomic_t readable by other threads.
 std::atomic<int> caught = 0;
 std::atomic<int64_t> caught_at_ms = 0;
+std::atomic<bool> ends_at_once = false;
 
 int64_t now_ms() {
   timespec now{};
@@ -22,6 +23,7 @@ int64_t now_ms() {
 }
 
 extern "C" void on_signal(int number) {
+  if (ends_at_once) _exit(128 + number);
   int none = 0;
   if (caught.compare_exchange_strong(none, number)) {
     caught_at_ms = now_ms();
@@ -53,5 +55,8 @@ void watch_signals() {
 }
 
 int caught_signal() { return caught; }
+
+EndAtOnce::EndAtOnce() { ends_at_once = true; }
+EndAtOnce::~EndAtOnce() { ends_at_once = false; }
 
 }  // namespace sluice::cli

@@ -12,4 +12,13 @@ void watch_signals();
 /// The first signal that came, or 0.
 int caught_signal();
 
+/// While it lives, any of these signals ends the program at once: for long work that has nothing to lose.
+class EndAtOnce {
+ public:
+  EndAtOnce();
+  ~EndAtOnce();
+  EndAtOnce(const EndAtOnce&) = delete;
+  EndAtOnce& operator=(const EndAtOnce&) = delete;
+};
+
 }  // namespace sluice::cli

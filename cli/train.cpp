@@ -274,6 +274,7 @@ class Training {
   }
 
   void baseline() {
+    const EndAtOnce all_is_saved;
     record_.trigram_loss = trigram_loss(corpus_, settings_);
     say("trigram model on the same split: loss {:.4f}, perplexity {:.2f}\n", *record_.trigram_loss, std::exp(*record_.trigram_loss));
   }
@@ -291,14 +292,18 @@ class Training {
   }
 
   void write_results(parallel::Trainer& trainer) {
-    constexpr int64_t kPictures = 32;
     write_json(train_json(record_), arguments_.text("--json"));
     if (!trace_.empty()) write_file(trace_, parallel::chrome_trace(record_.trace, parallel::topology_of(graph_), record_.prediction.trace));
     if (report_.empty()) return;
-    if (corpus_.tokenizer && caught_signal() == 0) record_.sample = sample_text(trainer, *corpus_.tokenizer, settings_);
-    if (corpus_.images && caught_signal() == 0)
-      record_.pictures = judge_pictures(trainer, corpus_.images, kPictures, settings_.integer("train.batch"));
+    if (caught_signal() == 0) show_samples(trainer);
     write_file(report_, html_report(record_));
+  }
+
+  void show_samples(parallel::Trainer& trainer) {
+    constexpr int64_t kPictures = 32;
+    const EndAtOnce all_is_saved;
+    if (corpus_.tokenizer) record_.sample = sample_text(trainer, *corpus_.tokenizer, settings_);
+    if (corpus_.images) record_.pictures = judge_pictures(trainer, corpus_.images, kPictures, settings_.integer("train.batch"));
   }
 
   template <class... Parts>

@@ -3,6 +3,7 @@
 
 usage: lost_work_test.py PROGRAM [unittest arguments]
 """
+import base64
 import json
 import random
 import resource
@@ -115,21 +116,24 @@ class Signals(LostWork):
         self.assertGreater(last, 0)
 
     def validation_of_minutes(self):
-        words = random.Random(1).randbytes(3_000_000).hex()
+        words = base64.b64encode(random.Random(1).randbytes(9_000_000)).decode()
         return dict(data__kind="text", data__path=self.write("text.txt", words), data__cache=self.folder / "cache", data__validation=0.5,
                     model__vocab=256, model__dim=128, train__evaluate_batches=0)
 
-    def test_validations_end_within_two_seconds(self):
+    def test_validations_and_baselines_end_within_two_seconds(self):
         keys = self.validation_of_minutes()
-        for run, steps, begun in ("between", FOREVER, dict(train__evaluate_every=1)), ("after", 1, {}):
+        short = dict(train__evaluate_batches=1, train__baseline="true")
+        for run, steps, line, more in (("between", FOREVER, None, dict(train__evaluate_every=1)), ("after", 1, None, {}),
+                                       ("baseline", 1, "validation after step 1", short)):
             with self.subTest(run):
-                process = self.start(run=run, steps=steps, **begun, **keys)
-                time.sleep(1)  # into the validation
+                process = self.start(run=run, steps=steps, **{**keys, **more})
+                self.await_line(process, line) if line else time.sleep(1)
                 self.assertIsNone(process.poll())
                 begin = time.monotonic()
                 process.send_signal(signal.SIGTERM)
-                process.communicate(timeout=60)
+                output, _ = process.communicate(timeout=60)
                 self.assertLess(time.monotonic() - begin, 2)
+                self.assertNotIn("trigram", output)
                 self.assertEqual((process.returncode, self.saved_steps(run)), (143, 1))
 
 
