@@ -5,6 +5,7 @@ usage: lost_work_test.py PROGRAM [unittest arguments]
 """
 import base64
 import json
+import pathlib
 import random
 import resource
 import shutil
@@ -15,8 +16,10 @@ import time
 import unittest
 import zlib
 
-from program_test import PROGRAM, ProgramTest, sets, sluice
+import program_test
+from program_test import ProgramTest, sets, sluice
 
+PROGRAM = program_test.PROGRAM = str(pathlib.Path(program_test.PROGRAM).resolve())  # some cases run it in folders of their own
 FOREVER = 10**9
 
 
@@ -281,7 +284,7 @@ class Folders(LostWork):
         inside = f'mount -t tmpfs -o size={size} tmpfs "$1" && cd "$1" || exit 99; {script}'
         if subprocess.run(["unshare", "-rm", "sh", "-c", 'mount -t tmpfs tmpfs "$1"', "sh", self.folder], capture_output=True).returncode != 0:
             self.skipTest("needs to mount a disk of its own")
-        return subprocess.run(["unshare", "-rm", "sh", "-c", inside, "sh", self.folder, PROGRAM_PATH], capture_output=True, text=True, timeout=60)
+        return subprocess.run(["unshare", "-rm", "sh", "-c", inside, "sh", self.folder, PROGRAM], capture_output=True, text=True, timeout=60)
 
     def test_a_disk_without_room_is_refused_before_the_first_step(self):
         done = self.on_small_disk("300k", '"$2" train tiny --set output.dir=run')
@@ -292,7 +295,7 @@ class Folders(LostWork):
 
     def test_a_disk_that_fills_up_has_room_for_the_last_save(self):
         script = f'''"$2" train tiny --set output.dir=run --set train.steps={FOREVER} > log 2>&1 & training=$!
-            until grep -q "^step 1/" log; do sleep 0.05; done
+            until grep -q "^step 1/" log; do kill -0 $training || exit 98; sleep 0.05; done
             cat /dev/zero > filler 2> /dev/null
             kill -TERM $training; wait $training; code=$?
             "$2" inspect run && exit $code'''
@@ -302,7 +305,7 @@ class Folders(LostWork):
 
     def test_a_save_without_room_stops_the_training_and_the_step_is_saved(self):
         script = f'''"$2" train tiny --set output.dir=run --set train.steps={FOREVER} --set output.save_every=1000 > log 2>&1 & training=$!
-            until grep -q "^step 1/" log; do sleep 0.05; done
+            until grep -q "^step 1/" log; do kill -0 $training || exit 98; sleep 0.05; done
             cat /dev/zero > filler 2> /dev/null
             wait $training; code=$?
             "$2" inspect run && exit $code'''
@@ -310,8 +313,6 @@ class Folders(LostWork):
         self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
         self.assertRegex(done.stdout, r"trained for [1-9]\d*000 steps")
 
-
-PROGRAM_PATH = shutil.which(PROGRAM) or PROGRAM
 
 if __name__ == "__main__":
     unittest.main()
