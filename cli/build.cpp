@@ -223,6 +223,7 @@ parallel::TrainerOptions build_trainer_options(const Settings& settings) {
   const std::string& graphs = settings.text("pipeline.cuda_graphs");
   if (graphs != "off") options.cuda_graphs = graphs == "on" ? parallel::CudaGraphs::on : parallel::CudaGraphs::automatic;
   options.stochastic_rounding = settings.flag("train.stochastic_rounding");
+  if (settings.text("train.on_nonfinite") == "skip") options.on_nonfinite = parallel::OnNonfinite::skip;
   return options;
 }
 

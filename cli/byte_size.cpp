@@ -26,7 +26,7 @@ std::optional<int64_t> parse_bytes(std::string_view text) {
   const double value = std::strtod(digits.c_str(), &end);
   if (digits.empty() || *end != '\0') return std::nullopt;
   for (const auto& [name, factor] : units)
-    if (unit == name && value * factor < 9e18) return static_cast<int64_t>(value * factor);
+    if (unit == name && (value * factor >= 1 || value == 0) && value * factor < 9e18) return static_cast<int64_t>(value * factor);
   return std::nullopt;
 }
 

@@ -6,7 +6,8 @@
 
 namespace sluice::cli {
 
-/// "8GiB", "1.5 MB", "4096" -> bytes; nothing when the text is no size below 2^63.
+/// "8GiB", "1.5 MB", "4096" -> bytes; nothing when the text is no size below 2^63, or
+/// is a part of a byte.
 std::optional<int64_t> parse_bytes(std::string_view text);
 
 /// 8589934592 -> "8.00 GiB"

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "core/error.h"
+#include "parallel/divergence.h"
 
 namespace sluice::cli {
 
@@ -30,11 +31,12 @@ const std::vector<ExitCode>& exit_codes() {
       {4, "resources: memory, disk, threads, output that cannot be written; also plan when the plan does not fit",
        is_one_of<ResourceError, std::system_error, std::bad_alloc>},
       {5, "a device did not answer within pipeline.timeout", is_one_of<CommError>},
-      {6, "the training diverged: a loss, gradient or weight is not finite", nullptr},
+      {6, "the training diverged: a gradient or a weight is not finite", is_one_of<parallel::DivergenceError>},
       signal_row(SIGHUP, "SIGHUP"),
       signal_row(SIGINT, "SIGINT"),
       signal_row(SIGUSR1, "SIGUSR1"),
       signal_row(SIGTERM, "SIGTERM"),
+      signal_row(SIGXCPU, "SIGXCPU"),
   };
   return table;
 }

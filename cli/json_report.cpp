@@ -43,6 +43,7 @@ Json train_json(const RunRecord& record) {
   Json json;
   json["parameters"] = record.parameters;
   json["steps"] = record.steps_done;
+  json["skipped_steps"] = record.skipped_steps;
   json["loss"] = {{"first", ran ? Json(record.steps.front().result.loss) : Json(nullptr)},
                   {"last", ran ? Json(record.steps.back().result.loss) : Json(nullptr)},
                   {"validation", record.validations.empty() ? Json(nullptr) : Json(record.validations.back().loss)},

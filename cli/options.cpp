@@ -134,6 +134,11 @@ std::vector<Option> make_options() {
       {"train.stochastic_rounding", boolean, false, "of weights to bf16; else to the nearest"},
       {"train.evaluate_every", integer, int64_t{0}, "steps between validations; 0 = only at the end", {}, 0, kSteps},
       {"train.evaluate_batches", integer, int64_t{16}, "mini-batches of a validation; 0 = all", {}, 0, 1e9},
+      {"train.on_nonfinite",
+       text,
+       word("stop"),
+       "at a gradient that is not finite: stop (saves first), or skip the step and count it",
+       {"stop", "skip"}},
       {"train.baseline", boolean, false, "also compute the loss of a smoothed trigram model on the same split"},
 
       {"optimizer.name", text, word("adamw"), "the update rule", {"sgd", "rmsprop", "adam", "adamw"}},
@@ -204,7 +209,8 @@ std::vector<Option> make_options() {
       {"pipeline.search_seconds", number, 0.0, "after which the search for a plan ends with the best one so far; 0 = no limit", {}, 0, 1e9},
 
       with(Option{"output.dir", text, word("runs/latest"), "folder of checkpoints"}, {never_empty}),
-      {"output.save_every", integer, int64_t{0}, "steps between checkpoints; 0 = only at the end", {}, 0, kSteps},
+      {"output.save_every", integer, int64_t{0}, "steps between checkpoints; 0 = by minutes and at the end", {}, 0, kSteps},
+      {"output.save_minutes", number, 10.0, "minutes after which a checkpoint is saved, beside save_every; 0 = never", {}, 0, 1e9},
       {"output.keep", integer, int64_t{3}, "newest checkpoints that are kept", {}, 1, 1e9},
       {"output.report", text, word(""), "HTML report written at the end; empty = none"},
       {"output.trace", text, word(""), "Chrome trace of the last step; empty = none"},

@@ -59,10 +59,14 @@ std::string figure(const JudgedPicture& picture) {
 }  // namespace
 
 std::vector<JudgedPicture> judge_pictures(parallel::Trainer& trainer, const std::shared_ptr<const data::ImageDataset>& dataset,
-                                          int64_t count) {
+                                          int64_t count, int64_t batch) {
   const auto samples = data::validation_samples(*dataset, count);
-  const auto batch = data::ValidationLoader(dataset, {.batch = static_cast<int64_t>(samples.size()), .threads = 0}, count).at(0);
-  const std::vector<double> logits = trainer.evaluate(batch, true).output.to_vector();
+  data::ValidationLoader loader(dataset, {.batch = batch, .threads = 0}, count);
+  std::vector<double> logits;
+  for (int64_t number = 0; number < loader.size(); ++number) {
+    const auto rows = trainer.evaluate(loader.at(number), true).output.to_vector();
+    logits.insert(logits.end(), rows.begin(), rows.end());
+  }
   const auto& names = dataset->class_names();
   std::vector<JudgedPicture> pictures;
   auto row = logits.begin();

@@ -51,8 +51,12 @@ std::string progress_text(const Progress& progress) {
                      progress.items_per_second, progress.item, utilization, bytes_text(progress.peak_bytes), budget, result.bubble * 100);
 }
 
-ProgressLine::ProgressLine(std::FILE* out, int64_t first, int64_t steps)
-    : out_(out), terminal_(is_terminal(out)), color_(terminal_ && std::getenv("NO_COLOR") == nullptr), first_(first), steps_(steps) {}
+ProgressLine::ProgressLine(Console& console, int64_t first, int64_t steps)
+    : console_(console),
+      terminal_(is_terminal(console.file())),
+      color_(terminal_ && std::getenv("NO_COLOR") == nullptr),
+      first_(first),
+      steps_(steps) {}
 
 bool ProgressLine::is_due(int64_t step) const {
   if (step == first_ + 1 || step == steps_) return true;
@@ -69,27 +73,25 @@ void ProgressLine::show(const Progress& progress) {
   if (terminal_)
     draw_bar(progress, text);
   else
-    fmt::print(out_, "{}\n", text);
-  std::fflush(out_);
+    console_.print(text + "\n");
 }
 
 void ProgressLine::draw_bar(const Progress& progress, const std::string& text) {
   constexpr int kBar = 20;
-  const auto width = static_cast<size_t>(terminal_width(out_) - 1);
+  const auto width = static_cast<size_t>(terminal_width(console_.file()) - 1);
   const int filled = static_cast<int>(progress.step * kBar / std::max<int64_t>(1, steps_));
   const std::string line = fmt::format("[{:<{}}] {}", std::string(static_cast<size_t>(filled), '='), kBar, text).substr(0, width);
-  fmt::print(out_, "\r{}{:<{}}{}", color_ ? "\033[36m" : "", line, width, color_ ? "\033[0m" : "");
+  console_.print(fmt::format("\r{}{:<{}}{}", color_ ? "\033[36m" : "", line, width, color_ ? "\033[0m" : ""));
   bar_shown_ = true;
 }
 
 void ProgressLine::say(const std::string& text) {
   finish();
-  fmt::print(out_, "{}\n", text);
-  std::fflush(out_);
+  console_.print(text + "\n");
 }
 
 void ProgressLine::finish() {
-  if (bar_shown_) fmt::print(out_, "\n");
+  if (bar_shown_) console_.print("\n");
   bar_shown_ = false;
 }
 

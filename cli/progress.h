@@ -1,9 +1,9 @@
 #pragma once
 #include <chrono>
-#include <cstdio>
 #include <optional>
 #include <string>
 
+#include "cli/console.h"
 #include "parallel/trainer.h"
 
 namespace sluice::cli {
@@ -29,7 +29,8 @@ std::string duration_text(double seconds);
 class ProgressLine {
  public:
   /// `first` is the number of steps done before.
-  ProgressLine(std::FILE* out, int64_t first, int64_t steps);
+  ProgressLine(Console& console, int64_t first, int64_t steps);
+  ~ProgressLine() { finish(); }
   void show(const Progress& progress);
   /// A line of text that stays.
   void say(const std::string& text);
@@ -41,7 +42,7 @@ class ProgressLine {
   void draw_bar(const Progress& progress, const std::string& text);
   bool is_due(int64_t step) const;
 
-  std::FILE* out_;
+  Console& console_;
   bool terminal_, color_, bar_shown_ = false;
   int64_t first_, steps_;
   Clock::time_point begin_ = Clock::now(), shown_ = {};

@@ -30,8 +30,9 @@ struct RunRecord {
   int64_t parameters = 0;
   std::string item = "token";  ///< what speed counts: "token" or "sample"
   int64_t items_per_step = 0;
-  int64_t steps_done = 0;   ///< in all, also before a resume
-  std::vector<Step> steps;  ///< of this run
+  int64_t steps_done = 0;     ///< in all, also before a resume
+  std::vector<Step> steps;    ///< of this run, without the skipped ones
+  int64_t skipped_steps = 0;  ///< of this run: their gradients were not finite
   std::vector<Validation> validations;
   std::optional<double> trigram_loss;
   std::string weights_hash;

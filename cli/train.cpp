@@ -1,12 +1,16 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <bit>
+#include <chrono>
 #include <cmath>
 #include <thread>
 
 #include "cli/build.h"
 #include "cli/byte_size.h"
 #include "cli/commands.h"
+#include "cli/console.h"
+#include "cli/foresee.h"
 #include "cli/json_report.h"
 #include "cli/list_text.h"
 #include "cli/progress.h"
@@ -19,7 +23,6 @@
 #include "core/machine_limits.h"
 #include "data/loader.h"
 #include "parallel/initialize.h"
-#include "parallel/plan_advice.h"
 
 namespace sluice::cli {
 
@@ -29,11 +32,15 @@ namespace fs = std::filesystem;
 
 /// One training from settings to results.
 class Training {
+  using Clock = std::chrono::steady_clock;
+
  public:
   Training(Settings settings, const Arguments& arguments)
       : settings_(std::move(settings)),
         arguments_(arguments),
-        out_(arguments.text("--json") == "-" ? stderr : stdout),
+        console_(arguments.text("--json") == "-" ? stderr : stdout),
+        report_(arguments.text("--report", settings_.text("output.report"))),
+        trace_(arguments.text("--trace", settings_.text("output.trace"))),
         steps_(settings_.integer("train.steps")),
         graph_(build_graph(settings_)),
         optimizer_(build_optimizer(settings_)),
@@ -41,16 +48,19 @@ class Training {
         speeds_(speeds_of(plan_.devices, plan_.precision)) {}
 
   int run() {
+    ignore_output_signals();
     foresee();
     parallel::OutputFolder output(settings_.text("output.dir"));
     const auto checkpoint = start_point(), model = initial_model();
     corpus_ = load_corpus(settings_, checkpoint ? preparation_of(*checkpoint) : Preparation{model ? tokenizer_to_keep(*model) : "", {}});
+    if (settings_.flag("train.baseline")) require_text(corpus_);
     parallel::Trainer trainer(graph_, plan_, *optimizer_, build_trainer_options(settings_));
     if (checkpoint) resume(*checkpoint, trainer);
-    if (model) fmt::print(out_, "{}: {}\n", model->folder.string(), parallel::describe(parallel::initialize(*model, trainer)));
+    if (model) say("{}: {}\n", model->folder.string(), parallel::describe(parallel::initialize(*model, trainer)));
+    output.keep_room(trainer, further_bytes());
     make_room(output, checkpoint);
-    train(trainer, output);
-    finish(trainer, output);
+    train_and_save(trainer, output);
+    finish(trainer);
     return caught_signal() == 0 ? 0 : 128 + caught_signal();
   }
 
@@ -66,14 +76,12 @@ class Training {
     record_.items_per_step = settings_.integer("train.batch") * (is_image_model(settings_) ? 1 : settings_.integer("model.context"));
     record_.prediction = parallel::predict(graph_, plan_, *optimizer_, settings_.integer("train.batch"), speeds_);
     measure_peak();
-    if (!record_.prediction.fits) throw OutOfMemory("the plan does not fit: " + record_.prediction.reason + advice());
-    fmt::print(out_, "{} parameters, {} nodes as {} on {} devices, {} micro-batches, {}\n", record_.parameters, graph_.nodes().size(),
-               list_text(parallel::stage_sizes(plan_), "+"), plan_.devices.size(), plan_.micro_batches, plan_.schedule);
-  }
-
-  std::string advice() const {
-    const std::string advice = parallel::nearest_that_fits(graph_, plan_.devices, plan_options(settings_, *optimizer_));
-    return advice.empty() ? "" : "; " + advice;
+    require_memory(graph_, plan_, *optimizer_, settings_, record_.prediction);
+    require_writable("--report (output.report)", report_);
+    require_writable("--trace (output.trace)", trace_);
+    require_writable("--json", arguments_.text("--json"));
+    say("{} parameters, {} nodes as {} on {} devices, {} micro-batches, {}\n", record_.parameters, graph_.nodes().size(),
+        list_text(parallel::stage_sizes(plan_), "+"), plan_.devices.size(), plan_.micro_batches, plan_.schedule);
   }
 
   /// Predictions go by the speed in f32, which most operations of a CPU device have; only products are faster in bf16.
@@ -85,7 +93,7 @@ class Training {
       peak_flops_ = measured_bf16_peak_flops(std::min(cores, plan_.devices[0]->options().threads));
       if (peak_flops_) *peak_flops_ *= static_cast<double>(plan_.devices.size());
     }
-    if (!peak_flops_) fmt::print(out_, "no MFU: products in bf16 run on this processor's AMX, whose peak is not measured here\n");
+    if (!peak_flops_) say("no MFU: products in bf16 run on this processor's AMX, whose peak is not measured here\n");
   }
 
   /// The checkpoint to continue from; nothing to start anew.
@@ -112,7 +120,7 @@ class Training {
   void resume(const parallel::Checkpoint& checkpoint, parallel::Trainer& trainer) {
     parallel::restore(checkpoint, trainer);
     warn_of_changes(settings_of(checkpoint, {}));
-    fmt::print(out_, "continuing from {}\n", checkpoint.folder.string());
+    say("continuing from {}\n", checkpoint.folder.string());
   }
 
   /// A schedule runs until the end of the training, which then is not free to change.
@@ -127,7 +135,7 @@ class Training {
       std::vector<std::string> list;
       for (const Option& option : options()) {
         const bool free = option.name.starts_with("pipeline.") || option.name.starts_with("output.") ||
-                          (option.name == "train.steps" && !follows_the_end(settings));
+                          option.name == "train.on_nonfinite" || (option.name == "train.steps" && !follows_the_end(settings));
         if (!free) list.push_back(fmt::format("{} = {}", option.name, toml_text(settings.value(option.name))));
       }
       return list;
@@ -139,9 +147,33 @@ class Training {
 
   void make_room(parallel::OutputFolder& output, const std::optional<parallel::Checkpoint>& checkpoint) {
     std::error_code ignored;
-    const bool same_folder = checkpoint && fs::equivalent(checkpoint->folder.parent_path(), output.path(), ignored);
+    // The path may end with a slash, be "." or a link: only the real one has the output folder as its parent.
+    const fs::path resumed = checkpoint ? fs::canonical(checkpoint->folder) : fs::path();
+    const bool same_folder = checkpoint && fs::equivalent(resumed.parent_path(), output.path(), ignored);
     const auto aside = output.set_aside_after(same_folder ? checkpoint->step : -1);
-    if (!aside.empty()) fmt::print(out_, "moved other checkpoints of {} to {}\n", output.path().string(), aside.string());
+    if (!aside.empty()) say("moved other checkpoints of {} to {}\n", output.path().string(), aside.string());
+  }
+
+  /// However the training ends, its last good step is saved, in the room that was kept for it.
+  void train_and_save(parallel::Trainer& trainer, parallel::OutputFolder& output) {
+    first_step_ = trainer.steps_done();
+    try {
+      train(trainer, output);
+    } catch (...) {
+      output.release_room();
+      if (trainer.steps_done() > first_step_) save_before_error(trainer, output);
+      throw;
+    }
+    output.release_room();
+    save(trainer, output);
+  }
+
+  /// The error that ends the training counts for more than one of saving.
+  void save_before_error(const parallel::Trainer& trainer, parallel::OutputFolder& output) try {
+    save(trainer, output);
+    say("step {} is saved in {}; --resume auto continues\n", trainer.steps_done(), saved_.string());
+  } catch (const std::exception& error) {
+    warn(fmt::format("step {} is not saved: {}", trainer.steps_done(), error.what()));
   }
 
   void train(parallel::Trainer& trainer, parallel::OutputFolder& output) {
@@ -151,22 +183,38 @@ class Training {
     loading.threads = static_cast<int>(settings_.integer("data.threads"));
     data::Loader loader(corpus_.dataset, loading);
     peaks_.assign(plan_.devices.size(), 0);
-    ProgressLine progress(out_, trainer.steps_done(), steps_);
+    ProgressLine progress(console_, trainer.steps_done(), steps_);
     watch_signals();
+    saved_at_ = Clock::now();
     while (trainer.steps_done() < steps_ && caught_signal() == 0) {
       const auto result = trainer.step(loader.at(trainer.steps_done()));
       note_peaks();
       const int64_t step = trainer.steps_done();
-      record_.steps.push_back({step, result});
-      progress.show(progress_of(step, result));
+      if (result.was_skipped) {
+        note_skipped(progress, step);
+      } else {
+        record_.steps.push_back({step, result});
+        progress.show(progress_of(step, result));
+      }
       if (is_multiple(step, "train.evaluate_every") && step < steps_) progress.say(note_validation(trainer));
-      if (is_multiple(step, "output.save_every") && step < steps_) save(trainer, output);
+      if ((is_multiple(step, "output.save_every") || is_time_to_save()) && step < steps_) save(trainer, output);
     }
     progress.finish();
     record_.steps_done = trainer.steps_done();
   }
 
   bool is_multiple(int64_t step, std::string_view key) const { return settings_.integer(key) > 0 && step % settings_.integer(key) == 0; }
+
+  /// Says so of the 1st, 2nd, 4th, 8th, ...: all steps may be skipped once weights have gone wrong.
+  void note_skipped(ProgressLine& progress, int64_t step) {
+    if (std::has_single_bit(static_cast<uint64_t>(++record_.skipped_steps)))
+      progress.say(fmt::format("step {} is skipped: its gradient is not finite; {} skipped so far", step, record_.skipped_steps));
+  }
+
+  bool is_time_to_save() const {
+    const double minutes = settings_.number("output.save_minutes");
+    return minutes > 0 && std::chrono::duration<double>(Clock::now() - saved_at_).count() >= minutes * 60;
+  }
 
   void note_peaks() {
     for (size_t i = 0; i < peaks_.size(); ++i) peaks_[i] = std::max(peaks_[i], plan_.devices[i]->peak_bytes());
@@ -189,8 +237,9 @@ class Training {
 
   /// Returns what to say of it. Its memory does not count as training's.
   std::string note_validation(parallel::Trainer& trainer) {
-    const Validation validation = validate(trainer, corpus_, settings_);
+    const Validation validation = validate(trainer, corpus_, settings_, [] { return caught_signal() != 0; });
     for (auto& device : plan_.devices) device->reset_peak();
+    if (!validation.is_complete) return fmt::format("validation after step {}: stopped by a signal", trainer.steps_done());
     const auto accuracy = validation.loss && validation.classification ? std::optional(validation.classification->top(1)) : std::nullopt;
     if (validation.loss) record_.validations.push_back({trainer.steps_done(), *validation.loss, accuracy});
     return fmt::format("validation after step {}: {}", trainer.steps_done(), describe(validation));
@@ -200,9 +249,15 @@ class Training {
     saved_ = output.save(trainer, record_.config, files_of(corpus_), static_cast<int>(settings_.integer("output.keep")));
   }
 
-  /// Saves first: what follows may take a while, and a second signal ends the program.
-  void finish(parallel::Trainer& trainer, parallel::OutputFolder& output) {
-    save(trainer, output);
+  /// Of what a checkpoint holds beside its tensors.
+  int64_t further_bytes() const {
+    size_t bytes = 2 * record_.config.size();
+    for (const auto& [name, content] : files_of(corpus_)) bytes += content.size();
+    return static_cast<int64_t>(bytes);
+  }
+
+  /// All is saved by now: what follows may take a while, and a second signal ends the program.
+  void finish(parallel::Trainer& trainer) {
     record_.weights_hash = trainer.weights_hash();
     record_.trace = trainer.trace();
     if (trainer.cuda_graphs().is_possible()) record_.cuda_graphs = trainer.cuda_graphs();
@@ -210,46 +265,57 @@ class Training {
       record_.devices.push_back(
           {plan_.devices[i]->name(), record_.prediction.devices[i].peak_bytes, peaks_[i], plan_.devices[i]->budget_bytes()});
     if (caught_signal() == 0) {
-      fmt::print(out_, "{}\n", note_validation(trainer));
-      if (settings_.flag("train.baseline")) baseline();
+      say("{}\n", note_validation(trainer));
+      if (settings_.flag("train.baseline") && caught_signal() == 0) baseline();
     }
     tell();
     write_results(trainer);
   }
 
   void baseline() {
+    const EndAtOnce all_is_saved;
     record_.trigram_loss = trigram_loss(corpus_, settings_);
-    if (!record_.trigram_loss) return;
-    fmt::print(out_, "trigram model on the same split: loss {:.4f}, perplexity {:.2f}\n", *record_.trigram_loss,
-               std::exp(*record_.trigram_loss));
+    if (record_.trigram_loss)
+      say("trigram model on the same split: loss {:.4f}, perplexity {:.2f}\n", *record_.trigram_loss, std::exp(*record_.trigram_loss));
   }
 
-  void tell() const {
+  void tell() {
     for (const auto& device : record_.devices)
-      fmt::print(out_, "{}: peak {} bytes ({}), predicted {}\n", device.name, device.peak_bytes, bytes_text(device.peak_bytes),
-                 device.predicted_peak_bytes);
-    fmt::print(out_, "bubble: {:.1f} %, predicted {:.1f} %\n", median_of_steps(record_, &parallel::StepResult::bubble) * 100,
-               record_.prediction.bubble * 100);
-    if (record_.cuda_graphs) fmt::print(out_, "CUDA graphs: {}\n", record_.cuda_graphs->text());
-    fmt::print(out_, "weights {} saved in {}\n", record_.weights_hash, saved_.string());
-    if (caught_signal() != 0) fmt::print(out_, "ended by a signal after step {}; --resume auto continues\n", record_.steps_done);
+      say("{}: peak {} bytes ({}), predicted {}\n", device.name, device.peak_bytes, bytes_text(device.peak_bytes),
+          device.predicted_peak_bytes);
+    say("bubble: {:.1f} %, predicted {:.1f} %\n", median_of_steps(record_, &parallel::StepResult::bubble) * 100,
+        record_.prediction.bubble * 100);
+    if (record_.cuda_graphs) say("CUDA graphs: {}\n", record_.cuda_graphs->text());
+    if (record_.skipped_steps > 0) say("{} steps were skipped: their gradients were not finite\n", record_.skipped_steps);
+    say("weights {} saved in {}\n", record_.weights_hash, saved_.string());
+    if (caught_signal() != 0) say("ended by a signal after step {}; --resume auto continues\n", record_.steps_done);
   }
 
   void write_results(parallel::Trainer& trainer) {
-    constexpr int64_t kPictures = 32;
-    const std::string report = arguments_.text("--report", settings_.text("output.report"));
-    const std::string trace = arguments_.text("--trace", settings_.text("output.trace"));
-    if (!report.empty() && corpus_.tokenizer && caught_signal() == 0) record_.sample = sample_text(trainer, *corpus_.tokenizer, settings_);
-    if (!report.empty() && corpus_.images && caught_signal() == 0) record_.pictures = judge_pictures(trainer, corpus_.images, kPictures);
-    if (!report.empty()) write_file(report, html_report(record_));
-    if (!trace.empty()) write_file(trace, parallel::chrome_trace(record_.trace, parallel::topology_of(graph_), record_.prediction.trace));
     write_json(train_json(record_), arguments_.text("--json"));
+    if (!trace_.empty()) write_file(trace_, parallel::chrome_trace(record_.trace, parallel::topology_of(graph_), record_.prediction.trace));
+    if (report_.empty()) return;
+    if (caught_signal() == 0) show_samples(trainer);
+    write_file(report_, html_report(record_));
+  }
+
+  void show_samples(parallel::Trainer& trainer) {
+    constexpr int64_t kPictures = 32;
+    const EndAtOnce all_is_saved;
+    if (corpus_.tokenizer) record_.sample = sample_text(trainer, *corpus_.tokenizer, settings_);
+    if (corpus_.images) record_.pictures = judge_pictures(trainer, corpus_.images, kPictures, settings_.integer("train.batch"));
+  }
+
+  template <class... Parts>
+  void say(fmt::format_string<Parts...> form, Parts&&... parts) {
+    console_.print(fmt::format(form, std::forward<Parts>(parts)...));
   }
 
   Settings settings_;
   const Arguments& arguments_;
-  std::FILE* out_;
-  int64_t steps_;
+  Console console_;
+  const std::string report_, trace_;  ///< files to write at the end; empty for none
+  int64_t steps_, first_step_ = 0;
   layers::Graph graph_;
   std::unique_ptr<Optimizer> optimizer_;
   parallel::Plan plan_;
@@ -258,6 +324,7 @@ class Training {
   Corpus corpus_;
   std::vector<int64_t> peaks_;
   fs::path saved_;
+  Clock::time_point saved_at_;
   RunRecord record_;
 };
 
@@ -270,6 +337,8 @@ int run_train(const Arguments& arguments) {
     flush_result();
     return 0;
   }
+  for (const char* flag : {"--init", "--resume"})
+    require(!arguments.has(flag) || !arguments.text(flag).empty(), flag, ": needs a checkpoint, got ''; leave the flag out to train anew");
   require(!arguments.has("--init") || !arguments.has("--resume"),
           "--init: begins a new training, --resume continues one; give one of them");
   return Training(std::move(settings), arguments).run();

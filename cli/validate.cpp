@@ -20,7 +20,7 @@ int64_t sample_limit(const Settings& settings) { return settings.integer("train.
 
 }  // namespace
 
-Validation validate(parallel::Trainer& trainer, const Corpus& corpus, const Settings& settings) {
+Validation validate(parallel::Trainer& trainer, const Corpus& corpus, const Settings& settings, const std::function<bool()>& stop) {
   Validation validation;
   if (!corpus.class_names.empty()) validation.classification.emplace(corpus.class_names);
   validation.of_pixels = corpus.labels == "mask";
@@ -32,6 +32,8 @@ Validation validate(parallel::Trainer& trainer, const Corpus& corpus, const Sett
   loading.threads = static_cast<int>(settings.integer("data.threads"));
   data::ValidationLoader loader(corpus.dataset, loading, sample_limit(settings));
   for (int64_t number = 0; number < loader.size(); ++number) {
+    validation.is_complete = !stop || !stop();
+    if (!validation.is_complete) break;
     const Batch batch = loader.at(number);
     const auto began = std::chrono::steady_clock::now();
     const auto result = trainer.evaluate(batch, validation.classification.has_value());
@@ -59,8 +61,10 @@ std::string describe(const Validation& validation) {
   return validation.of_pixels ? fmt::format("{}, mean IoU {:.2f} %", accuracy, classification.mean_iou() * 100) : accuracy;
 }
 
+void require_text(const Corpus& corpus) { require(corpus.text != nullptr, "train.baseline: needs data.kind = \"text\"; set it to false"); }
+
 std::optional<double> trigram_loss(const Corpus& corpus, const Settings& settings) {
-  require(corpus.text != nullptr, "train.baseline: needs data.kind = \"text\"; set it to false");
+  require_text(corpus);
   const data::Trigram trigram(corpus.text->tokens(), corpus.text->ranges(data::Split::train));
   const auto samples = data::validation_samples(*corpus.dataset, sample_limit(settings));
   return samples.empty() ? std::nullopt : std::optional(trigram.loss(*corpus.text, samples));

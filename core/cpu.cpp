@@ -3,21 +3,30 @@
 #include <atomic>
 
 #include "core/error.h"
+#include "core/start_thread.h"
 
 namespace sluice {
 
 /// Helpers that sleep between jobs. One job at a time: chunks are taken from an atomic counter, so that a slow thread takes fewer.
 struct Cpu::Team {
   explicit Team(int helpers) {
-    for (int i = 0; i < helpers; ++i) threads.emplace_back([this] { serve(); });
+    threads.reserve(static_cast<size_t>(helpers));
+    try {
+      for (int i = 0; i < helpers; ++i) threads.push_back(start_thread("a CPU device", [this] { serve(); }));
+    } catch (...) {
+      close();
+      throw;
+    }
   }
-  ~Team() {
+  ~Team() { close(); }
+
+  void close() {
     {
       std::lock_guard lock(mutex);
       closing = true;
     }
     wake.notify_all();
-    for (auto& thread : threads) thread.join();
+    threads.clear();
   }
 
   void run(int64_t count, const std::function<void(int64_t)>& work) {
@@ -63,7 +72,7 @@ struct Cpu::Team {
 
   std::mutex mutex;
   std::condition_variable wake, done;
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   const std::function<void(int64_t)>* job = nullptr;
   std::atomic<int64_t> next{0};
   int64_t chunks = 0;

@@ -16,7 +16,9 @@
 #include <vector>
 
 #include "build_config.h"
+#include "core/control_group.h"
 #include "core/error.h"
+#include "core/start_thread.h"
 
 namespace sluice {
 
@@ -100,8 +102,9 @@ bool has_tiles() { return false; }
 double sum_over_cores(int threads, double (*peak_of_core)()) {
   require(threads >= 1, "measured_peak_flops: needs threads >= 1, got ", threads);
   std::vector<double> peaks(threads);
-  std::vector<std::thread> others;
-  for (int i = 1; i < threads; ++i) others.emplace_back([&peak = peaks[i], peak_of_core] { peak = peak_of_core(); });
+  std::vector<std::jthread> others;
+  for (int i = 1; i < threads; ++i)
+    others.push_back(start_thread("this measurement", [&peak = peaks[i], peak_of_core] { peak = peak_of_core(); }));
   peaks[0] = peak_of_core();
   for (auto& thread : others) thread.join();
   return std::accumulate(peaks.begin(), peaks.end(), 0.0);
@@ -129,9 +132,10 @@ double measured_bandwidth() {
 int64_t available_memory_bytes() {
   std::ifstream file("/proc/meminfo");
   std::string name;
+  int64_t available = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   for (int64_t kibibytes; file >> name >> kibibytes; file.ignore(100, '\n'))
-    if (name == "MemAvailable:") return kibibytes * 1024;
-  return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+    if (name == "MemAvailable:") available = kibibytes * 1024;
+  return std::min(available, control_group_room_bytes());
 }
 
 std::string processor_name() {

@@ -22,7 +22,8 @@ std::optional<double> measured_bf16_peak_flops(int threads);
 /// Cost    about 0.2 s and 192 MiB, at every call.
 double measured_bandwidth();
 
-/// Bytes of main memory that a new program could take without swapping; all of it where the system does not say.
+/// Bytes of main memory that a new program could take without swapping and within the limits of its control groups (containers, batch
+/// systems); all of it where the system does not say.
 int64_t available_memory_bytes();
 
 /// "Intel(R) Xeon(R) Platinum 8480+", or "cpu" where the system does not say.

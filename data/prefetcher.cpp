@@ -3,22 +3,31 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/start_thread.h"
 
 namespace sluice::data {
 
 Prefetcher::Prefetcher(std::function<Batch(int64_t)> make, int threads, int64_t ahead, int64_t end)
     : make_(std::move(make)), ahead_(ahead), end_(end) {
   require(threads >= 0 && ahead >= 0, "loader: needs threads >= 0 and ahead >= 0, got ", threads, " and ", ahead);
-  for (int i = 0; i < threads; ++i) workers_.emplace_back([this] { work(); });
+  workers_.reserve(static_cast<size_t>(threads));
+  try {
+    for (int i = 0; i < threads; ++i) workers_.push_back(start_thread("the data loader", [this] { work(); }));
+  } catch (...) {
+    close();
+    throw;
+  }
 }
 
-Prefetcher::~Prefetcher() {
+Prefetcher::~Prefetcher() { close(); }
+
+void Prefetcher::close() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
   asked_.notify_all();
-  for (auto& worker : workers_) worker.join();
+  workers_.clear();
 }
 
 void Prefetcher::ask_for(int64_t first, int64_t last) {

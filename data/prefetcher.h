@@ -16,7 +16,7 @@ namespace sluice::data {
 
 /// Batches by number, made ahead by worker threads. `make` is called from any thread, for several numbers at a time, and must be a
 /// function of the number: then the number of threads changes nothing.
-/// Errors   UsageError for threads or ahead below 0. What `make` throws is thrown by `at` for that number; asking again tries again.
+/// Errors   UsageError for threads or ahead below 0; ResourceError when the system refuses a thread. What `make` throws is thrown by `at` for that number; asking again tries again.
 /// Threads  `at`: one at a time.
 class Prefetcher {
  public:
@@ -36,6 +36,7 @@ class Prefetcher {
   };
   void ask_for(int64_t first, int64_t last);
   void work();
+  void close();
 
   std::function<Batch(int64_t)> make_;
   int64_t ahead_, end_;
@@ -44,7 +45,7 @@ class Prefetcher {
   bool stop_ = false;
   std::map<int64_t, std::shared_ptr<Slot>> slots_;               ///< numbers that are asked for or made
   std::deque<std::pair<int64_t, std::shared_ptr<Slot>>> queue_;  ///< numbers that no worker has taken
-  std::vector<std::thread> workers_;
+  std::vector<std::jthread> workers_;
 };
 
 }  // namespace sluice::data

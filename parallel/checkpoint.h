@@ -4,7 +4,9 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "parallel/reserved_room.h"
 #include "parallel/trainer.h"
 
 namespace sluice::parallel {
@@ -54,6 +56,7 @@ std::map<std::string, Tensor> load_parameters(const Checkpoint& checkpoint, cons
 /// The folder of one training, locked while this object lives.
 ///
 /// A checkpoint is written to a temporary folder, synced, and renamed: a kill at any moment leaves the old ones, or the old ones and the new.
+/// What only bears a checkpoint's name, such as a user's own file, is never deleted.
 /// Errors  ResourceError when the folder cannot be written or another process writes it; no finished checkpoint is touched then.
 class OutputFolder {
  public:
@@ -67,14 +70,23 @@ class OutputFolder {
   /// Moves checkpoints after `step` to a folder "previous-N", so that a training that begins at `step` never mixes with them.
   /// Returns that folder; empty when there were none.
   std::filesystem::path set_aside_after(int64_t step);
+  /// Keeps room on the disk for one checkpoint of the trainer with `further_bytes` beside its tensors, until it is released for the last
+  /// save. Errors  ResourceError when the room is not there.
+  void keep_room(const Trainer& trainer, int64_t further_bytes);
+  void release_room() { room_.reset(); }
   /// Saves the trainer with its config and further files (name -> content), then deletes all but the newest `keep` checkpoints.
+  /// What stands in the way, other checkpoints of this step or later ones, is of another training and goes to a folder "previous-N".
+  /// Errors  DivergenceError when a weight is not finite: nothing is written or deleted then. Error where Trainer::require_whole throws.
   std::filesystem::path save(const Trainer& trainer, const std::string& config, const std::map<std::string, std::string>& further_files,
                              int keep);
 
  private:
+  std::filesystem::path move_aside(const std::vector<std::string>& names);
+  std::vector<std::string> checkpoints_after(int64_t step) const;
   void prune(int keep);
   std::filesystem::path path_;
   int lock_;
+  std::optional<ReservedRoom> room_;
 };
 
 }  // namespace sluice::parallel

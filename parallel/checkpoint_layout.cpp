@@ -20,9 +20,16 @@ std::set<int64_t> finished_steps(const std::filesystem::path& output) {
   for (const auto& entry : std::filesystem::directory_iterator(output, nothing_there)) {
     std::smatch match;
     const std::string name = entry.path().filename().string();
-    if (std::regex_match(name, match, form)) steps.insert(std::stoll(match[1]));
+    if (!std::regex_match(name, match, form)) continue;
+    const int64_t step = std::stoll(match[1]);
+    if (name == folder_name(step)) steps.insert(step);  // "step-000000007" is no name of ours
   }
   return steps;
+}
+
+bool is_checkpoint(const std::filesystem::path& folder) {
+  std::error_code nothing_there;
+  return std::filesystem::is_regular_file(folder / kStateFile, nothing_there);
 }
 
 bool is_temporary(const std::string& name) {

@@ -19,8 +19,10 @@ inline constexpr const char* kLatestFile = "latest";  ///< in the output folder:
 
 /// "step-00001234"
 std::string folder_name(int64_t step);
-/// Steps of the folders in `output` that bear a finished checkpoint's name, ascending.
+/// Steps of what bears a finished checkpoint's name in `output`, ascending.
 std::set<int64_t> finished_steps(const std::filesystem::path& output);
+/// True for a folder with a state.json, damaged or not.
+bool is_checkpoint(const std::filesystem::path& folder);
 /// True for "step-00001234.tmp-<pid>".
 bool is_temporary(const std::string& name);
 /// The trainer's own tensors under their names in the files.

@@ -49,6 +49,11 @@ bool Executor::DeviceRun::advance(double seconds) {
   return true;
 }
 
+bool Executor::DeviceRun::has_begun_to_change() const {
+  const auto change = std::ranges::find_if(*actions_, changes_weights);
+  return change != actions_->end() && position() >= static_cast<size_t>(change - actions_->begin());
+}
+
 /// Replaces the times at which actions were enqueued by those at which the device ran them. The device was idle when the run began.
 void Executor::DeviceRun::read_spans() {
   if (spans_.empty()) return;

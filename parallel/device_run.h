@@ -30,6 +30,9 @@ class Executor::DeviceRun {
   /// How many actions have ended; the device is in the next one.
   size_t position() const { return next_.load(std::memory_order_relaxed); }
 
+  /// Whether the device is in an action that changes_weights(), or beyond it.
+  bool has_begun_to_change() const;
+
   const std::vector<TraceEvent>& events() const { return events_; }
   /// Of all gradients, before clipping; 0 in evaluation and on meta. Waits for the device.
   double gradient_norm() const;

@@ -1,7 +1,6 @@
 #include "parallel/executor.h"
 
 #include <algorithm>
-#include <cmath>
 #include <exception>
 
 #include "core/ops/concat.h"
@@ -57,20 +56,21 @@ RunResult Executor::run(const Program& program, const RunContext& context, const
                                  before_action_, failed.get_token()};
   Runs runs;
   Cost before;
+  failed_midway_ = false;
   for (size_t i = 0; i < devices_.size(); ++i) {
     if (devices_[i]->kind() == DeviceKind::meta) devices_[i]->set_clock(0);
     before += devices_[i]->counted();
     runs.push_back(std::make_unique<DeviceRun>(static_cast<int>(i), devices_[i], shared));
   }
+  RunResult result;
   try {
     workers_.empty() ? run_on_clocks(runs, program) : run_on_workers(runs, program, *transport, failed);
-    require<Error>(std::isfinite(runs[0]->gradient_norm()), "training: the gradient of step ", step.update.step,
-                   " is not finite; no weight was changed. Lower optimizer.lr, set optimizer.clip or lengthen optimizer.warmup");
+    result = collect(runs);
   } catch (...) {
+    failed_midway_ = std::ranges::any_of(runs, [](const auto& run) { return run->has_begun_to_change(); });
     for (auto& stage : stages_) stage->reset();
     throw;
   }
-  RunResult result = collect(runs);
   result.flops = -before.flops;
   for (const auto& device : devices_) result.flops += device->counted().flops;
   if (workers_.empty())
@@ -137,9 +137,9 @@ RunResult Executor::collect(const Runs& runs) {
   for (const auto& run : runs) result.trace.events.insert(result.trace.events.end(), run->events().begin(), run->events().end());
   result.gradient_norm = runs[0]->gradient_norm();
   for (const auto& device : devices_) result.trace.device_names.push_back(device->name());
-  if (!workers_.empty())
-    for (const auto& stage : stages_)
-      for (const auto& [micro_batch, loss] : stage->losses()) result.loss += loss.item();
+  if (workers_.empty()) return result;
+  for (const auto& stage : stages_)
+    for (const auto& [micro_batch, loss] : stage->losses()) result.loss += loss.item();
   std::vector<Tensor> outputs;
   for (const auto& stage : stages_)
     for (const auto& [micro_batch, output] : stage->outputs()) outputs.push_back(output.to(default_device()));

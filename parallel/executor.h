@@ -13,6 +13,11 @@
 
 namespace sluice::parallel {
 
+/// Whether the action changes weights, optimizer states, running statistics or their averages.
+inline bool changes_weights(const Action& action) {
+  return action.kind == ActionKind::step || action.kind == ActionKind::commit_statistics;
+}
+
 /// What the actions at the end of a step need.
 struct StepContext {
   const Optimizer* optimizer = nullptr;
@@ -21,7 +26,7 @@ struct StepContext {
 
 struct RunResult {
   double loss = 0;           ///< summed over the micro-batches in their order; 0 on meta
-  double gradient_norm = 0;  ///< 0 in evaluation and on meta
+  double gradient_norm = 0;  ///< 0 in evaluation and on meta; when it is not finite no weight has changed
   double flops = 0;
   Tensor output;  ///< of the graph's output node, all samples in order, on the host; when the run keeps it
   Trace trace;
@@ -30,7 +35,7 @@ struct RunResult {
 /// Runs programs over local devices: one worker thread a CPU device; all meta devices in the caller's thread, on their clocks.
 /// Threads  one caller.
 /// Errors   the first failure of a device, after all devices stopped and the stages were reset; CommError when a wait times out, or
-///          devices that only count wait for ever, saying what every device waits for and in what circle (hang_report); Error when the gradient's norm is not finite, and then no weight has changed.
+///          devices that only count wait for ever, saying what every device waits for and in what circle (hang_report). What failed_midway() says then.
 class Executor {
  public:
   /// Makes the dataflow of `layout` and its stages on `devices`, which are of one kind. Graph and topology live as long as the executor.
@@ -40,6 +45,9 @@ class Executor {
 
   /// Errors  UsageError for a program of another layout.
   RunResult run(const Program& program, const RunContext& context, const StepContext& step);
+
+  /// Whether the last run failed when a device had begun to change its weights: then those of all devices may be of two steps.
+  bool failed_midway() const { return failed_midway_; }
 
   /// For tests: called on a device's thread before each of its actions, so that it can be delayed, or stopped until `failed` asks to stop.
   using BeforeAction = std::function<void(int device, const Action& action, const std::stop_token& failed)>;
@@ -64,6 +72,7 @@ class Executor {
   std::vector<DevicePtr> devices_;
   std::vector<std::unique_ptr<Stage>> stages_;
   double timeout_seconds_;
+  bool failed_midway_ = false;
   BeforeAction before_action_;
   std::vector<std::unique_ptr<Worker>> workers_;
 };

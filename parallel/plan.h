@@ -128,4 +128,7 @@ class DeviceSpeeds {
 /// Errors  UsageError for a plan that cannot be run (plan_check.h).
 Prediction predict(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch, const DeviceSpeeds& speeds);
 
+/// The same of evaluating `batch` samples between two steps (Trainer::evaluate): only fits, reason and devices are filled in.
+Prediction predict_evaluation(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch, bool with_output);
+
 }  // namespace sluice::parallel

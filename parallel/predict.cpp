@@ -119,6 +119,28 @@ void simulate_times(const layers::Graph& graph, const Plan& plan, const Optimize
   prediction.bubble = timeline.bubble;
 }
 
+/// Lets `work` run on devices that count, within their budgets and, when they are too small, without.
+Prediction count(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, const DeviceSpeeds& speeds,
+                 const std::function<void(Trainer&, Prediction&)>& work) {
+  Prediction result;
+  const auto run = [&](const Plan& counted) {
+    Trainer trainer(graph, counted, optimizer);
+    work(trainer, result);
+    result.devices = bytes_of(trainer, counted, plan);
+  };
+  const Plan counted = counting_plan(plan, speeds, true);
+  try {
+    run(counted);
+  } catch (const OutOfMemory& error) {
+    run(counting_plan(plan, speeds, false));
+    result = {.fits = false,
+              .reason = with_planned_names(error.what(), counted, plan) + shortages(result.devices),
+              .devices = std::move(result.devices),
+              .trace = {}};
+  }
+  return result;
+}
+
 }  // namespace
 
 std::vector<int64_t> counted_peak_bytes(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch) {
@@ -128,26 +150,21 @@ std::vector<int64_t> counted_peak_bytes(const layers::Graph& graph, const Plan& 
 }
 
 Prediction predict(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch, const DeviceSpeeds& speeds) {
-  const Plan counted = counting_plan(plan, speeds, true);
-  Prediction result;
-  try {
-    Trainer trainer(graph, counted, optimizer);
+  Prediction prediction = count(graph, plan, optimizer, speeds, [&](Trainer& trainer, Prediction& result) {
     const StepResult step = trainer.step(meta_batch(graph, batch));
-    result.devices = bytes_of(trainer, counted, plan);
     result.step_seconds = step.seconds;
     result.bubble = step.bubble;
     result.flops = step.flops;
     result.trace = trainer.trace();
-    if (!plan.times.empty()) simulate_times(graph, plan, optimizer, batch, speeds, peak_bytes(counted), result);
-  } catch (const OutOfMemory& error) {
-    const Plan roomy = counting_plan(plan, speeds, false);
-    Trainer trainer(graph, roomy, optimizer);
-    trainer.step(meta_batch(graph, batch));
-    result.fits = false;
-    result.devices = bytes_of(trainer, roomy, plan);
-    result.reason = with_planned_names(error.what(), counted, plan) + shortages(result.devices);
-  }
-  return result;
+  });
+  std::vector<int64_t> peaks;
+  for (const auto& device : prediction.devices) peaks.push_back(device.peak_bytes);
+  if (prediction.fits && !plan.times.empty()) simulate_times(graph, plan, optimizer, batch, speeds, peaks, prediction);
+  return prediction;
+}
+
+Prediction predict_evaluation(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch, bool with_output) {
+  return count(graph, plan, optimizer, {}, [&](Trainer& trainer, Prediction&) { trainer.evaluate(meta_batch(graph, batch), with_output); });
 }
 
 }  // namespace sluice::parallel

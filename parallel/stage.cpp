@@ -7,6 +7,7 @@
 #include "core/ops/elementwise.h"
 #include "core/profiler.h"
 #include "core/where.h"
+#include "parallel/divergence.h"
 
 namespace sluice::parallel {
 
@@ -64,6 +65,7 @@ Tensor Stage::load(const RunContext& run, int micro_batch, int value) const {
 
 void Stage::forward(const RunContext& run, int micro_batch) {
   run_micro_batches_ = run.micro_batches();
+  is_watched_ = run.is_watched;
   run_nodes(run, micro_batch, false);
 }
 
@@ -89,6 +91,7 @@ void Stage::run_nodes(const RunContext& run, int micro_batch, bool again) {
         live[value] = load(run, micro_batch, value);
     }
     Tensor y = run_node(run, micro_batch, node, live, again);
+    watch("the output", y);
     const int made = topology_.value_of(node);
     const bool kept_for_recompute = run.training && !again && last_recompute_use_[made] >= 0 && !flow.recomputed;
     if (kept_for_recompute) state.kept[made] = y;
@@ -211,6 +214,7 @@ void Stage::distribute(MicroBatch& state, int node, Backward& backward, const Ta
       Tensor gradient = topology_.nodes[node].inputs[i] == value ? backward.take(tape.inputs[i]) : Tensor();
       if (gradient.defined()) add_part(contribution, std::move(gradient));
     }
+    watch("a gradient of the inputs", contribution);
     if (contribution.defined()) add_part(consumer < 0 ? sums[value] : state.contributions[{value, consumer}], std::move(contribution));
   }
 }
@@ -229,10 +233,15 @@ void Stage::accumulate(int node, Backward& backward, const std::vector<NodePtr>&
   for (size_t i = 0; i < leaves.size(); ++i) {
     Tensor gradient = backward.take(leaves[i]);
     Tensor& sum = parameters_[node_parameters_[node][i]].gradients[node];
+    watch("a gradient of the parameters", gradient.defined() ? gradient : sum);
     if (!gradient.defined() || sum.defined()) continue;
     const bool keep = gradient.is_contiguous() && (run_micro_batches_ == 1 || gradient.is_exclusive());
     sum = keep ? std::move(gradient) : gradient.clone();
   }
+}
+
+void Stage::watch(const char* what, const Tensor& made) const {
+  if (is_watched_ && made.defined() && !is_finite(made)) throw DivergenceError(join(what, where().text(), " on ", device_->name()));
 }
 
 void Stage::reduce_tied(int tied) {

@@ -24,6 +24,7 @@ struct RunContext {
   uint32_t step = 0;          ///< training steps done before this one: the random stream
   bool keeps_output = false;  ///< of the graph's output node, until the run ends
   bool cuda_graphs = false;   ///< compute actions are launched as CUDA graphs
+  bool is_watched = false;    ///< the first node that makes a number which is not finite throws DivergenceError, naming itself
 
   int micro_batches() const { return static_cast<int>(first_sample.size()) - 1; }
 };
@@ -138,6 +139,7 @@ class Stage {
   void distribute(MicroBatch& state, int node, Backward& backward, const Tape& tape, std::map<int, Tensor>& sums);
   void offer_accumulators(int node, const std::vector<NodePtr>& leaves);
   void accumulate(int node, Backward& backward, const std::vector<NodePtr>& leaves);
+  void watch(const char* what, const Tensor& made) const;
   bool is_here(int node) const { return node >= first_ && node < end_; }
 
   const layers::Graph& graph_;
@@ -156,6 +158,7 @@ class Stage {
   std::map<std::pair<int, int>, Tensor> tied_received_;  ///< by (tied, node)
   std::map<int, Tensor> losses_, outputs_;
   int run_micro_batches_ = 1;
+  bool is_watched_ = false;
 };
 
 }  // namespace sluice::parallel

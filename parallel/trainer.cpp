@@ -1,6 +1,7 @@
 #include "parallel/trainer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "core/hash.h"
@@ -84,6 +85,40 @@ struct Trainer::State {
         if (!parameter.owned) copy(owned.at(parameter.index), parameter.working);
   }
 
+  RunResult run(const RunContext& context, const StepContext& step) {
+    try {
+      return executor->run(program(context.training, context.micro_batches()), context, step);
+    } catch (const std::exception& error) {
+      if (executor->failed_midway())
+        failure =
+            join("trainer: step ", steps_done + 1, " failed when a device had begun to change its weights, which may be of two steps now; ",
+                 "restore a checkpoint, or make a new trainer. The step failed with: ", error.what());
+      throw;
+    }
+  }
+
+  /// Where the first number that is not finite comes from: the step runs again, without what changes weights, and every node is watched.
+  std::string first_nonfinite(RunContext context, const StepContext& step) {
+    Program watched = program(true, context.micro_batches());
+    for (auto& actions : watched.devices) std::erase_if(actions, changes_weights);
+    context.is_watched = true;
+    context.cuda_graphs = false;
+    try {
+      executor->run(watched, context, step);
+    } catch (const DivergenceError& error) {
+      return join(", first in ", error.what());
+    } catch (const std::exception&) {  // such as no room to watch in: the error that is explained counts for more
+    }
+    return "";
+  }
+
+  void require_finite(const RunContext& context, const StepContext& step, double norm) {
+    if (std::isfinite(norm) || options.on_nonfinite == OnNonfinite::skip) return;
+    throw DivergenceError(join("training: the gradient of step ", step.update.step, " is not finite", first_nonfinite(context, step),
+                               "; no weight was changed. Lower optimizer.lr, set optimizer.clip, lengthen optimizer.warmup, or leave such "
+                               "steps out with train.on_nonfinite = \"skip\""));
+  }
+
   layers::Graph graph;
   Plan plan;
   std::unique_ptr<Optimizer> optimizer;
@@ -95,6 +130,7 @@ struct Trainer::State {
   std::map<std::pair<bool, int>, Program> programs;  ///< by training and M
   int64_t steps_done = 0;
   bool shows_averages = false;
+  std::string failure;  ///< why the weights may be of two steps; empty when they are of one
   Trace trace;
 };
 
@@ -103,7 +139,10 @@ Trainer::Trainer(const layers::Graph& graph, Plan plan, const Optimizer& optimiz
 
 Trainer::~Trainer() = default;
 
+void Trainer::require_whole() const { require<Error>(state_->failure.empty(), state_->failure); }
+
 StepResult Trainer::step(const Batch& batch, int micro_batches) {
+  require_whole();
   RunContext run = state_->context(batch, micro_batches > 0 ? micro_batches : state_->plan.micro_batches, true);
   const double weight = state_->loss_weight(batch);
   require(weight > 0, "step: needs a mini-batch with at least one target that counts, got a total weight of ", weight);
@@ -113,19 +152,27 @@ StepResult Trainer::step(const Batch& batch, int micro_batches) {
   run.cuda_graphs = state_->graphs.next();
   step.optimizer = state_->optimizer.get();
   step.update = {state_->optimizer->rate.at(state_->steps_done), state_->steps_done + 1, {{}, state_->options.clip}};
-  RunResult result = state_->executor->run(state_->program(true, run.micro_batches()), run, step);
+  RunResult result = state_->run(run, step);
+  state_->require_finite(run, step, result.gradient_norm);
   ++state_->steps_done;
   state_->trace = std::move(result.trace);
   state_->graphs.note(state_->trace.seconds);
-  return {result.loss, result.gradient_norm, step.update.learning_rate, state_->trace.seconds, state_->trace.bubble(), result.flops};
+  return {result.loss,
+          result.gradient_norm,
+          step.update.learning_rate,
+          state_->trace.seconds,
+          state_->trace.bubble(),
+          result.flops,
+          !std::isfinite(result.gradient_norm)};
 }
 
 EvaluationResult Trainer::evaluate(const Batch& batch, bool with_output) {
+  require_whole();
   const int micro_batches = static_cast<int>(std::min<int64_t>(state_->plan.micro_batches, batch.samples));
   RunContext run = state_->context(batch, micro_batches, false);
   run.keeps_output = with_output;
   state_->show_averages(true);
-  const RunResult result = state_->executor->run(state_->program(false, micro_batches), run, {});
+  const RunResult result = state_->run(run, {});
   return {result.loss, state_->loss_weight(batch), result.output};
 }
 
@@ -197,6 +244,7 @@ void Trainer::publish_parameters() {
   for (const auto& stage : state_->executor->stages()) stage->write_working(state_->steps_done);
   state_->share_tied();
   state_->shows_averages = false;
+  state_->failure.clear();
 }
 
 std::string Trainer::weights_hash() const {

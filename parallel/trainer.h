@@ -6,11 +6,18 @@
 #include <vector>
 
 #include "core/batch.h"
+#include "parallel/divergence.h"
 #include "parallel/graph_choice.h"
 #include "parallel/plan.h"
 #include "parallel/trace.h"
 
 namespace sluice::parallel {
+
+/// What a step does whose gradient is not finite. It changes no weight in either case.
+enum class OnNonfinite {
+  stop,  ///< it throws
+  skip,  ///< it counts as a step, with StepResult::was_skipped
+};
 
 struct TrainerOptions {
   uint64_t seed = 0;                 ///< of parameters and random masks
@@ -18,15 +25,17 @@ struct TrainerOptions {
   double timeout_seconds = 600;      ///< of every wait of one device for another
   bool stochastic_rounding = false;  ///< of the working copies of weights in bf16, with bits that depend on (seed, step, name, element)
   CudaGraphs cuda_graphs = CudaGraphs::off;
+  OnNonfinite on_nonfinite = OnNonfinite::stop;
 };
 
 struct StepResult {
   double loss = 0;           ///< weighted mean over the mini-batch, before the update
   double gradient_norm = 0;  ///< global, before clipping
   double learning_rate = 0;
-  double seconds = 0;  ///< wall time of the step; the devices' clocks on meta
-  double bubble = 0;   ///< measured: 1 - mean busy time of the devices / step time
-  double flops = 0;    ///< operations of the step, recomputation included
+  double seconds = 0;        ///< wall time of the step; the devices' clocks on meta
+  double bubble = 0;         ///< measured: 1 - mean busy time of the devices / step time
+  double flops = 0;          ///< operations of the step, recomputation included
+  bool was_skipped = false;  ///< the gradient was not finite: no weight has changed
 };
 
 struct EvaluationResult {
@@ -50,12 +59,17 @@ struct ParameterState {
 /// rematerialization (docs/design.md, promise 1).
 /// Threads  one caller.
 /// Errors   what a stage throws comes out of step() with node, stage and micro-batch in its message; the other devices are stopped, and
-///          the trainer's parameters are as before the step unless the optimizer had begun. CommError when a wait times out.
+///          the trainer's parameters are as before the step. Unless a device had begun to change them: then they may be of two steps, and
+///          the trainer refuses to go on, to evaluate and to be saved until it is restored (require_whole). CommError when a wait times
+///          out. DivergenceError when the gradient is not finite, naming the first node that made such a number.
 class Trainer {
  public:
   /// Errors  UsageError for stochastic rounding in a precision that rounds no weights, and a learning rate that is not valid.
   Trainer(const layers::Graph& graph, Plan plan, const Optimizer& optimizer, TrainerOptions options = {});
   ~Trainer();
+
+  /// Errors  Error saying what failed and when, where weights may be of two steps. publish_parameters() makes the trainer whole.
+  void require_whole() const;
 
   /// One optimizer step over a mini-batch. `micro_batches` = 0 takes the plan's M; any other number from 1 to the samples is legal at any
   /// step.
@@ -89,7 +103,7 @@ class Trainer {
   };
   std::vector<Placement> placements() const;
   /// Makes all working copies anew from parameters(), as step number steps_done() did, tied ones at every use; call after writing to
-  /// parameters().
+  /// parameters(), to all of them where require_whole() throws.
   void publish_parameters();
   /// XXH3-128 over the bytes of model() in name order, as 32 hex digits.
   std::string weights_hash() const;

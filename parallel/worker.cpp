@@ -1,8 +1,10 @@
 #include "parallel/worker.h"
 
+#include "core/start_thread.h"
+
 namespace sluice::parallel {
 
-Worker::Worker() : thread_([this] { serve(); }) {}
+Worker::Worker() : thread_(start_thread("a device's worker", [this] { serve(); })) {}
 
 Worker::~Worker() {
   {

@@ -7,6 +7,7 @@
 namespace sluice::parallel {
 
 /// The thread of one device. Runs one job at a time; a job must not throw.
+/// Errors   ResourceError when the system refuses the thread.
 /// Threads  one owner submits and waits.
 class Worker {
  public:
@@ -25,7 +26,7 @@ class Worker {
   std::condition_variable changed_;
   std::function<void()> job_;
   bool closing_ = false;
-  std::thread thread_;
+  std::jthread thread_;
 };
 
 }  // namespace sluice::parallel

@@ -40,7 +40,8 @@ TEST(Progress, LinesThatAreNoTerminalHaveNoEscapes) {
   char* text = nullptr;
   size_t length = 0;
   std::FILE* out = open_memstream(&text, &length);
-  ProgressLine line(out, 0, 1000);
+  Console console(out);
+  ProgressLine line(console, 0, 1000);
   for (int64_t step = 1; step <= 1000; ++step) {
     Progress progress;
     progress.step = step, progress.steps = 1000, progress.budget_bytes = kUnlimited;

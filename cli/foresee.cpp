@@ -1,0 +1,63 @@
+#include "cli/foresee.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "cli/build.h"
+#include "cli/byte_size.h"
+#include "core/machine_limits.h"
+#include "parallel/plan_advice.h"
+
+namespace sluice::cli {
+
+namespace {
+
+void require_step(const layers::Graph& graph, const parallel::Plan& plan, const Optimizer& optimizer, const Settings& settings,
+                  const parallel::Prediction& prediction) {
+  if (prediction.fits) return;
+  const std::string advice = parallel::nearest_that_fits(graph, plan.devices, plan_options(settings, optimizer));
+  throw OutOfMemory("the plan does not fit: " + prediction.reason + (advice.empty() ? "" : "; " + advice));
+}
+
+void require_machine(const parallel::Plan& plan, const parallel::Prediction& step, const parallel::Prediction& validation) {
+  if (plan.devices[0]->kind() != DeviceKind::cpu) return;
+  int64_t needed = 0;
+  for (size_t i = 0; i < plan.devices.size(); ++i) needed += std::max(step.devices[i].peak_bytes, validation.devices[i].peak_bytes);
+  const int64_t available = available_memory_bytes();
+  require<OutOfMemory>(
+      needed <= available, "the plan does not fit this machine: its CPU devices need ", needed, " bytes (", bytes_text(needed),
+      ") together, and ", available, " (", bytes_text(available),
+      ") are free; train a smaller model, set more pipeline.micro_batches or pipeline.remat = \"full\", or end other programs");
+}
+
+}  // namespace
+
+void require_memory(const layers::Graph& graph, const parallel::Plan& plan, const Optimizer& optimizer, const Settings& settings,
+                    const parallel::Prediction& prediction) {
+  require_step(graph, plan, optimizer, settings, prediction);
+  const auto validation = parallel::predict_evaluation(graph, plan, optimizer, settings.integer("train.batch"), is_image_model(settings));
+  require<OutOfMemory>(validation.fits, "the validation does not fit: ", validation.reason,
+                       "; set a smaller train.batch, more pipeline.micro_batches or a larger pipeline.memory");
+  require_machine(plan, prediction, validation);
+}
+
+void require_writable(const char* subject, const std::string& file) {
+  if (file.empty() || file == "-") return;
+  std::error_code ignored;
+  const bool is_new = !std::filesystem::exists(file, ignored);
+  const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644);
+  const int reason = errno;
+  if (descriptor >= 0) close(descriptor);
+  if (descriptor >= 0 && is_new) unlink(file.c_str());
+  const bool is_pipe_without_reader = descriptor < 0 && reason == ENXIO;
+  require<ResourceError>(descriptor >= 0 || is_pipe_without_reader, subject, ": ", file, ": cannot be written: ", std::strerror(reason),
+                         "; choose a folder that is there and can be written");
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,21 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+
+namespace sluice::parallel {
+
+/// Room on a disk that nothing else can take while this object lives: a file without a name, so that the room is free again when the
+/// process ends, however it ends. Where the file system reserves nothing in advance, it is only checked once.
+/// Errors  ResourceError naming the folder, the bytes needed and free, and the cure.
+class ReservedRoom {
+ public:
+  ReservedRoom(const std::filesystem::path& folder, int64_t bytes);
+  ~ReservedRoom();
+  ReservedRoom(const ReservedRoom&) = delete;
+  ReservedRoom& operator=(const ReservedRoom&) = delete;
+
+ private:
+  int file_;
+};
+
+}  // namespace sluice::parallel

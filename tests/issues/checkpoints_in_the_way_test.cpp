@@ -1,0 +1,111 @@
+// A second training that saved into the folder of the first kept the first one's weights, and pruning deleted a user's own file.
+#include <gtest/gtest.h>
+
+#include "core/file.h"
+#include "parallel/checkpoint.h"
+#include "tests/expect_error.h"
+#include "tests/parallel/tiny_models.h"
+#include "tests/temporary_folder.h"
+
+namespace sluice::parallel {
+namespace {
+
+namespace fs = std::filesystem;
+using sluice::testing::skip_batch;
+using sluice::testing::skip_graph;
+
+constexpr int kSamples = 6;
+
+std::unique_ptr<Trainer> trainer_with_seed(uint64_t seed) {
+  const auto graph = skip_graph();
+  const Plan chosen = plan(graph, devices("cpu:0"), {.batch = kSamples});
+  return std::make_unique<Trainer>(graph, chosen, AdamW({.lr = 1e-2}), TrainerOptions{.seed = seed});
+}
+
+fs::path step_and_save(Trainer& trainer, OutputFolder& output, int keep = 3) {
+  trainer.step(skip_batch(kSamples, 1));
+  return output.save(trainer, "", {}, keep);
+}
+
+TEST(CheckpointsInTheWay, OfAnotherTrainingGiveWayToThisOne) {
+  const TemporaryFolder folder;
+  OutputFolder output(folder.path() / "run");
+  const auto first = trainer_with_seed(1), second = trainer_with_seed(2);
+  const std::string of_first = [&] {
+    step_and_save(*first, output);
+    const std::string hash = first->weights_hash();
+    step_and_save(*first, output);
+    return hash;
+  }();
+  const auto saved = step_and_save(*second, output, 1);
+  EXPECT_EQ(open_checkpoint(saved).weights_hash, second->weights_hash());
+  const auto newest = find_latest(output.path(), [](const std::string& warning) { ADD_FAILURE() << warning; });
+  ASSERT_TRUE(newest.has_value());
+  EXPECT_EQ(newest->weights_hash, second->weights_hash()) << "the later step of the first training is no newest one";
+  EXPECT_EQ(open_checkpoint(output.path() / "previous-1" / "step-00000001").weights_hash, of_first);
+  EXPECT_EQ(open_checkpoint(output.path() / "previous-1" / "step-00000002").weights_hash, first->weights_hash());
+}
+
+TEST(CheckpointsInTheWay, OfTheSameStateAreLeftWhereTheyAre) {
+  const TemporaryFolder folder;
+  OutputFolder output(folder.path() / "run");
+  const auto trainer = trainer_with_seed(1);
+  const auto saved = step_and_save(*trainer, output);
+  const auto written = fs::last_write_time(saved / "state.json");
+  EXPECT_EQ(output.save(*trainer, "", {}, 3), saved);
+  EXPECT_EQ(fs::last_write_time(saved / "state.json"), written);
+  EXPECT_FALSE(fs::exists(output.path() / "previous-1"));
+}
+
+TEST(CheckpointsInTheWay, ThatAreDamagedAreReplacedAndNotTakenForWhole) {
+  const TemporaryFolder folder;
+  OutputFolder output(folder.path() / "run");
+  const auto trainer = trainer_with_seed(1);
+  const auto saved = step_and_save(*trainer, output);
+  fs::resize_file(saved / "model.safetensors", 100);
+  output.save(*trainer, "", {}, 3);
+  EXPECT_EQ(open_checkpoint(saved).weights_hash, trainer->weights_hash());
+}
+
+TEST(CheckpointsInTheWay, AreNeverTheUsersOwnFilesAndFolders) {
+  const TemporaryFolder folder;
+  OutputFolder output(folder.path() / "run");
+  folder.write("run/step-00000001", "a file of mine");
+  folder.write("run/step-00000002/notes.txt", "a folder of mine");
+  folder.write("run/step-000000003/notes.txt", "nine digits");
+  folder.write("run/step-00000009", "a file that is in nobody's way");
+  const auto trainer = trainer_with_seed(1);
+  for (int step = 1; step <= 4; ++step) step_and_save(*trainer, output, 1);
+  EXPECT_EQ(read_file(output.path() / "previous-1" / "step-00000001"), "a file of mine");
+  EXPECT_EQ(read_file(output.path() / "previous-2" / "step-00000002" / "notes.txt"), "a folder of mine");
+  EXPECT_EQ(read_file(output.path() / "step-000000003" / "notes.txt"), "nine digits");
+  EXPECT_EQ(read_file(output.path() / "step-00000009"), "a file that is in nobody's way");
+  EXPECT_EQ(open_checkpoint(output.path() / "step-00000004").step, 4);
+  EXPECT_FALSE(fs::exists(output.path() / "step-00000003"));
+}
+
+TEST(CheckpointsInTheWay, WithNamesOfOtherFormsDoNotStopResuming) {
+  const TemporaryFolder folder;
+  OutputFolder output(folder.path() / "run");
+  const auto trainer = trainer_with_seed(1);
+  step_and_save(*trainer, output);
+  fs::create_directory(output.path() / "step-000000007");
+  EXPECT_EQ(output.set_aside_after(1), fs::path()) << "which would have renamed a folder that is not there";
+  const auto newest = find_latest(output.path(), [](const std::string& warning) { ADD_FAILURE() << warning; });
+  ASSERT_TRUE(newest.has_value());
+  EXPECT_EQ(newest->step, 1);
+}
+
+TEST(CheckpointsInTheWay, AtStepsOfNineDigitsAreFoundAgain) {
+  const TemporaryFolder folder;
+  OutputFolder output(folder.path() / "run");
+  const auto trainer = trainer_with_seed(1);
+  for (const int64_t step : {99'999'999, 123'456'789}) {
+    trainer->set_steps_done(step - 1);
+    step_and_save(*trainer, output);
+    EXPECT_EQ(find_latest(output.path(), [](const std::string&) {})->step, step);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::parallel
