@@ -57,8 +57,7 @@ TEST(SumsOfSquares, RefusesAListThatDoesNotFit) {
   expect_error<UsageError>([&] { sums_of_squares({x}, sums, {2}); }, {"places in [0, 2)", "got 2"});
   expect_error<UsageError>([&] { sums_of_squares({x}, zeros({2}), {0}); }, {"sums f64 [N]"});
   expect_error<UsageError>([&] { sums_of_squares({zeros({3}, DType::i32)}, sums, {0}); }, {"floating dtype"});
-  expect_error<UsageError>([&] { sums_of_squares({zeros({3}, DType::f32, make_device("cpu:1"))}, sums, {0}); },
-                           {"of the device of the sums"});
+  expect_error<UsageError>([&] { sums_of_squares({zeros({3}, DType::f32, make_device("cpu:1"))}, sums, {0}); }, {"operands on one device"});
 }
 
 using CudaSumsOfSquares = CudaTest;
