@@ -51,7 +51,12 @@ bool Executor::DeviceRun::advance(double seconds) {
 
 bool Executor::DeviceRun::has_begun_to_change() const {
   const auto change = std::ranges::find_if(*actions_, changes_weights);
-  return change != actions_->end() && position() >= static_cast<size_t>(change - actions_->begin());
+  if (change == actions_->end() || position() < static_cast<size_t>(change - actions_->begin())) return false;
+  try {
+    return std::isfinite(gradient_norm());
+  } catch (const Error&) {  // of a device that cannot be read any more
+    return true;
+  }
 }
 
 /// Replaces the times at which actions were enqueued by those at which the device ran them. The device was idle when the run began.

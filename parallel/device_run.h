@@ -30,7 +30,8 @@ class Executor::DeviceRun {
   /// How many actions have ended; the device is in the next one.
   size_t position() const { return next_.load(std::memory_order_relaxed); }
 
-  /// Whether the device is in an action that changes_weights(), or beyond it.
+  /// Whether the device is in an action that changes_weights(), or beyond it, and the gradient's norm lets such actions change them. On
+  /// devices whose work is asynchronous an error may show long after the step was enqueued. Waits for the device.
   bool has_begun_to_change() const;
 
   const std::vector<TraceEvent>& events() const { return events_; }
