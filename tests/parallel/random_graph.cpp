@@ -277,11 +277,16 @@ class Drawing {
 
   RandomGraph build() {
     Graph& graph = out_.graph;
-    graph.input("x", {3});
-    graph.input("grid", {2, 4});
-    graph.input("words", {3}, DType::i32);
-    graph.input("label", {}, DType::i32);
-    graph.input("spare", {2});
+    out_.has_shapes = !draw_.one_in(8);
+    const auto input = [&](const char* name, const Shape& shape, DType dtype) {
+      return out_.has_shapes ? graph.input(name, shape, dtype) : graph.input(name);
+    };
+    input("x", {3}, DType::f32);
+    input("grid", {2, 4}, DType::f32);
+    input("words", {3}, DType::i32);
+    input("label", {}, DType::i32);
+    input("spare", {2}, DType::f32);
+    if (!out_.has_shapes) out_.description += " (inputs without shapes)";
     for (size_t node = 0; node < nodes_.size(); ++node) add_to_graph(nodes_[node], "n" + std::to_string(node));
     int width = values_[joined_[0]].width(), last = joined_[0];
     for (size_t i = 1; i < joined_.size(); ++i) {

@@ -28,11 +28,12 @@ class Draw {
 struct RandomGraph {
   layers::Graph graph;
   std::string description;  ///< a word a node: "n3=linear4(n1)"
+  bool has_shapes = true;   ///< of its inputs; else it can be trained, but not planned
 };
 
 /// A trainable DAG of 4 to about 14 small nodes: values with several consumers and of unequal shape, a value twice into one node, products,
 /// nodes off the loss path and behind the loss, modules that stop the gradient of all or of one of their inputs, integer inputs, inputs
-/// that nobody reads, tied parameters (also at nodes without a gradient), statistics (also without a gradient), dropout, composites.
+/// that nobody reads, inputs whose shape is not known, tied parameters (also at nodes without a gradient), statistics (also without a gradient), dropout, composites.
 RandomGraph random_graph(uint64_t seed);
 
 /// A mini-batch for any of these graphs.
