@@ -22,8 +22,8 @@
 #include "core/ops/copy.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/reduction.h"
-#include "core/ops/sums_of_squares.h"
 #include "core/ops/sinusoids.h"
+#include "core/ops/sums_of_squares.h"
 
 namespace sluice::bench {
 

@@ -77,7 +77,7 @@ void Device::charge(int64_t bytes) {
     release(bytes);
     throw OutOfMemory(join(name(), ": out of memory", where().text(), ": asked for ", bytes, " bytes with ", before,
                            " live and a budget of ", options_.budget_bytes,
-                            "; raise Device::Options::budget_bytes, or use more micro-batches, more stages or more rematerialization"));
+                           "; raise Device::Options::budget_bytes, or use more micro-batches, more stages or more rematerialization"));
   }
   const int64_t now = before + bytes;
   int64_t peak = peak_.load(std::memory_order_relaxed);

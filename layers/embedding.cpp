@@ -39,15 +39,15 @@ Var Positions::forward(const Call& call) const {
   const Var& x = call.inputs[0];
   const int64_t first = call.first_position, count = x.dim(1);
   require(first + count <= context_, "Positions: needs at most ", context_, " tokens (model.context), got ", first + count);
-  const Var table = kind_ == Kind::sinusoidal ? Var(rows_of_table("Positions", call, first, count))
-                                              : slice(call.parameters[0], 0, first, first + count);
+  const Var table =
+      kind_ == Kind::sinusoidal ? Var(rows_of_table("Positions", call, first, count)) : slice(call.parameters[0], 0, first, first + count);
   return add(in_working_dtype(x, table), table);
 }
 
 TokenEmbedding::TokenEmbedding(const Options& options) : scale_(options.scale) {
   const std::vector<std::string> kinds{"learned", "sinusoidal", "rotary"};
-  require(std::ranges::find(kinds, options.positions) != kinds.end(), "TokenEmbedding: unknown positions '", options.positions,
-          "'", suggestion(options.positions, kinds));
+  require(std::ranges::find(kinds, options.positions) != kinds.end(), "TokenEmbedding: unknown positions '", options.positions, "'",
+          suggestion(options.positions, kinds));
   tokens_ = add("tokens", Embedding(options.vocabulary, options.width, options.standard_deviation));
   if (options.positions != "rotary")
     positions_ = add("positions", Positions(options.positions == "learned" ? Positions::Kind::learned : Positions::Kind::sinusoidal,

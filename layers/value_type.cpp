@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/no_elements.h"
+#include "layers/tables.h"
 
 namespace sluice::layers {
 
@@ -17,8 +18,9 @@ std::optional<ValueType> output_type(const Module& module, const std::vector<Val
   const bool in_f32 = std::ranges::all_of(inputs, [](const ValueType& x) { return x.dtype == DType::f32 || !is_floating(x.dtype); });
   Call call;
   for (const auto& [shape, dtype] : inputs) call.inputs.emplace_back(empty(shape, dtype, device));
-  for (const auto& spec : module.parameters())  // others than f32 are for training in bf16, whose layers take any
-    call.parameters.emplace_back(empty(spec.shape, in_f32 ? DType::f32 : DType::bf16, device));
+  const DType working = in_f32 ? DType::f32 : DType::bf16;  // others than f32 are for training in bf16, whose layers take any
+  for (const auto& spec : module.parameters()) call.parameters.emplace_back(empty(spec.shape, working, device));
+  call.tables = Tables(device, working).of(module);
   try {
     const Tensor y = module.forward(call).value();
     require(y.defined(), type_of(module), "::forward: needs to return a value, got none");

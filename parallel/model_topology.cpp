@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "layers/tables.h"
 #include "parallel/plan.h"
 
 namespace sluice::parallel {
@@ -57,7 +58,8 @@ class Recording {
       call.inputs.push_back(is_floating(values_[value].dtype()) ? Var::input(values_[value]) : Var(values_[value]));
     for (int parameter : node.parameters)
       call.parameters.push_back(Var::parameter(empty(graph_.parameters()[parameter].spec.shape, DType::f32, device_)));
-    std::vector<BatchMoments> observed(node.statistics.size());
+    std::vector<std::vector<BatchMoments>> observed(node.statistics.size());
+    call.tables = tables_.of(*node.module);
     call.observed = observed;
     const Var y = node.module->forward(call);
     const auto leaves = leaves_of(y.node());
@@ -72,6 +74,7 @@ class Recording {
 
   const layers::Graph& graph_;
   const DevicePtr device_ = std::make_shared<Device>(DeviceKind::meta, 0, Device::Options{});
+  layers::Tables tables_{device_, DType::f32};
   std::vector<Tensor> values_;
 };
 

@@ -29,7 +29,8 @@ std::vector<bool> rematerialized_nodes(const layers::Graph& graph, const PlanOpt
   for (const auto& name : options.remat_nodes) {
     const auto found = std::ranges::find(names, name);
     if (found == names.end())
-      throw UsageError(join("PlanOptions::remat_nodes: needs none, full, auto or names of nodes, got '", name, "'", suggestion(name, known)));
+      throw UsageError(
+          join("PlanOptions::remat_nodes: needs none, full, auto or names of nodes, got '", name, "'", suggestion(name, known)));
     result[found - names.begin()] = true;
   }
   return result;

@@ -57,12 +57,13 @@ double longest_way(const Topology& topology, const ModelCosts& costs) {
     longest = std::max(longest, forward_end[node]);
   }
   for (int node = nodes - 1; node >= 0; --node) {
-    if (!topology.differentiable[topology.value_of(node)]) continue;
+    if (!topology.has_gradient(node)) continue;
     const double end = std::max(backward_start[node], forward_end[node]) +
                        least_of_kinds(costs, node, [](const NodeCost& cost) { return std::min(cost.backward, cost.input_gradient); });
     longest = std::max(longest, end);
     for (const int value : topology.nodes[node].inputs)
-      if (const int maker = topology.node_of(value); maker >= 0) backward_start[maker] = std::max(backward_start[maker], end);
+      if (const int maker = topology.node_of(value); maker >= 0 && topology.contributes(node, value))
+        backward_start[maker] = std::max(backward_start[maker], end);
   }
   return longest;
 }

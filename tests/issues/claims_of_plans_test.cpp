@@ -4,11 +4,11 @@
 #include <limits>
 #include <random>
 
-#include "autograd/ops/elementwise.h"
 #include "layers/cross_entropy.h"
 #include "layers/linear.h"
 #include "parallel/plan.h"
 #include "parallel/plan_cut.h"
+#include "tests/parallel/tiny_models.h"
 
 namespace sluice::parallel {
 namespace {
@@ -16,15 +16,6 @@ namespace {
 constexpr int64_t kBatch = 4;
 constexpr double kRounding = 1e-9;
 const AdamW kOptimizer({.lr = 1e-3});
-
-class Sum : public layers::Module {
- public:
-  Var forward(const layers::Call& call) const override {
-    Var sum = call.inputs[0];
-    for (size_t i = 1; i < call.inputs.size(); ++i) sum = add(sum, call.inputs[i]);
-    return sum;
-  }
-};
 
 class Instances {
  public:
@@ -41,13 +32,13 @@ class Instances {
       const auto from = skips && pick(0, 2) == 0 ? values[pick(0, static_cast<int>(values.size()))] : values.back();
       const std::string name = join("node", node);
       if (skips && pick(0, 3) == 0)
-        values.push_back(graph.add(name, Sum(), {from, values.back()}));
+        values.push_back(graph.add(name, testing::Sum(), {from, values.back()}));
       else
         values.push_back(graph.add(name, layers::Linear(8, 8), from));
     }
     auto all = values.back();
     if (skips) {  // whatever nobody reads
-      for (size_t i = 1; i + 1 < values.size(); ++i) all = graph.add(join("join", i), Sum(), {all, values[i]});
+      for (size_t i = 1; i + 1 < values.size(); ++i) all = graph.add(join("join", i), testing::Sum(), {all, values[i]});
     }
     graph.loss(graph.add("loss", layers::CrossEntropy(), {all, label}));
     return graph;

@@ -16,9 +16,10 @@ std::string dotted(int parts) {
 }
 
 TEST(DeepToml, IsRefusedWithItsLineWhereverTheKeyStands) {
-  for (const std::string& toml : std::vector<std::string>{
-           dotted(17) + " = 1", "[" + dotted(17) + "]", "[[" + dotted(17) + "]]", "a = {" + dotted(17) + " = 1}",
-           "a = [1, {" + dotted(17) + " = 1}]", "a = \"x\" # \"\n" + dotted(40000) + " = 1", "\"a\"" + dotted(17).substr(1) + " = 1"}) {
+  for (const std::string& toml :
+       std::vector<std::string>{join(dotted(17), " = 1"), join("[", dotted(17), "]"), join("[[", dotted(17), "]]"),
+                                join("a = {", dotted(17), " = 1}"), join("a = [1, {", dotted(17), " = 1}]"),
+                                join("a = \"x\" # \"\n", dotted(40000), " = 1"), join("\"a\"", dotted(17).substr(1), " = 1")}) {
     const std::string line = toml.find('\n') == toml.npos ? "c.toml:3" : "c.toml:4";
     expect_error<UsageError>([&] { check_toml_depth("# one\n'''two'''\n" + toml, "c.toml"); }, {line, "parts"});
   }

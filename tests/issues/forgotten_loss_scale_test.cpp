@@ -12,6 +12,7 @@ namespace {
 /// The mean over the micro-batch.
 class MeanLoss : public layers::Module {
  public:
+  layers::InputCount input_count() const override { return {2, 2}; }
   Var forward(const layers::Call& call) const override {
     return cross_entropy(call.inputs[0], call.inputs[1].value(), {}, 1 / static_cast<double>(call.inputs[0].dim(0)));
   }
@@ -22,6 +23,7 @@ class MeanLoss : public layers::Module {
 class WrappedLoss : public layers::Composite {
  public:
   WrappedLoss() : child_(add("child", layers::CrossEntropy())) {}
+  layers::InputCount input_count() const override { return {2, 2}; }
   Var forward(const layers::Call& call) const override { return run(call, child_, call.inputs); }
   double loss_weight(const std::vector<Tensor>& inputs) const override { return static_cast<double>(inputs[1].elements()); }
 

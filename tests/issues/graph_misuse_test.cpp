@@ -163,7 +163,7 @@ TEST(GraphMisuse, OneModuleServesManyNodesAndGraphs) {
 
 TEST(GraphMisuse, AnUnknownKindOfPositionsIsRefusedWithTheNearest) {
   expect_error<UsageError>([] { TokenEmbedding({.vocabulary = 5, .width = 4, .context = 6, .positions = "leanred"}); },
-                           {"'leanred'", "the nearest is 'learned'"});
+                           {"'leanred'", "did you mean 'learned'"});
 }
 
 TEST(GraphMisuse, GenerationFromMoreThanTheTokensIsRefused) {

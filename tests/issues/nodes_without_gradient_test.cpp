@@ -16,11 +16,6 @@ using layers::Graph;
 using layers::Linear;
 using layers::Value;
 
-class Sum : public layers::Module {
- public:
-  Var forward(const layers::Call& call) const override { return add(call.inputs[0], call.inputs[1]); }
-};
-
 /// The most likely class, which has no gradient: a metric.
 class Prediction : public layers::Module {
  public:
@@ -71,10 +66,10 @@ TEST(NodesWithoutGradient, AMetricOffTheLossPathChangesNoWeight) {
   const Value image = graph.input("image", {6}), label = graph.input("label", {}, DType::i32);
   const Value a = graph.add("a", Linear(6, 5), image);
   const Value b = graph.add("b", Linear(5, 5), a);
-  const Value both = graph.add("both", Sum(), {a, b});
+  const Value both = graph.add("both", testing::Sum(), {a, b});
   graph.add("metric", Prediction(), a);
   const Value logits = graph.add("logits", Linear(5, 5), both);
-  const Value sum = graph.add("sum", Sum(), {logits, both});
+  const Value sum = graph.add("sum", testing::Sum(), {logits, both});
   graph.loss(graph.add("loss", CrossEntropy(), {sum, label}));
   expect_one_answer(graph, {{1, 2, 4}});
   expect_one_answer(graph, all_cuts(7));
@@ -99,7 +94,7 @@ Graph teacher_graph(bool has_shapes) {
   const Value student = graph.add("student", Linear(6, 5), image);
   const Value teacher = graph.add("teacher", Linear(6, 5), image);
   const Value target = graph.add("target", Detach(), teacher);
-  const Value both = graph.add("both", Sum(), {student, target});
+  const Value both = graph.add("both", testing::Sum(), {student, target});
   graph.loss(graph.add("loss", CrossEntropy(), {both, label}));
   graph.tie("student.weight", "teacher.weight");
   graph.tie("student.bias", "teacher.bias");

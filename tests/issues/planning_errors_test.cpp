@@ -10,18 +10,27 @@
 namespace sluice::parallel {
 namespace {
 
-layers::Graph chain(int width_of_second) {
+/// Fails with the numbers of samples that micro-batches have here, and not with that with which graphs are built.
+class SamplesByThrees : public layers::Module {
+ public:
+  Var forward(const layers::Call& call) const override {
+    require(call.inputs[0].dim(0) % 3 == 0, "by_threes: needs a multiple of 3 samples, got ", call.inputs[0].dim(0));
+    return call.inputs[0];
+  }
+};
+
+layers::Graph chain(bool by_threes = false) {
   layers::Graph graph;
   auto x = graph.input("x", {3});
   const auto label = graph.input("label", {}, DType::i32);
   x = graph.add("first", layers::Linear(3, 3), x);
-  x = graph.add("second", layers::Linear(width_of_second, 3), x);
+  x = by_threes ? graph.add("second", SamplesByThrees(), x) : graph.add("second", layers::Linear(3, 3), x);
   graph.loss(graph.add("loss", layers::CrossEntropy(), {x, label}));
   return graph;
 }
 
 TEST(PlanningErrors, NameTheNodeThatFailsOnAnyNumberOfDevices) {
-  const auto wrong = chain(5);
+  const auto wrong = chain(true);
   for (const char* names : {"cpu:0", "cpu:0,cpu:1", "3x meta"})
     for (const char* remat : {"none", "auto"}) {
       SCOPED_TRACE(join(names, ", ", remat));
@@ -29,14 +38,14 @@ TEST(PlanningErrors, NameTheNodeThatFailsOnAnyNumberOfDevices) {
         const Plan chosen = plan(wrong, devices(names), {.batch = 4, .micro_batches = 2, .remat = remat});
         predict(wrong, chosen, AdamW({}), 4, {});
       };
-      expect_error<UsageError>(planned, {"node 'second'"});
+      expect_error<UsageError>(planned, {"node 'second'", "multiple of 3"});
     }
 }
 
 /// The message of what planning with these options throws.
 std::string message_of(const PlanOptions& options, const std::vector<DevicePtr>& devices = sluice::devices("cpu:0,cpu:1")) {
   try {
-    plan(chain(3), devices, options);
+    plan(chain(), devices, options);
   } catch (const UsageError& error) {
     return error.what();
   }
@@ -80,7 +89,7 @@ TEST(PlanningErrors, NameDevicesThatNoPlanCanHave) {
 }
 
 TEST(PlanningErrors, AdviseInTheWordsOfTheCaller) {
-  const auto graph = chain(3);
+  const auto graph = chain();
   const auto device = make_device("cpu:0");
   device->set_budget_bytes(2000);
   const std::string advice = nearest_that_fits(graph, {device}, {.batch = 64, .micro_batches = 1});

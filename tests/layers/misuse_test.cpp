@@ -87,7 +87,7 @@ TEST(Misuse, ACallServesTwoForwardsWhenItIsCopied) {
 TEST(Misuse, ANodeMayReadAValueTwiceAndAHundredValues) {
   Graph graph;
   std::vector<Value> many;
-  for (int i = 0; i < 100; ++i) many.push_back(graph.input("x" + std::to_string(i), {4}));
+  for (int i = 0; i < 100; ++i) many.push_back(graph.input(join("x", i), {4}));
   graph.add("hundred", Sum(), many);
   graph.add("twice", Sum(), {many[0], many[0]});
   EXPECT_EQ(graph.nodes()[0].inputs.size(), 100u);

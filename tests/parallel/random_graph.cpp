@@ -29,6 +29,7 @@ constexpr int kClasses = 5, kWords = 4, kMostWidth = 12;
 template <Var (*function)(const Call&)>
 class Function : public Module {
  public:
+  layers::InputCount input_count() const override { return {1, layers::InputCount::kAny}; }
   Var forward(const Call& call) const override { return function(call); }
 };
 
@@ -52,7 +53,7 @@ class Watch : public Module {
     if (call.observed.empty()) return x;
     const Tensor one = full({channels_}, 1, x.dtype(), x.device_ptr()), zero = zeros({channels_}, x.dtype(), x.device_ptr());
     const auto seen = batch_norm(Var(x), Var(one), Var(zero), 1e-5);
-    call.observed[0] = {seen.mean, seen.variance, x.elements() / channels_};
+    call.observed[0].push_back({seen.mean, seen.variance, x.elements() / channels_});
     return x;
   }
 
@@ -201,13 +202,13 @@ class Drawing {
 
   template <class M>
   Value add(const std::string& name, const char* word, M module, const std::vector<int>& inputs) {
-    out_.description += " " + name + "=" + word;
-    for (size_t i = 0; i < inputs.size(); ++i) out_.description += (i ? "," : "(") + name_of(inputs[i]);
+    out_.description += join(" ", name, "=", word);
+    for (size_t i = 0; i < inputs.size(); ++i) out_.description += join(i ? "," : "(", name_of(inputs[i]));
     out_.description += ")";
-    const auto value = [&](size_t i) { return Value{inputs[i]}; };
-    if (inputs.size() == 1) return out_.graph.add(name, std::move(module), value(0));
-    if (inputs.size() == 2) return out_.graph.add(name, std::move(module), {value(0), value(1)});
-    return out_.graph.add(name, std::move(module), {value(0), value(1), value(2)});
+    std::vector<Value> values;
+    for (const int input : inputs) values.push_back(made_[input]);
+    made_.push_back(out_.graph.add(name, std::move(module), values));
+    return made_.back();
   }
 
   std::string name_of(int value) const {
@@ -220,7 +221,7 @@ class Drawing {
     const int64_t in = node.kind == Kind::table ? 0 : values_[node.inputs[0]].width(), out = node.width;
     switch (node.kind) {
       case Kind::linear:
-        add(name, ("linear" + std::to_string(out)).c_str(), Linear(in, out), node.inputs);
+        add(name, join("linear", out).c_str(), Linear(in, out), node.inputs);
         return;
       case Kind::normalized:
         add(name, "normalized", Sequence().then("linear", Linear(in, out)).then("norm", BatchNorm(out, {.epsilon = 0.1})), node.inputs);
@@ -279,7 +280,7 @@ class Drawing {
     Graph& graph = out_.graph;
     out_.has_shapes = !draw_.one_in(8);
     const auto input = [&](const char* name, const Shape& shape, DType dtype) {
-      return out_.has_shapes ? graph.input(name, shape, dtype) : graph.input(name);
+      made_.push_back(out_.has_shapes ? graph.input(name, shape, dtype) : graph.input(name));
     };
     input("x", {3}, DType::f32);
     input("grid", {2, 4}, DType::f32);
@@ -287,10 +288,10 @@ class Drawing {
     input("label", {}, DType::i32);
     input("spare", {2}, DType::f32);
     if (!out_.has_shapes) out_.description += " (inputs without shapes)";
-    for (size_t node = 0; node < nodes_.size(); ++node) add_to_graph(nodes_[node], "n" + std::to_string(node));
+    for (size_t node = 0; node < nodes_.size(); ++node) add_to_graph(nodes_[node], join("n", node));
     int width = values_[joined_[0]].width(), last = joined_[0];
     for (size_t i = 1; i < joined_.size(); ++i) {
-      last = add("join" + std::to_string(i), "join", Function<joined>(), {last, joined_[i]}).id;
+      last = add(join("join", i), "join", Function<joined>(), {last, joined_[i]}).id;
       width += values_[joined_[i]].width();
     }
     const Value logits = add("logits", "linear5", layers::Linear(width, kClasses), {last});
@@ -306,15 +307,16 @@ class Drawing {
   }
 
   void tie_in_graph(size_t first, size_t later, const std::string& parameter) {
-    const auto full_name = [&](size_t node) { return "n" + std::to_string(node) + "." + parameter; };
+    const auto full_name = [&](size_t node) { return join("n", node, ".", parameter); };
     out_.graph.tie(full_name(first), full_name(later));
-    out_.description += " " + full_name(later) + "~" + full_name(first);
+    out_.description += join(" ", full_name(later), "~", full_name(first));
   }
 
   Draw draw_;
   std::vector<NodeSpec> nodes_;
   std::vector<ValueSpec> values_;  // the graph's inputs first
   std::vector<int> joined_;        // values that the logits are made of
+  std::vector<Value> made_;        // by value, as far as the graph is built
   std::map<std::string, std::vector<std::set<size_t>>> groups_;
   RandomGraph out_;
 };

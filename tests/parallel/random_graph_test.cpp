@@ -118,7 +118,7 @@ struct Outcome {
 
 std::string listed(const auto& list) {
   std::string text;
-  for (const auto item : list) text += (text.empty() ? "" : " ") + std::to_string(item);
+  for (const auto item : list) text += join(text.empty() ? "" : " ", item);
   return text;
 }
 
@@ -159,7 +159,7 @@ std::string fault_of(const Training& training, const Plan& plan, const Outcome& 
 
 std::string describe(const Training& training, const Plan& plan) {
   return join("\n  plan: ", plan.schedule, " over ", plan.devices.size(), " devices, nodes a stage ", listed(plan.partition.sizes),
-              plan.orders ? ", devices of the stages " + listed(plan.orders->device_of_stage) : "", ", rematerialized ",
+              plan.orders ? join(", devices of the stages ", listed(plan.orders->device_of_stage)) : "", ", rematerialized ",
               listed(plan.rematerialize), ", micro-batches ", listed(training.micro_batches), " of ", training.samples, " samples, ",
               training.optimizer->name(), "\n  graph:", training.model.description);
 }

@@ -81,7 +81,11 @@ StageCosts random_model_costs(const Topology& topology, const Partition& partiti
   model.input_bytes.assign(topology.inputs.size(), 0);
   model.tied_bytes.assign(topology.tied.size(), 0);
   const std::vector<bool> keep(topology.node_count());
-  return chain_of(topology, model, partition, stage_costs(topology, model, partition, keep), {pick(0, 3) / 8.0, 0});
+  std::vector<StageCost> stages;
+  for (int stage = 0; stage < partition.stage_count(); ++stage)
+    stages.push_back(stage_cost(topology, model, partition.first_node(stage), partition.end_node(stage), keep));
+  const std::vector<int> placement(partition.sizes.size(), 0);
+  return chain_of(topology, model, partition, stages, placement, {{pick(0, 3) / 8.0, 0}, {}});
 }
 
 RC_GTEST_PROP(TimeSchedule, TakesAsLongAsTheSimulatedProgramOfAnyGraph, ()) {
@@ -127,7 +131,7 @@ TEST(ChainOf, LinksStagesByWhatTheyExchange) {
     model.nodes[node].output_bytes = 8 << node;
     model.nodes[node].keeps_input.resize(topology.nodes[node].inputs.size());
   }
-  const auto links = chain_of(topology, model, partition, stage_costs(topology, model, partition, std::vector<bool>(5)), {0, 1}).links;
+  const auto links = chain_of(topology, model, partition, std::vector<StageCost>(3), {0, 1, 2}, {{0, 1}, {}}).links;
   ASSERT_EQ(links.size(), 3u);
   EXPECT_EQ(std::pair(links[1].from, links[1].to), std::pair(0, 2));
   EXPECT_EQ(links[1].activation, 8);
