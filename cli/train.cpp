@@ -337,8 +337,6 @@ int run_train(const Arguments& arguments) {
     flush_result();
     return 0;
   }
-  for (const char* flag : {"--init", "--resume"})
-    require(!arguments.has(flag) || !arguments.text(flag).empty(), flag, ": needs a checkpoint, got ''; leave the flag out to train anew");
   require(!arguments.has("--init") || !arguments.has("--resume"),
           "--init: begins a new training, --resume continues one; give one of them");
   return Training(std::move(settings), arguments).run();

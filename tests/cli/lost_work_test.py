@@ -236,7 +236,7 @@ class Refusals(LostWork):
 
     def test_empty_words(self):
         for flag in "--resume", "--init":
-            self.nothing_begins(2, flag, "needs a checkpoint", arguments=self.tiny(flag, ""))
+            self.nothing_begins(2, flag, "got an empty text", arguments=self.tiny(flag, ""))
         for size in "0.5", "0.0000000001GiB":
             self.nothing_begins(2, "pipeline.memory", size, arguments=self.tiny(pipeline__memory=size))
 
