@@ -10,7 +10,7 @@ namespace sluice::cli {
 
 namespace {
 
-constexpr double kWidth = 1200, kLeft = 90, kRight = 110, kHeader = 30, kBar = 26, kGap = 30, kTextSize = 10;
+constexpr double kPageWidth = 1200, kPageLeft = 90, kPageRight = 110, kHeader = 30, kBar = 26, kGap = 30, kTextSize = 10;
 constexpr size_t kMostArcs = 400;
 constexpr const char* kColors[] = {"#56b4e9", "#e6b84d", "#3fb68e", "#d89ac0", "#f0e442", "#8fa8d8", "#e8926a"};
 
@@ -19,8 +19,8 @@ const char* color_of(int stage) { return kColors[static_cast<size_t>(stage) % st
 /// Left edges of parts that fill the bar in proportion to their sizes; one more than there are parts.
 std::vector<double> edges_of(const std::vector<double>& sizes) {
   const double total = std::max(1e-300, std::accumulate(sizes.begin(), sizes.end(), 0.0));
-  std::vector<double> edges{kLeft};
-  for (const double size : sizes) edges.push_back(edges.back() + size / total * (kWidth - kLeft - kRight));
+  std::vector<double> edges{kPageLeft};
+  for (const double size : sizes) edges.push_back(edges.back() + size / total * (kPageWidth - kPageLeft - kPageRight));
   return edges;
 }
 
@@ -53,8 +53,8 @@ struct Bar {
 void draw_bar(Svg& svg, const CutModel& model, double y, const Bar& bar) {
   const auto edges = edges_of(bar.sizes);
   const auto labels = bar.labels(model.partition);
-  svg.text(kLeft - 8, y + kBar / 2 + 4, bar.name, "end", 11);
-  svg.text(kWidth - kRight + 8, y + kBar / 2 + 4, bar.total, "start", 11);
+  svg.text(kPageLeft - 8, y + kBar / 2 + 4, bar.name, "end", 11);
+  svg.text(kPageWidth - kPageRight + 8, y + kBar / 2 + 4, bar.total, "start", 11);
   for (int stage = 0; stage < model.partition.stage_count(); ++stage) {
     const int first = model.partition.first_node(stage), end = model.partition.end_node(stage);
     for (int node = first; node < end; ++node) {
@@ -102,7 +102,7 @@ Svg partition_picture(const CutModel& model) {
   const auto skips = skips_of(model.topology);
   const bool with_arcs = !skips.empty() && skips.size() <= kMostArcs;
   const double arcs = with_arcs ? 46 : 4, first = kHeader + arcs;
-  Svg svg(kWidth, first + 3 * (kBar + kGap) - 8);
+  Svg svg(kPageWidth, first + 3 * (kBar + kGap) - 8);
   svg.text(8, 19, "Partition", "start", 14);
   const std::vector<double> equal(model.topology.nodes.size(), 1);
   std::vector<double> parameters(model.parameters.begin(), model.parameters.end());
@@ -117,7 +117,7 @@ Svg partition_picture(const CutModel& model) {
     y += kBar + kGap;
   }
   if (!skips.empty() && !with_arcs)
-    svg.text(kWidth - 16, 19, fmt::format("{} values that pass over nodes are not drawn", skips.size()), "end", 11);
+    svg.text(kPageWidth - 16, 19, fmt::format("{} values that pass over nodes are not drawn", skips.size()), "end", 11);
   return svg;
 }
 

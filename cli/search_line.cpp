@@ -10,7 +10,7 @@ namespace sluice::cli {
 namespace {
 
 constexpr double kFirstSeconds = 2, kFirstLineSeconds = 5, kSecondsBetweenLines = 10;
-constexpr size_t kWidth = 79;
+constexpr size_t kLineWidth = 79;
 
 }  // namespace
 
@@ -28,7 +28,7 @@ void SearchLine::show(const parallel::SearchProgress& progress) {
   const std::string best = progress.best_seconds > 0 ? fmt::format(", best step so far {:.4g} s", progress.best_seconds) : "";
   std::string text = fmt::format("planning for {:.0f} s: {}{}", progress.seconds, progress.doing, best);
   if (terminal_) {
-    text.resize(std::min(text.size(), kWidth));
+    text.resize(std::min(text.size(), kLineWidth));
     fmt::print(out_, "\r{:<{}}", text, width_);
     width_ = std::max(width_, text.size());
   } else {

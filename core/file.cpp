@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -87,7 +88,9 @@ FileSummary summarize_file(const std::filesystem::path& path) {
 
 std::string read_file(const std::filesystem::path& path) {
   std::ifstream in = open_to_read(path);
-  std::string text(std::filesystem::file_size(path), '\0');
+  in.seekg(0, std::ios::end);  // of what was opened: the name may be gone by now
+  std::string text(static_cast<size_t>(std::max<std::streamoff>(0, in.tellg())), '\0');
+  in.seekg(0);
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   require_read(path, in);
   text.resize(static_cast<size_t>(in.gcount()));

@@ -31,7 +31,9 @@ const char* format_name(DType dtype) {
 SafetensorsHeader read_header(const std::filesystem::path& path) {
   require<DataError>(std::filesystem::is_regular_file(path), path.string(), ": needs a safetensors file, found ",
                      std::filesystem::exists(path) ? "something else" : "nothing", "; check the path");
-  const auto file_bytes = static_cast<int64_t>(std::filesystem::file_size(path));
+  std::error_code error;
+  const auto file_bytes = static_cast<int64_t>(std::filesystem::file_size(path, error));
+  require<DataError>(!error, path.string(), ": cannot read the file: ", error.message());
   std::ifstream in(path, std::ios::binary);
   uint64_t length = 0;
   in.read(reinterpret_cast<char*>(&length), 8);

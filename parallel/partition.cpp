@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "core/error.h"
@@ -10,8 +9,6 @@
 namespace sluice::parallel {
 
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 void require_stages(int nodes, int stages) {
   require(stages >= 1 && stages <= nodes, "partition: needs 1 <= stages <= nodes, got ", stages, " stages for ", nodes,

@@ -1,9 +1,13 @@
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
 namespace sluice::parallel {
+
+/// The seconds of what cannot be: a stage that does not fit, a cut that is not found.
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// A cut of the node sequence into contiguous stages: stage s runs `sizes[s]` nodes, none of them zero.
 struct Partition {

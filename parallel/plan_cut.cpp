@@ -9,7 +9,6 @@ namespace sluice::parallel {
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kHalvings = 40;
 
 struct Cut {

@@ -16,7 +16,6 @@ namespace sluice::parallel {
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kMostAutoBytes = 1.5;  // of a named order's activations: more of them cost caches, of which counted costs know nothing
 constexpr int64_t kMostCutWork = 4'000'000;  // nodes^2 stages: some tenths of a second
 

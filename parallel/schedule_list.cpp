@@ -12,9 +12,6 @@ namespace sluice::parallel {
 namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::infinity();
-constexpr double kSlack = 1e-9;  // of sums of seconds and bytes
-
-double at(const std::vector<double>& costs, int stage) { return costs.empty() ? 0 : costs[stage]; }
 
 class ListScheduler {
  public:
@@ -67,7 +64,7 @@ class ListScheduler {
   void add_stage(int index) {
     Stage& stage = stages_[index];
     Device& device = devices_[schedule_.device_of_stage[index]];
-    for (int deeper : device.stages) stage.deeper += at(costs_.kept, deeper);
+    for (int deeper : device.stages) stage.deeper += cost_at(costs_.kept, deeper);
     device.stages.push_back(index);
     for (int s : device.stages) stages_[s].share = 1.0 / static_cast<double>(device.stages.size());
     const auto backs = std::count_if(stage.out_of.begin(), stage.out_of.end(), [](const StageLink& link) { return link.has_gradient; });
@@ -81,16 +78,16 @@ class ListScheduler {
   double next_gradient(const Stage& stage) const {
     return stage.backwards < micro_batches_ ? stage.gradient[stage.backwards].time() : kUnknown;
   }
-  bool is_there(double arrival) const { return arrival <= now_ + kSlack * now_; }
+  bool is_there(double arrival) const { return arrival <= now_ + kRounding * now_; }
 
   double seconds(const Choice& choice) const {
     switch (choice.kind) {
       case Compute::forward:
         return costs_.forward[choice.stage];
       case Compute::backward:
-        return costs_.backward[choice.stage] + at(costs_.recompute, choice.stage);
+        return costs_.backward[choice.stage] + cost_at(costs_.recompute, choice.stage);
       case Compute::input_gradient:
-        return costs_.input_gradient[choice.stage] + at(costs_.recompute, choice.stage);
+        return costs_.input_gradient[choice.stage] + cost_at(costs_.recompute, choice.stage);
       case Compute::weight_gradient:
         return costs_.weight_gradient[choice.stage];
     }
@@ -98,7 +95,7 @@ class ListScheduler {
   }
 
   bool has_room(int device_index, double bytes) const {
-    return rule_.byte_cap.empty() || devices_[device_index].held + bytes <= rule_.byte_cap[device_index] * (1 + kSlack);
+    return rule_.byte_cap.empty() || devices_[device_index].held + bytes <= rule_.byte_cap[device_index] * (1 + kRounding);
   }
 
   /// A first stage of a device takes up a micro-batch only while few are under way there; deeper ones go on with what was taken up.
@@ -106,8 +103,8 @@ class ListScheduler {
     const Device& device = devices_[device_index];
     const Stage& stage = stages_[s];
     const bool takes_up = device.stages.back() == s;
-    const bool are_few = device.under_way < kSlack || device.under_way + stage.share <= rule_.under_way[device_index] + kSlack;
-    return (!takes_up || are_few) && has_room(device_index, at(costs_.kept, s) + stage.deeper);
+    const bool are_few = device.under_way < kRounding || device.under_way + stage.share <= rule_.under_way[device_index] + kRounding;
+    return (!takes_up || are_few) && has_room(device_index, cost_at(costs_.kept, s) + stage.deeper);
   }
 
   Choice forward(int device_index) const {
@@ -151,7 +148,7 @@ class ListScheduler {
     Device& device = devices_[device_index];
     const Choice ahead = forward(device_index), back = backward(device_index), gap = weight(device_index);
     const bool backward_has_room = back.stage < 0 || back.kind == Compute::backward || gap.stage < 0 ||
-                                   has_room(device_index, at(costs_.kept_for_weights, back.stage) - at(costs_.kept, back.stage));
+                                   has_room(device_index, cost_at(costs_.kept_for_weights, back.stage) - cost_at(costs_.kept, back.stage));
     if (!backward_has_room) return start(device_index, gap);
     if (back.stage >= 0 && (ahead.stage < 0 || !rule_.forward_first)) return start(device_index, back);
     if (ahead.stage >= 0) {
@@ -167,7 +164,7 @@ class ListScheduler {
 
   bool blocked_by_bytes(int device_index) const {
     for (int s : devices_[device_index].stages)
-      if (is_there(next_activation(stages_[s])) && !has_room(device_index, at(costs_.kept, s) + stages_[s].deeper)) return true;
+      if (is_there(next_activation(stages_[s])) && !has_room(device_index, cost_at(costs_.kept, s) + stages_[s].deeper)) return true;
     return false;
   }
 
@@ -176,7 +173,7 @@ class ListScheduler {
     Stage& stage = stages_[choice.stage];
     const double end = now_ + seconds(choice);
     const bool is_split = rule_.splits[choice.stage];
-    const double kept = at(costs_.kept, choice.stage), for_weights = is_split ? at(costs_.kept_for_weights, choice.stage) : 0;
+    const double kept = cost_at(costs_.kept, choice.stage), for_weights = is_split ? cost_at(costs_.kept_for_weights, choice.stage) : 0;
     int& counter = choice.kind == Compute::forward           ? stage.forwards
                    : choice.kind == Compute::weight_gradient ? stage.weights
                                                              : stage.backwards;

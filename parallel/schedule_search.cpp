@@ -13,10 +13,7 @@ namespace sluice::parallel {
 
 namespace {
 
-constexpr double kSlack = 1e-9;  // of sums of seconds and bytes
 constexpr int kMostRefinedDevices = 64;
-
-double at(const std::vector<double>& costs, int stage) { return costs.empty() ? 0 : costs[stage]; }
 
 /// Keeps the best of all candidates.
 class Search {
@@ -96,13 +93,13 @@ class Search {
     for (const double factor : {1.0, 1.25, 1.5, 2.0, 3.0}) {
       all.push_back(little);
       for (int device = 0; device < devices_; ++device)
-        all.back()[device] = std::ceil(little[device] * factor * stages_on_[device] - kSlack) / stages_on_[device];
+        all.back()[device] = std::ceil(little[device] * factor * stages_on_[device] - kRounding) / stages_on_[device];
     }
     return all;
   }
 
   double backward_seconds(int stage, bool split) const {
-    return (split ? costs_.input_gradient[stage] : costs_.backward[stage]) + at(costs_.recompute, stage);
+    return (split ? costs_.input_gradient[stage] : costs_.backward[stage]) + cost_at(costs_.recompute, stage);
   }
 
   /// By stage: from the start of its forward to the end of its backward when nothing else is to be done.
@@ -212,7 +209,7 @@ class Search {
   FoundSchedule judged(Schedule schedule, const std::string& source) const {
     if (watch_) watch_();
     ScheduleTiming timing = time_schedule(schedule, costs_);
-    const bool fits = excess(timing) <= kSlack;
+    const bool fits = excess(timing) <= kRounding;
     return {std::move(schedule), std::move(timing), source, fits};
   }
 
@@ -229,10 +226,10 @@ class Search {
   bool is_better(const FoundSchedule& a, const FoundSchedule& b) const {
     if (a.fits != b.fits) return a.fits;
     const double lack_a = a.fits ? 0 : excess(a.timing), lack_b = b.fits ? 0 : excess(b.timing);
-    if (std::abs(lack_a - lack_b) > kSlack * lack_b) return lack_a < lack_b;
-    if (std::abs(a.timing.seconds - b.timing.seconds) > kSlack * b.timing.seconds) return a.timing.seconds < b.timing.seconds;
+    if (std::abs(lack_a - lack_b) > kRounding * lack_b) return lack_a < lack_b;
+    if (std::abs(a.timing.seconds - b.timing.seconds) > kRounding * b.timing.seconds) return a.timing.seconds < b.timing.seconds;
     const auto held = [](const FoundSchedule& f) { return std::accumulate(f.timing.peak_bytes.begin(), f.timing.peak_bytes.end(), 0.0); };
-    return held(a) < held(b) * (1 - kSlack);
+    return held(a) < held(b) * (1 - kRounding);
   }
 
   const StageCosts& costs_;

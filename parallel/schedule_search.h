@@ -31,6 +31,11 @@ struct StageCosts {
   bool can_split() const { return !input_gradient.empty() && !weight_gradient.empty(); }
 };
 
+/// A stage's entry of one of the lists; 0 in a list that is empty.
+inline double cost_at(const std::vector<double>& costs, int stage) { return costs.empty() ? 0 : costs[stage]; }
+/// What sums of seconds and bytes may differ by, as rounding goes.
+inline constexpr double kRounding = 1e-9;
+
 /// The links of the stages, those of a chain where none are given.
 std::vector<StageLink> links_of(const StageCosts& costs, int stages);
 

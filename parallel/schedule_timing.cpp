@@ -9,8 +9,6 @@ namespace sluice::parallel {
 
 namespace {
 
-double at(const std::vector<double>& costs, int stage) { return costs.empty() ? 0 : costs[stage]; }
-
 /// One clock a device and a direction of a link; activations and gradients arrive by stage and micro-batch.
 class Clocks {
  public:
@@ -52,7 +50,7 @@ class Clocks {
     receivers_.clear();
     const Arrival arrival = is_weight ? Arrival{} : (is_forward ? activation_ : gradient_)[place(stage, action.micro_batch)];
     if (arrival.missing > 0) return false;
-    if (!is_forward && !is_weight) spend(device, at(costs_.recompute, stage));
+    if (!is_forward && !is_weight) spend(device, cost_at(costs_.recompute, stage));
     now_[device] = std::max(now_[device], arrival.latest);
     spend(device, seconds(action));
     hold(device, action);
@@ -110,7 +108,7 @@ class Clocks {
   }
 
   void hold(int device, const ComputeAction& action) {
-    const double kept = at(costs_.kept, action.stage), for_weights = at(costs_.kept_for_weights, action.stage);
+    const double kept = cost_at(costs_.kept, action.stage), for_weights = cost_at(costs_.kept_for_weights, action.stage);
     if (action.kind == Compute::forward) held_[device] += kept;
     if (action.kind == Compute::backward) held_[device] -= kept;
     if (action.kind == Compute::input_gradient) held_[device] += for_weights - kept;
@@ -152,7 +150,7 @@ std::vector<StageLink> links_of(const StageCosts& costs, int stages) {
   if (!costs.links.empty()) return costs.links;
   std::vector<StageLink> chain;
   for (int stage = 0; stage + 1 < stages; ++stage)
-    chain.push_back({stage, stage + 1, at(costs.transfer, stage), at(costs.transfer, stage), true});
+    chain.push_back({stage, stage + 1, cost_at(costs.transfer, stage), cost_at(costs.transfer, stage), true});
   return chain;
 }
 
