@@ -64,7 +64,7 @@ Svg picture_of_rows(const TimeRows& rows, const std::string& title, const std::s
 void draw_labels(Svg& svg, const parallel::Trace& trace, const TimeRows& rows) {
   for (size_t device = 0; device < trace.device_names.size(); device += rows.label_step()) {
     std::string name = trace.device_names[device];
-    if (name.size() > kLongestName) name = ".." + name.substr(name.size() - kLongestName + 2);
+    if (name.size() > kLongestName) name = fmt::format("..{}", name.substr(name.size() - kLongestName + 2));
     svg.text(rows.left - 6, rows.top(device) + rows.box_height() / 2 + 3.5, name, "end", TimeRows::kTextSize);
   }
   draw_axis(svg, rows);
