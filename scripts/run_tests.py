@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -180,6 +181,7 @@ def main():
     parser.add_argument("--slow", action="store_true", help=f"multiply the time limits by {SLOW_FACTOR}, for sanitized builds")
     arguments = parser.parse_args()
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)     # a shell's job in the background ignores it, and so would the programs under test
     there = introspect(arguments.build_dir, "--tests")
     for test in there:
         test["workdir"] = test["workdir"] or arguments.build_dir    # as `meson test` does
