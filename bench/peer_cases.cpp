@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "autograd/backward.h"
-#include "core/safetensors.h"
+#include "core/file/safetensors.h"
 #include "layers/batch_norm.h"
 #include "layers/convolution.h"
 #include "layers/pooling.h"

@@ -7,7 +7,7 @@
 #include "cli/list_text.h"
 #include "cli/search_line.h"
 #include "core/device_description.h"
-#include "core/file.h"
+#include "core/file/file.h"
 #include "core/gpu_speed.h"
 #include "core/machine_limits.h"
 #include "data/loader.h"
@@ -15,7 +15,7 @@
 #include "models/resnet.h"
 #include "models/transformer.h"
 #include "models/unet.h"
-#include "parallel/schedule_csv.h"
+#include "parallel/schedule/csv.h"
 
 namespace sluice::cli {
 

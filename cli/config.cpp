@@ -10,8 +10,8 @@
 #include "cli/byte_size.h"
 #include "cli/messages.h"
 #include "core/error.h"
-#include "core/file.h"
-#include "core/toml_depth.h"
+#include "core/file/file.h"
+#include "core/file/toml_depth.h"
 #include "data/utf8.h"
 
 namespace sluice::cli {

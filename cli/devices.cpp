@@ -5,10 +5,10 @@
 
 #include "cli/byte_size.h"
 #include "cli/commands.h"
-#include "cli/json_report.h"
+#include "cli/report/json_report.h"
 #include "core/cuda/cuda.h"
 #include "core/device_description.h"
-#include "core/file.h"
+#include "core/file/file.h"
 #include "core/machine_limits.h"
 
 namespace sluice::cli {

@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "core/error.h"
-#include "parallel/divergence.h"
+#include "parallel/run/divergence.h"
 
 namespace sluice::cli {
 

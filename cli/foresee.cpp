@@ -12,7 +12,7 @@
 #include "cli/build.h"
 #include "cli/byte_size.h"
 #include "core/machine_limits.h"
-#include "parallel/plan_advice.h"
+#include "parallel/plan/advice.h"
 
 namespace sluice::cli {
 

@@ -2,7 +2,7 @@
 
 #include "cli/build.h"
 #include "cli/commands.h"
-#include "cli/json_report.h"
+#include "cli/report/json_report.h"
 #include "cli/trained_model.h"
 
 namespace sluice::cli {

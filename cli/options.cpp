@@ -10,7 +10,8 @@
 #include "cli/list_text.h"
 #include "core/error.h"
 #include "parallel/checkpoint.h"
-#include "parallel/schedule.h"
+#include "parallel/program/schedule.h"
+#include "parallel/schedule/named.h"
 
 namespace sluice::cli {
 

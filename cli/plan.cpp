@@ -8,12 +8,12 @@
 #include "cli/byte_size.h"
 #include "cli/commands.h"
 #include "cli/config_words.h"
-#include "cli/json_report.h"
 #include "cli/list_text.h"
-#include "cli/plan_pictures.h"
-#include "core/file.h"
-#include "parallel/plan_advice.h"
-#include "parallel/schedule_csv.h"
+#include "cli/report/json_report.h"
+#include "cli/report/plan_pictures.h"
+#include "core/file/file.h"
+#include "parallel/plan/advice.h"
+#include "parallel/schedule/csv.h"
 
 namespace sluice::cli {
 

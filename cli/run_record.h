@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/pictures.h"
+#include "cli/report/pictures.h"
 #include "parallel/plan.h"
 #include "parallel/trainer.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdio>
 
-#include "parallel/search_watch.h"
+#include "parallel/plan/search_watch.h"
 
 namespace sluice::cli {
 

@@ -11,18 +11,18 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/foresee.h"
-#include "cli/json_report.h"
 #include "cli/list_text.h"
 #include "cli/progress.h"
-#include "cli/report.h"
+#include "cli/report/json_report.h"
+#include "cli/report/report.h"
 #include "cli/sample_text.h"
 #include "cli/signals.h"
 #include "cli/trained_model.h"
 #include "cli/validate.h"
-#include "core/file.h"
+#include "core/file/file.h"
 #include "core/machine_limits.h"
 #include "data/loader.h"
-#include "parallel/initialize.h"
+#include "parallel/checkpoint/initialize.h"
 
 namespace sluice::cli {
 

@@ -1,7 +1,7 @@
 #include "cli/trained_model.h"
 
 #include "core/error.h"
-#include "core/file.h"
+#include "core/file/file.h"
 
 namespace sluice::cli {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/arena.h"
-#include "core/cpu.h"
+#include "core/cpu/cpu.h"
 #include "core/error.h"
 
 namespace sluice {

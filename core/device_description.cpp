@@ -8,8 +8,8 @@
 #include <set>
 
 #include "core/device_folders.h"
-#include "core/file.h"
-#include "core/toml_depth.h"
+#include "core/file/file.h"
+#include "core/file/toml_depth.h"
 
 namespace sluice {
 

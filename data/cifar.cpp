@@ -1,7 +1,7 @@
 #include "data/cifar.h"
 
 #include "core/error.h"
-#include "core/file.h"
+#include "core/file/file.h"
 
 namespace sluice::data {
 

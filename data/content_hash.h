@@ -1,5 +1,5 @@
 #pragma once
-#include "core/hash.h"
+#include "core/file/hash.h"
 
 namespace sluice::data {
 

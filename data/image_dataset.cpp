@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
-#include "core/file.h"
+#include "core/file/file.h"
 #include "core/random.h"
 #include "data/content_hash.h"
 #include "data/resize.h"

@@ -4,7 +4,7 @@
 #include <cctype>
 
 #include "core/error.h"
-#include "core/file.h"
+#include "core/file/file.h"
 #include "data/content_hash.h"
 #include "data/image_decode.h"
 

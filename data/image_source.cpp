@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "core/error.h"
-#include "core/file.h"
+#include "core/file/file.h"
 #include "data/content_hash.h"
 #include "data/utf8.h"
 

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "core/error.h"
-#include "core/file.h"
+#include "core/file/file.h"
 #include "data/html.h"
 #include "data/utf8.h"
 

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "core/file.h"
+#include "core/file/file.h"
 #include "data/content_hash.h"
 
 namespace sluice::data {

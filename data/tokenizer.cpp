@@ -1,7 +1,7 @@
 #include "data/tokenizer.h"
 
 #include "core/error.h"
-#include "core/file.h"
+#include "core/file/file.h"
 #include "data/content_hash.h"
 #include "data/sentencepiece_tokenizer.h"
 

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/safetensors.h"
-#include "parallel/checkpoint_layout.h"
+#include "core/file/safetensors.h"
+#include "parallel/checkpoint/layout.h"
 
 namespace sluice::parallel {
 

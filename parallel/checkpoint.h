@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/reserved_room.h"
+#include "parallel/checkpoint/reserved_room.h"
 #include "parallel/trainer.h"
 
 namespace sluice::parallel {

@@ -6,10 +6,11 @@
 #include <set>
 
 #include "core/suggestion.h"
-#include "parallel/choose_plan.h"
-#include "parallel/plan_check.h"
-#include "parallel/schedule_check.h"
-#include "parallel/stage.h"
+#include "parallel/plan/check.h"
+#include "parallel/plan/choose.h"
+#include "parallel/program/schedule_check.h"
+#include "parallel/run/stage.h"
+#include "parallel/schedule/named.h"
 
 namespace sluice::parallel {
 

@@ -8,13 +8,13 @@
 #include "core/device.h"
 #include "core/precision.h"
 #include "layers/graph.h"
-#include "parallel/partition.h"
-#include "parallel/profile.h"
-#include "parallel/schedule.h"
-#include "parallel/schedule_search.h"
-#include "parallel/search_watch.h"
-#include "parallel/topology.h"
-#include "parallel/trace.h"
+#include "parallel/plan/profile.h"
+#include "parallel/plan/search_watch.h"
+#include "parallel/program/partition.h"
+#include "parallel/program/schedule.h"
+#include "parallel/program/topology.h"
+#include "parallel/run/trace.h"
+#include "parallel/schedule/search.h"
 
 namespace sluice::parallel {
 

@@ -4,11 +4,12 @@
 #include <cmath>
 #include <map>
 
-#include "core/hash.h"
+#include "core/file/hash.h"
 #include "core/ops/copy.h"
-#include "parallel/executor.h"
-#include "parallel/plan_check.h"
-#include "parallel/verify.h"
+#include "parallel/plan/check.h"
+#include "parallel/program/verify.h"
+#include "parallel/run/executor.h"
+#include "parallel/schedule/named.h"
 
 namespace sluice::parallel {
 

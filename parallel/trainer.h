@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "core/batch.h"
-#include "parallel/divergence.h"
-#include "parallel/graph_choice.h"
 #include "parallel/plan.h"
-#include "parallel/trace.h"
+#include "parallel/run/divergence.h"
+#include "parallel/run/graph_choice.h"
+#include "parallel/run/trace.h"
 
 namespace sluice::parallel {
 

@@ -86,11 +86,11 @@
 
 // Plans, programs and the trainer that runs them.
 #include "parallel/checkpoint.h"
-#include "parallel/partition.h"
 #include "parallel/plan.h"
-#include "parallel/program.h"
-#include "parallel/schedule.h"
-#include "parallel/simulate.h"
-#include "parallel/trace.h"
+#include "parallel/program/partition.h"
+#include "parallel/program/program.h"
+#include "parallel/program/schedule.h"
+#include "parallel/program/simulate.h"
+#include "parallel/program/verify.h"
+#include "parallel/run/trace.h"
 #include "parallel/trainer.h"
-#include "parallel/verify.h"

@@ -3,9 +3,9 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "core/cache_folder.h"
 #include "core/error.h"
-#include "core/file.h"
+#include "core/file/cache_folder.h"
+#include "core/file/file.h"
 
 namespace sluice::cublas {
 

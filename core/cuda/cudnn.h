@@ -2,8 +2,8 @@
 #include <functional>
 #include <string>
 
+#include "core/cpu/onednn_convolution.h"
 #include "core/cuda/cuda.h"
-#include "core/onednn_convolution.h"
 
 /// NVIDIA's cuDNN where it is there: convolutions and attention that it computes faster than Sluice's own kernels. The library is loaded at the first
 /// use; a program starts and trains without it.

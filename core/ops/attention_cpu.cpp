@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "core/gemm.h"
+#include "core/cpu/gemm.h"
 #include "core/ops/attention.h"
 
 namespace sluice::kernels {

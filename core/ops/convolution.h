@@ -1,5 +1,5 @@
 #pragma once
-#include "core/onednn_convolution.h"
+#include "core/cpu/onednn_convolution.h"
 #include "core/ops/window.h"
 #include "core/tensor.h"
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "core/cpu.h"
+#include "core/cpu/cpu.h"
 #include "core/ops/depthwise.h"
 #include "core/ops/lanes.h"
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "core/gemm.h"
+#include "core/cpu/gemm.h"
 #include "core/ops/matmul.h"
 #include "core/ops/matmul_layout.h"
 

@@ -6,12 +6,12 @@
 #include <string>
 
 #include "cli/byte_size.h"
-#include "cli/charts.h"
 #include "cli/help.h"
 #include "cli/options.h"
 #include "cli/progress.h"
-#include "cli/report.h"
-#include "cli/svg.h"
+#include "cli/report/charts.h"
+#include "cli/report/report.h"
+#include "cli/report/svg.h"
 
 namespace sluice::cli {
 namespace {

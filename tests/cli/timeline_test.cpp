@@ -1,11 +1,12 @@
-#include "cli/timeline.h"
+#include "cli/report/timeline.h"
 
 #include <gtest/gtest.h>
 
-#include "cli/partition_picture.h"
+#include "cli/report/partition_picture.h"
 #include "core/byte_units.h"
 #include "core/device.h"
-#include "parallel/simulate.h"
+#include "parallel/program/simulate.h"
+#include "parallel/schedule/named.h"
 
 namespace sluice::cli {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include "core/file.h"
+#include "core/file/file.h"
 #include "tests/temporary_folder.h"
 
 using namespace sluice;

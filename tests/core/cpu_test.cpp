@@ -1,4 +1,4 @@
-#include "core/cpu.h"
+#include "core/cpu/cpu.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/hash.h"
+#include "core/file/hash.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

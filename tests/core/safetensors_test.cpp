@@ -1,4 +1,4 @@
-#include "core/safetensors.h"
+#include "core/file/safetensors.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "core/error.h"
-#include "core/file.h"
+#include "core/file/file.h"
 #include "data/content_hash.h"
 #include "expect_error.h"
 #include "temporary_folder.h"

@@ -4,7 +4,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "core/error.h"
-#include "core/file.h"
+#include "core/file/file.h"
 #include "data/sentencepiece_tokenizer.h"
 #include "data/utf8.h"
 #include "expect_error.h"

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "core/cuda/cudnn.h"
-#include "core/file.h"
+#include "core/file/file.h"
 #include "core/ops/attention.h"
 #include "core/ops/copy.h"
 #include "core/random.h"

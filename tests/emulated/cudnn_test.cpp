@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include "core/file.h"
+#include "core/file/file.h"
 #include "core/ops/convolution.h"
 #include "core/ops/copy.h"
 #include "core/random.h"

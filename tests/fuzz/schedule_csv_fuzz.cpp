@@ -1,5 +1,5 @@
 #include "core/error.h"
-#include "parallel/schedule_csv.h"
+#include "parallel/schedule/csv.h"
 
 /// Any text is a schedule that its own table gives back, or a UsageError.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {

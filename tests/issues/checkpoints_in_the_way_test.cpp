@@ -1,7 +1,7 @@
 // A second training that saved into the folder of the first kept the first one's weights, and pruning deleted a user's own file.
 #include <gtest/gtest.h>
 
-#include "core/file.h"
+#include "core/file/file.h"
 #include "parallel/checkpoint.h"
 #include "tests/expect_error.h"
 #include "tests/parallel/tiny_models.h"

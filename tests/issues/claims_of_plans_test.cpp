@@ -7,7 +7,7 @@
 #include "layers/cross_entropy.h"
 #include "layers/linear.h"
 #include "parallel/plan.h"
-#include "parallel/plan_cut.h"
+#include "parallel/plan/cut.h"
 #include "tests/parallel/tiny_models.h"
 
 namespace sluice::parallel {

@@ -3,7 +3,7 @@
 
 #include "cli/config.h"
 #include "core/error.h"
-#include "core/toml_depth.h"
+#include "core/file/toml_depth.h"
 #include "tests/expect_error.h"
 
 namespace sluice {

@@ -1,5 +1,5 @@
 // A second message under the key of one that still waited was dropped in silence.
-#include "parallel/transport.h"
+#include "parallel/run/transport.h"
 #include "tests/expect_error.h"
 
 namespace sluice::parallel {

@@ -3,9 +3,9 @@
 
 #include <limits>
 
-#include "core/safetensors.h"
-#include "parallel/checkpoint_layout.h"
-#include "parallel/initialize.h"
+#include "core/file/safetensors.h"
+#include "parallel/checkpoint/initialize.h"
+#include "parallel/checkpoint/layout.h"
 #include "tests/expect_error.h"
 #include "tests/parallel/tiny_models.h"
 #include "tests/temporary_folder.h"

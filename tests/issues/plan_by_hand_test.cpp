@@ -6,6 +6,7 @@
 
 #include "layers/cross_entropy.h"
 #include "layers/linear.h"
+#include "parallel/schedule/named.h"
 #include "parallel/trainer.h"
 #include "tests/expect_error.h"
 

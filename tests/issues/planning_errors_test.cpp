@@ -4,7 +4,8 @@
 #include "layers/cross_entropy.h"
 #include "layers/linear.h"
 #include "parallel/plan.h"
-#include "parallel/plan_advice.h"
+#include "parallel/plan/advice.h"
+#include "parallel/schedule/named.h"
 #include "tests/expect_error.h"
 
 namespace sluice::parallel {

@@ -5,7 +5,7 @@
 #include "core/ops/sinusoids.h"
 #include "layers/attention.h"
 #include "layers/tables.h"
-#include "parallel/node_bytes.h"
+#include "parallel/plan/node_bytes.h"
 #include "parallel/trainer.h"
 #include "tests/expect_error.h"
 #include "tests/parallel/tiny_models.h"

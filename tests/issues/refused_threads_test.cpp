@@ -5,9 +5,9 @@
 
 #include <fstream>
 
-#include "core/cpu.h"
+#include "core/cpu/cpu.h"
 #include "data/prefetcher.h"
-#include "parallel/worker.h"
+#include "parallel/run/worker.h"
 #include "tests/expect_error.h"
 
 namespace sluice {

@@ -9,7 +9,7 @@
 #include "layers/linear.h"
 #include "models/transformer.h"
 #include "parallel/plan.h"
-#include "parallel/plan_cut.h"
+#include "parallel/plan/cut.h"
 
 namespace sluice::parallel {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <random>
 
-#include "core/file.h"
+#include "core/file/file.h"
 #include "tests/expect_error.h"
 #include "tests/parallel/tiny_models.h"
 #include "tests/temporary_folder.h"

@@ -1,4 +1,4 @@
-#include "parallel/executor.h"
+#include "parallel/run/executor.h"
 
 #include <gtest/gtest.h>
 
@@ -7,10 +7,11 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "parallel/hang_report.h"
-#include "parallel/node_bytes.h"
+#include "parallel/plan/node_bytes.h"
+#include "parallel/program/verify.h"
+#include "parallel/run/hang_report.h"
+#include "parallel/schedule/named.h"
 #include "parallel/trainer.h"
-#include "parallel/verify.h"
 #include "tests/expect_error.h"
 #include "tests/parallel/program_run.h"
 #include "tests/parallel/tiny_models.h"

@@ -1,4 +1,4 @@
-#include "parallel/graph_choice.h"
+#include "parallel/run/graph_choice.h"
 
 #include <gtest/gtest.h>
 

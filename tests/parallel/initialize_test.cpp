@@ -1,5 +1,5 @@
 // A new training from a trained model: what fits is taken, the rest is left, and both are said.
-#include "parallel/initialize.h"
+#include "parallel/checkpoint/initialize.h"
 
 #include <gtest/gtest.h>
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "parallel/schedule/named.h"
 #include "parallel/trainer.h"
 #include "tests/expect_error.h"
 #include "tests/parallel/tiny_models.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <random>
 
-#include "parallel/schedule_csv.h"
+#include "parallel/schedule/csv.h"
 #include "parallel/trainer.h"
 
 namespace sluice::testing {

@@ -6,7 +6,7 @@
 
 #include "core/batch.h"
 #include "layers/graph.h"
-#include "parallel/schedule.h"
+#include "parallel/program/schedule.h"
 
 namespace sluice::testing {
 

@@ -5,8 +5,8 @@
 #include <regex>
 
 #include "models/amoebanet.h"
-#include "parallel/plan_advice.h"
-#include "parallel/schedule_csv.h"
+#include "parallel/plan/advice.h"
+#include "parallel/schedule/csv.h"
 #include "parallel/trainer.h"
 #include "tests/expect_error.h"
 #include "tests/parallel/pipelines.h"

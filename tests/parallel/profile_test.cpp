@@ -1,11 +1,11 @@
-#include "parallel/profile.h"
+#include "parallel/plan/profile.h"
 
 #include <gtest/gtest.h>
 
-#include "core/file.h"
-#include "parallel/node_count.h"
-#include "parallel/node_times_cache.h"
+#include "core/file/file.h"
 #include "parallel/plan.h"
+#include "parallel/plan/node_count.h"
+#include "parallel/plan/node_times_cache.h"
 #include "tests/expect_error.h"
 #include "tests/parallel/tiny_models.h"
 #include "tests/temporary_folder.h"

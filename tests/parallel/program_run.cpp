@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "core/hash.h"
+#include "core/file/hash.h"
 #include "parallel/plan.h"
 
 namespace sluice::testing {

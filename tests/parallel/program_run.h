@@ -3,7 +3,7 @@
 
 #include "core/batch.h"
 #include "layers/graph.h"
-#include "parallel/executor.h"
+#include "parallel/run/executor.h"
 
 namespace sluice::testing {
 

@@ -11,7 +11,7 @@
 
 #include "autograd/backward.h"
 #include "core/ops/elementwise.h"
-#include "parallel/stage.h"
+#include "parallel/run/stage.h"
 #include "parallel/trainer.h"
 
 namespace sluice::parallel {

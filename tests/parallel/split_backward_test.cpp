@@ -5,9 +5,9 @@
 
 #include "autograd/backward.h"
 #include "models/amoebanet.h"
-#include "parallel/node_bytes.h"
 #include "parallel/plan.h"
-#include "parallel/stage.h"
+#include "parallel/plan/node_bytes.h"
+#include "parallel/run/stage.h"
 #include "tests/parallel/tiny_models.h"
 
 namespace sluice::parallel {

@@ -8,7 +8,8 @@
 #include <thread>
 
 #include "parallel/plan.h"
-#include "parallel/verify.h"
+#include "parallel/program/verify.h"
+#include "parallel/schedule/named.h"
 #include "tests/parallel/program_run.h"
 #include "tests/parallel/tiny_models.h"
 

@@ -1,4 +1,4 @@
-#include "parallel/transport.h"
+#include "parallel/run/transport.h"
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "core/error.h"
-#include "parallel/program.h"
-#include "parallel/schedule_search.h"
+#include "parallel/program/program.h"
+#include "parallel/schedule/named.h"
+#include "parallel/schedule/search.h"
 #include "tests/schedule/pick.h"
 
 /// Models and plans for the tests of this folder.

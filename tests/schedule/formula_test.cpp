@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "parallel/simulate.h"
-#include "parallel/verify.h"
+#include "parallel/program/simulate.h"
+#include "parallel/program/verify.h"
+#include "parallel/schedule/named.h"
 #include "tests/schedule/example_plans.h"
 
 /// The closed formulas of docs/schedules.md, against the simulator: chains of stages of equal cost, transfers that take no time.

@@ -4,9 +4,10 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "parallel/program.h"
-#include "parallel/simulate.h"
-#include "parallel/verify.h"
+#include "parallel/program/program.h"
+#include "parallel/program/simulate.h"
+#include "parallel/program/verify.h"
+#include "parallel/schedule/named.h"
 #include "tests/schedule/example_plans.h"
 
 namespace sluice::parallel {

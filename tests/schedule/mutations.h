@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/program.h"
+#include "parallel/program/program.h"
 #include "tests/schedule/pick.h"
 
 /// Ways to damage a right program so that it is wrong at every place to which they apply.

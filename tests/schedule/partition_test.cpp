@@ -1,4 +1,4 @@
-#include "parallel/partition.h"
+#include "parallel/program/partition.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

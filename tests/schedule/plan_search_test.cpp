@@ -1,5 +1,3 @@
-#include "parallel/plan_search.h"
-
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -10,8 +8,10 @@
 #include <tuple>
 
 #include "core/error.h"
-#include "parallel/plan_cut.h"
-#include "parallel/stage_chain.h"
+#include "parallel/plan/cut.h"
+#include "parallel/plan/search.h"
+#include "parallel/plan/stage_chain.h"
+#include "parallel/schedule/named.h"
 #include "tests/schedule/pick.h"
 
 namespace sluice::parallel {

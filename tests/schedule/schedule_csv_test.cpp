@@ -1,9 +1,9 @@
-#include "parallel/schedule_csv.h"
-
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include "core/error.h"
+#include "parallel/schedule/csv.h"
+#include "parallel/schedule/named.h"
 #include "tests/schedule/example_plans.h"
 #include "tests/schedule/pick.h"
 

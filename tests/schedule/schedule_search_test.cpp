@@ -1,5 +1,3 @@
-#include "parallel/schedule_search.h"
-
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -7,9 +5,11 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "parallel/simulate.h"
-#include "parallel/stage_chain.h"
-#include "parallel/verify.h"
+#include "parallel/plan/stage_chain.h"
+#include "parallel/program/simulate.h"
+#include "parallel/program/verify.h"
+#include "parallel/schedule/named.h"
+#include "parallel/schedule/search.h"
 #include "tests/schedule/example_plans.h"
 #include "tests/schedule/pick.h"
 

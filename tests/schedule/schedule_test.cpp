@@ -1,4 +1,4 @@
-#include "parallel/schedule.h"
+#include "parallel/program/schedule.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -8,7 +8,8 @@
 #include <string>
 
 #include "core/error.h"
-#include "parallel/schedule_search.h"
+#include "parallel/schedule/named.h"
+#include "parallel/schedule/search.h"
 #include "tests/schedule/example_plans.h"
 #include "tests/schedule/pick.h"
 

@@ -1,4 +1,4 @@
-#include "parallel/simulate.h"
+#include "parallel/program/simulate.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -9,7 +9,8 @@
 #include <tuple>
 
 #include "core/error.h"
-#include "parallel/verify.h"
+#include "parallel/program/verify.h"
+#include "parallel/schedule/named.h"
 #include "tests/schedule/example_plans.h"
 #include "tests/schedule/pick.h"
 

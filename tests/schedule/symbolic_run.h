@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/dataflow.h"
+#include "parallel/program/dataflow.h"
 
 /// Runs a program on numbers that stand for the contents of tensors: equal ends mean that the same was computed from the same, in the same
 /// order of sums. It shares no rule with `verify`, so it judges which damaged programs are right by luck.

@@ -1,4 +1,4 @@
-#include "parallel/verify.h"
+#include "parallel/program/verify.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -8,6 +8,7 @@
 #include <map>
 
 #include "core/error.h"
+#include "parallel/schedule/named.h"
 #include "tests/schedule/example_plans.h"
 #include "tests/schedule/mutations.h"
 #include "tests/schedule/pick.h"

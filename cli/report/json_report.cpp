@@ -1,0 +1,111 @@
+#include "cli/report/json_report.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "cli/messages.h"
+#include "core/file/file.h"
+
+namespace sluice::cli {
+
+namespace {
+
+/// null where there is no value.
+template <class T>
+Json optional_json(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json remat_json(const layers::Graph& graph, const std::vector<bool>& rematerialize) {
+  const auto count = std::count(rematerialize.begin(), rematerialize.end(), true);
+  if (count == 0) return "none";
+  if (count == static_cast<std::ptrdiff_t>(rematerialize.size())) return "full";
+  Json names = Json::array();
+  for (size_t node = 0; node < rematerialize.size(); ++node)
+    if (rematerialize[node]) names.push_back(graph.nodes()[node].name);
+  return names;
+}
+
+/// Times of a step of each kind are there when "auto" has measured them.
+Json graphs_json(const parallel::GraphChoice& choice) {
+  const auto milliseconds = [&](bool with_graphs) {
+    return choice.seconds(with_graphs) > 0 ? Json(choice.seconds(with_graphs) * 1e3) : Json(nullptr);
+  };
+  return {{"used", choice.next()}, {"step_ms", {{"with", milliseconds(true)}, {"without", milliseconds(false)}}}};
+}
+
+}  // namespace
+
+Json train_json(const RunRecord& record) {
+  const double step_seconds = median_of_steps(record, &parallel::StepResult::seconds);
+  const bool ran = !record.steps.empty();
+  Json json;
+  json["parameters"] = record.parameters;
+  json["steps"] = record.steps_done;
+  json["skipped_steps"] = record.skipped_steps;
+  json["loss"] = {{"first", ran ? Json(record.steps.front().result.loss) : Json(nullptr)},
+                  {"last", ran ? Json(record.steps.back().result.loss) : Json(nullptr)},
+                  {"validation", record.validations.empty() ? Json(nullptr) : Json(record.validations.back().loss)},
+                  {"trigram", optional_json(record.trigram_loss)}};
+  json["accuracy"] = optional_json(last_accuracy(record));
+  json["weights_hash"] = record.weights_hash;
+  json["step_ms"] = {{"median", step_seconds * 1e3}};
+  json[record.item + "s_per_second"] = step_seconds > 0 ? static_cast<double>(record.items_per_step) / step_seconds : 0;
+  json["bubble"] = {{"predicted", record.prediction.bubble}, {"measured", median_of_steps(record, &parallel::StepResult::bubble)}};
+  json["cuda_graphs"] = record.cuda_graphs ? graphs_json(*record.cuda_graphs) : Json(nullptr);
+  json["devices"] = Json::array();
+  for (const auto& device : record.devices)
+    json["devices"].push_back({{"name", device.name},
+                               {"peak_bytes", device.peak_bytes},
+                               {"predicted_peak_bytes", device.predicted_peak_bytes},
+                               {"budget_bytes", optional_json(limited(device.budget_bytes))}});
+  return json;
+}
+
+Json model_json(const layers::Graph& graph) {
+  Json json;
+  json["parameters"] = graph.parameter_count();
+  json["nodes"] = Json::array();
+  for (size_t node = 0; node < graph.nodes().size(); ++node)
+    json["nodes"].push_back({{"name", graph.nodes()[node].name}, {"parameters", graph.parameter_count(static_cast<int>(node))}});
+  return json;
+}
+
+Json plan_json(const layers::Graph& graph, const parallel::Plan& plan, const parallel::Prediction& prediction) {
+  Json json = model_json(graph);
+  json["fits"] = prediction.fits;
+  json["reason"] = prediction.reason;
+  json["partition"] = parallel::stage_sizes(plan);
+  json["segments"] = plan.segments;
+  json["micro_batches"] = plan.micro_batches;
+  json["schedule"] = plan.schedule;
+  json["bound_seconds"] = plan.bound_seconds > 0 ? Json(plan.bound_seconds) : Json(nullptr);
+  json["is_exact"] = plan.is_exact;
+  json["is_out_of_time"] = plan.is_out_of_time;
+  json["remat"] = remat_json(graph, plan.rematerialize);
+  json["step_seconds"] = prediction.step_seconds;
+  json["bubble"] = prediction.bubble;
+  json["devices"] = Json::array();
+  for (const auto& device : prediction.devices)
+    json["devices"].push_back({{"name", device.name},
+                               {"parameter_bytes", device.parameter_bytes},
+                               {"gradient_bytes", device.gradient_bytes},
+                               {"optimizer_bytes", device.optimizer_bytes},
+                               {"activation_peak_bytes", device.activation_peak_bytes},
+                               {"peak_bytes", device.peak_bytes},
+                               {"budget_bytes", optional_json(limited(device.budget_bytes))}});
+  return json;
+}
+
+void write_json(const Json& json, const std::string& target) {
+  // Names from files may hold any bytes.
+  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (target == "-") {
+    fmt::print("{}", text);
+    flush_result();
+  }
+  if (!target.empty() && target != "-") write_file(target, text);
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,77 @@
+#include "cli/report/plan_pictures.h"
+
+#include <fmt/core.h>
+
+#include "cli/byte_size.h"
+#include "cli/list_text.h"
+#include "cli/report/html_page.h"
+#include "cli/report/partition_picture.h"
+#include "cli/report/timeline.h"
+
+namespace sluice::cli {
+
+namespace {
+
+Svg cut_picture(const PlannedStep& step) {
+  const auto topology = parallel::topology_of(step.graph);
+  std::vector<int64_t> parameters;
+  for (size_t node = 0; node < step.graph.nodes().size(); ++node) parameters.push_back(step.graph.parameter_count(static_cast<int>(node)));
+  return partition_picture({topology, step.plan.partition, parameters, step.node_seconds});
+}
+
+/// The predicted trace with the names of the plan's devices.
+parallel::Trace named_trace(const PlannedStep& step) {
+  parallel::Trace trace = step.prediction.trace;
+  trace.device_names.clear();
+  for (const auto& device : step.prediction.devices) trace.device_names.push_back(device.name);
+  return trace;
+}
+
+std::vector<int64_t> budgets_of(const PlannedStep& step) {
+  std::vector<int64_t> budgets;
+  for (const auto& device : step.prediction.devices) budgets.push_back(device.budget_bytes);
+  return budgets;
+}
+
+std::string title_of(const PlannedStep& step) {
+  return fmt::format("Predicted step: {}, {} micro-batches", step.plan.schedule, step.plan.micro_batches);
+}
+
+std::string summary_table(const PlannedStep& step) {
+  const auto& prediction = step.prediction;
+  const std::string outcome = prediction.fits ? fmt::format("{:.4g} s, bubble {:.1f} %", prediction.step_seconds, prediction.bubble * 100)
+                                              : "does not fit: " + xml_text(prediction.reason);
+  return "<table>\n" + html_row("parameters", fmt::format("{} in {} nodes", step.graph.parameter_count(), step.graph.nodes().size())) +
+         html_row("nodes by stage", list_text(step.plan.partition.sizes, " + ")) + html_row("schedule", step.plan.schedule) +
+         html_row("micro-batches", std::to_string(step.plan.micro_batches)) + html_row("step", outcome) + "</table>\n";
+}
+
+std::string device_table(const std::vector<parallel::DevicePrediction>& devices) {
+  std::string rows =
+      "<tr><th>device</th><th>parameters</th><th>gradients</th><th>optimizer</th><th>activations</th><th>peak</th>"
+      "<th>budget</th></tr>\n";
+  for (const auto& device : devices)
+    rows += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n", device.name,
+                        bytes_text(device.parameter_bytes), bytes_text(device.gradient_bytes), bytes_text(device.optimizer_bytes),
+                        bytes_text(device.activation_peak_bytes), bytes_text(device.peak_bytes),
+                        device.budget_bytes == kUnlimited ? "-" : bytes_text(device.budget_bytes));
+  return "<table>\n" + rows + "</table>\n";
+}
+
+}  // namespace
+
+Svg plan_pictures(const PlannedStep& step) {
+  if (!step.prediction.fits) return cut_picture(step);
+  const auto trace = named_trace(step);
+  Svg pictures = timeline_picture(trace, {title_of(step)});
+  pictures.append(memory_timeline_picture(trace, budgets_of(step), {"Memory"}));
+  pictures.append(cut_picture(step));
+  return pictures;
+}
+
+std::string plan_page(const PlannedStep& step) {
+  return html_page("Plan of a training step", summary_table(step) + html_section("Pictures", plan_pictures(step).finish()) +
+                                                  html_section("Devices", device_table(step.prediction.devices)));
+}
+
+}  // namespace sluice::cli

@@ -1,0 +1,16 @@
+// Stands in for onednn_matmul.cpp and onednn_convolution.cpp in builds without oneDNN: nothing is there, so callers take Eigen.
+#include "core/cpu/onednn_convolution.h"
+#include "core/cpu/onednn_matmul.h"
+
+namespace sluice::onednn {
+
+std::optional<int64_t> scratch_bytes(const Product&) { return std::nullopt; }
+void multiply(const Product&, const void*, const void*, const void*, void*, void*) {
+  throw DeviceError("matmul: this build has no oneDNN");
+}
+bool multiply_small(const Product&, const float*, const float*, float*) { return false; }
+
+std::optional<int64_t> scratch_bytes(const Convolution&) { return std::nullopt; }
+void convolve(const Convolution&, const void*, const void*, void*, void*) { throw DeviceError("convolution: this build has no oneDNN"); }
+
+}  // namespace sluice::onednn

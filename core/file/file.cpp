@@ -1,0 +1,129 @@
+#include "core/file/file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <vector>
+
+#include "core/error.h"
+
+namespace sluice {
+
+namespace {
+
+/// Throws the system's reason for a failed write, with what the user can do about it.
+[[noreturn]] void throw_write_error(const std::filesystem::path& path) {
+  const int reason = errno;
+  const char* cure = "choose a folder that can be written";
+  if (reason == ENOSPC || reason == EDQUOT) cure = "free some disk space, or save less often or keep fewer ([output] save_every, keep)";
+  throw ResourceError(join(path.string(), ": cannot be written: ", std::strerror(reason), "; ", cure));
+}
+
+std::ifstream open_to_read(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  require<DataError>(std::filesystem::exists(status), path.string(), ": there is no such file or folder",
+                     error.value() == EACCES ? " that may be read" : "", "; check the path");
+  require<DataError>(std::filesystem::is_regular_file(status), path.string(), ": needs a regular file, not a folder, pipe or device");
+  std::ifstream in(path, std::ios::binary);
+  require<DataError>(in.is_open(), path.string(), ": cannot open the file: ", std::strerror(errno));
+  return in;
+}
+
+void require_read(const std::filesystem::path& path, const std::ifstream& in) {
+  require<DataError>(!in.bad(), path.string(), ": cannot read the file: ", std::strerror(errno));
+}
+
+}  // namespace
+
+FileWriter::FileWriter(std::filesystem::path path)
+    : path_(std::move(path)), descriptor_(open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {
+  if (descriptor_ < 0) throw_write_error(path_);
+}
+
+FileWriter::~FileWriter() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+void FileWriter::write(const void* data, size_t bytes) {
+  hash_.add(data, bytes);
+  bytes_ += static_cast<int64_t>(bytes);
+  for (const char* rest = static_cast<const char*>(data); bytes > 0;) {
+    const ssize_t written = ::write(descriptor_, rest, bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw_write_error(path_);
+    rest += written;
+    bytes -= static_cast<size_t>(written);
+  }
+}
+
+FileSummary FileWriter::finish() {
+  // A device such as /dev/stdout cannot be synced: EINVAL is no loss there.
+  if (fsync(descriptor_) != 0 && errno != EINVAL) throw_write_error(path_);
+  const int closed = close(descriptor_);
+  descriptor_ = -1;
+  if (closed != 0) throw_write_error(path_);
+  return {bytes_, hash_.text()};
+}
+
+FileSummary summarize_file(const std::filesystem::path& path) {
+  std::ifstream in = open_to_read(path);
+  Hash hash;
+  FileSummary summary;
+  std::vector<char> block(1 << 20);
+  while (in.read(block.data(), static_cast<std::streamsize>(block.size())), in.gcount() > 0) {
+    hash.add(block.data(), static_cast<size_t>(in.gcount()));
+    summary.bytes += in.gcount();
+  }
+  require_read(path, in);
+  summary.hash = hash.text();
+  return summary;
+}
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream in = open_to_read(path);
+  in.seekg(0, std::ios::end);  // of what was opened: the name may be gone by now
+  std::string text(static_cast<size_t>(std::max<std::streamoff>(0, in.tellg())), '\0');
+  in.seekg(0);
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  require_read(path, in);
+  text.resize(static_cast<size_t>(in.gcount()));
+  return text;
+}
+
+FileSummary write_file(const std::filesystem::path& path, std::string_view text) {
+  FileWriter file(path);
+  file.write(text.data(), text.size());
+  return file.finish();
+}
+
+void write_atomically(const std::filesystem::path& path, std::string_view text) {
+  static std::atomic<int> count{0};
+  std::error_code error;
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
+  require<ResourceError>(!error, path.parent_path().string(), ": cannot make the folder: ", error.message(), "; choose another one");
+  const std::string temporary = join(path.string(), ".", getpid(), ".", count++, ".tmp");
+  try {
+    write_file(temporary, text);
+    if (rename(temporary.c_str(), path.c_str()) != 0) throw_write_error(path);
+  } catch (const ResourceError&) {
+    unlink(temporary.c_str());
+    throw;
+  }
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) throw_write_error(folder);
+  const int synced = fsync(descriptor);
+  close(descriptor);
+  if (synced != 0) throw_write_error(folder);
+}
+
+}  // namespace sluice

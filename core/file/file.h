@@ -1,0 +1,55 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "core/file/hash.h"
+
+namespace sluice {
+
+/// What a file holds, short: its length and the hash of its bytes.
+struct FileSummary {
+  int64_t bytes = 0;
+  std::string hash;
+  bool operator==(const FileSummary&) const = default;
+};
+
+/// A new file that is on the disk when finish() returns.
+/// Errors   ResourceError naming the path, the system's reason and the cure. A writer that is destroyed before finish() leaves a part of
+///          the file behind: write into a temporary folder and rename it.
+/// Threads  one.
+class FileWriter {
+ public:
+  explicit FileWriter(std::filesystem::path path);
+  ~FileWriter();
+  FileWriter(const FileWriter&) = delete;
+  FileWriter& operator=(const FileWriter&) = delete;
+
+  void write(const void* data, size_t bytes);
+  /// Writes out, syncs and closes.
+  FileSummary finish();
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_;
+  int64_t bytes_ = 0;
+  Hash hash_;
+};
+
+/// Reads a file whole to summarize it. Errors  DataError when it cannot be read.
+FileSummary summarize_file(const std::filesystem::path& path);
+
+/// The whole of a regular file. Errors  DataError for one that is missing, unreadable or not a regular file.
+std::string read_file(const std::filesystem::path& path);
+
+/// Writes a whole file, synced.
+FileSummary write_file(const std::filesystem::path& path, std::string_view text);
+
+/// Writes a whole file so that every reader, also while others write it, sees the old one or the new one: temporary file, then rename.
+/// Makes the folder of the file. Errors  ResourceError; the temporary file is removed then.
+void write_atomically(const std::filesystem::path& path, std::string_view text);
+
+/// Makes the names in a folder survive a power cut. Errors  ResourceError.
+void sync_folder(const std::filesystem::path& folder);
+
+}  // namespace sluice

@@ -1,0 +1,64 @@
+#include "parallel/checkpoint/layout.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <regex>
+#include <span>
+
+#include "core/file/hash.h"
+
+namespace sluice::parallel::checkpoint_layout {
+
+std::string folder_name(int64_t step) { return fmt::format("step-{:08}", step); }
+
+std::set<int64_t> finished_steps(const std::filesystem::path& output) {
+  static const std::regex form("step-([0-9]{8,18})");
+  std::set<int64_t> steps;
+  std::error_code nothing_there;
+  for (const auto& entry : std::filesystem::directory_iterator(output, nothing_there)) {
+    std::smatch match;
+    const std::string name = entry.path().filename().string();
+    if (!std::regex_match(name, match, form)) continue;
+    const int64_t step = std::stoll(match[1]);
+    if (name == folder_name(step)) steps.insert(step);  // "step-000000007" is no name of ours
+  }
+  return steps;
+}
+
+bool is_checkpoint(const std::filesystem::path& folder) {
+  std::error_code nothing_there;
+  return std::filesystem::is_regular_file(folder / kStateFile, nothing_there);
+}
+
+bool is_temporary(const std::string& name) {
+  static const std::regex form("step-[0-9]{8,18}\\.tmp-[0-9]+");
+  return std::regex_match(name, form);
+}
+
+Contents contents_of(const Trainer& trainer) {
+  Contents contents{trainer.model(), {}, {}, trainer.averages()};
+  const auto state_names = trainer.optimizer().state_names(), unneeded = trainer.optimizer().unneeded_state_names();
+  for (const ParameterState& parameter : trainer.parameters()) {
+    for (size_t i = 0; i < state_names.size(); ++i) contents.states[parameter.name + "/" + state_names[i]] = parameter.optimizer_states[i];
+    for (const std::string& state : unneeded) contents.unneeded_states.insert(parameter.name + "/" + state);
+  }
+  return contents;
+}
+
+void check_finite(const std::filesystem::path& file, const std::map<std::string, Tensor>& weights) {
+  for (const auto& [name, tensor] : weights) {
+    const Tensor here = tensor.to(default_device());
+    const auto values = std::span(here.data<float>(), static_cast<size_t>(here.shape().elements()));
+    const auto found = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
+    require<DataError>(found == values.end(), file.string(), ", '", name, "': needs finite weights, element ", found - values.begin(),
+                       " is ", found == values.end() ? 0 : *found, ": the training diverged; use an older checkpoint");
+  }
+}
+
+std::string state_text(const nlohmann::json& state) { return state.dump(1) + "\n"; }
+
+std::string checksum_of(const nlohmann::json& state) { return sluice::hash_of(state_text(state)); }
+
+}  // namespace sluice::parallel::checkpoint_layout

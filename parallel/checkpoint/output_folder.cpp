@@ -1,0 +1,181 @@
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/file/safetensors.h"
+#include "parallel/checkpoint.h"
+#include "parallel/checkpoint/layout.h"
+
+namespace sluice::parallel {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+/// What a checkpoint's files take beside their tensors: a header line a tensor, the state, and blocks of the disk that are not full.
+constexpr int64_t kBytesPerTensor = 512, kBytesPerCheckpoint = 64 << 10;
+
+/// Throws unless everything that the checkpoint's weights are is finite.
+void require_finite(const checkpoint_layout::Contents& contents, int64_t step) {
+  for (const auto* tensors : {&contents.model, &contents.averages})
+    for (const auto& [name, tensor] : *tensors)
+      require<DivergenceError>(is_finite(tensor), "checkpoint: '", name, "' of step ", step, " is not finite, on ", tensor.device().name(),
+                               "; it is not saved, and older checkpoints are kept. Continue from the newest with a lower optimizer.lr");
+}
+
+/// Whether the folder holds this very state of the trainer already, whole.
+bool is_saved(const fs::path& folder, const Trainer& trainer) try {
+  const Checkpoint there = open_checkpoint(folder);
+  return there.step == trainer.steps_done() && there.weights_hash == trainer.weights_hash();
+} catch (const DataError&) {
+  return false;
+}
+
+json described(const FileSummary& file) { return {{"bytes", file.bytes}, {"xxh3_128", file.hash}}; }
+
+/// Writes every file of a checkpoint into a folder that exists.
+void write_files(const fs::path& folder, const Trainer& trainer, const checkpoint_layout::Contents& contents, const std::string& config,
+                 const std::map<std::string, std::string>& further_files) {
+  json files;
+  files[checkpoint_layout::kModelFile] = described(write_safetensors(folder / checkpoint_layout::kModelFile, contents.model));
+  files[checkpoint_layout::kOptimizerFile] = described(write_safetensors(folder / checkpoint_layout::kOptimizerFile, contents.states));
+  if (!contents.averages.empty())
+    files[checkpoint_layout::kAverageFile] = described(write_safetensors(folder / checkpoint_layout::kAverageFile, contents.averages));
+  for (const auto& [name, content] : further_files) files[name] = described(write_file(folder / name, content));
+
+  json state = {{"format", checkpoint_layout::kFormat},
+                {"step", trainer.steps_done()},
+                {"config", config},
+                {"weights_hash", trainer.weights_hash()},
+                {"files", files}};
+  state["checksum"] = checkpoint_layout::checksum_of(state);
+  write_file(folder / checkpoint_layout::kStateFile, checkpoint_layout::state_text(state));
+  sync_folder(folder);
+}
+
+[[noreturn]] void throw_folder_error(const fs::path& path, const std::string& reason) {
+  throw ResourceError(join(path.string(), ": the output folder cannot be written: ", reason, "; set [output] dir to a folder that can"));
+}
+
+void create_folder(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error || !fs::is_directory(path)) throw_folder_error(path, error ? error.message() : "it is no folder");
+}
+
+/// A folder that is removed again unless it was renamed to its final name.
+class TemporaryFolder {
+ public:
+  explicit TemporaryFolder(fs::path path) : path_(std::move(path)) {
+    fs::remove_all(path_);
+    create_folder(path_);
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+ private:
+  fs::path path_;
+};
+
+void rename_or_throw(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (error) throw_folder_error(to, error.message());
+}
+
+}  // namespace
+
+OutputFolder::OutputFolder(fs::path path) : path_(std::move(path)) {
+  create_folder(path_);
+  const fs::path file = path_ / "lock";
+  lock_ = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (lock_ < 0) throw_folder_error(path_, std::strerror(errno));
+  if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+    close(lock_);
+    throw ResourceError(join(path_.string(), ": another training writes this output folder; wait for it, or set another [output] dir"));
+  }
+  // Whoever holds the lock is the only one who makes temporary folders here, so these belong to nobody alive.
+  for (const auto& entry : fs::directory_iterator(path_))
+    if (checkpoint_layout::is_temporary(entry.path().filename().string())) fs::remove_all(entry.path());
+}
+
+OutputFolder::~OutputFolder() { close(lock_); }
+
+void OutputFolder::keep_room(const Trainer& trainer, int64_t further_bytes) {
+  const auto contents = checkpoint_layout::contents_of(trainer);
+  int64_t bytes = kBytesPerCheckpoint + further_bytes;
+  for (const auto* tensors : {&contents.model, &contents.states, &contents.averages})
+    for (const auto& [name, tensor] : *tensors) bytes += tensor.bytes() + static_cast<int64_t>(name.size()) + kBytesPerTensor;
+  room_.emplace(path_, bytes);
+}
+
+std::vector<std::string> OutputFolder::checkpoints_after(int64_t step) const {
+  std::vector<std::string> names;
+  for (const int64_t later : checkpoint_layout::finished_steps(path_))
+    if (const auto name = checkpoint_layout::folder_name(later); later > step && checkpoint_layout::is_checkpoint(path_ / name))
+      names.push_back(name);
+  return names;
+}
+
+fs::path OutputFolder::set_aside_after(int64_t step) { return move_aside(checkpoints_after(step)); }
+
+fs::path OutputFolder::move_aside(const std::vector<std::string>& names) {
+  if (names.empty()) return {};
+  int number = 1;
+  while (fs::exists(path_ / join("previous-", number))) ++number;
+  const fs::path aside = path_ / join("previous-", number);
+  create_folder(aside);
+  for (const auto& name : names) rename_or_throw(path_ / name, aside / name);
+  sync_folder(aside);
+  sync_folder(path_);
+  return aside;
+}
+
+fs::path OutputFolder::save(const Trainer& trainer, const std::string& config, const std::map<std::string, std::string>& further_files,
+                            int keep) {
+  require(keep >= 1, "checkpoint: needs to keep at least 1, got ", keep);
+  trainer.require_whole();
+  const auto contents = checkpoint_layout::contents_of(trainer);
+  require_finite(contents, trainer.steps_done());
+  const std::string name = checkpoint_layout::folder_name(trainer.steps_done());
+  const fs::path folder = path_ / name;
+  auto in_the_way = checkpoints_after(trainer.steps_done());
+  if (is_saved(folder, trainer)) {
+    move_aside(in_the_way);
+  } else {
+    const fs::path temporary = path_ / join(name, ".tmp-", getpid());
+    const TemporaryFolder cleanup(temporary);
+    write_files(temporary, trainer, contents, config, further_files);
+    if (fs::exists(fs::symlink_status(folder))) in_the_way.push_back(name);
+    move_aside(in_the_way);
+    rename_or_throw(temporary, folder);
+    sync_folder(path_);
+  }
+  write_file(path_ / "latest.tmp", name + "\n");
+  rename_or_throw(path_ / "latest.tmp", path_ / "latest");
+  sync_folder(path_);
+  prune(keep);
+  return folder;
+}
+
+void OutputFolder::prune(int keep) {
+  const auto names = checkpoints_after(-1);
+  auto oldest = names.begin();
+  for (size_t count = names.size(); count > static_cast<size_t>(keep); --count, ++oldest) {
+    const fs::path folder = path_ / *oldest;
+    // Renamed first, so that a kill in the middle leaves no damaged checkpoint under a finished name.
+    const fs::path doomed = path_ / join(*oldest, ".tmp-", getpid());
+    rename_or_throw(folder, doomed);
+    fs::remove_all(doomed);
+  }
+}
+
+}  // namespace sluice::parallel

@@ -1,0 +1,278 @@
+#include "parallel/plan/choose.h"
+
+#include <algorithm>
+
+#include "parallel/plan/node_bytes.h"
+#include "parallel/plan/stage_chain.h"
+#include "parallel/schedule/named.h"
+
+namespace sluice::parallel {
+
+namespace {
+
+constexpr int kMostCorrections = 5;
+
+const Optimizer& optimizer_of(const PlanOptions& options) {
+  static const AdamW usual({});
+  return options.optimizer ? *options.optimizer : usual;
+}
+
+/// Whether nothing is left to choose.
+bool is_settled(const PlanChoices& choices, int devices) {
+  return choices.schedules.size() == 1 && choices.schedules[0].name != "auto" && choices.micro_batches.size() == 1 &&
+         choices.rematerialize && choices.partitions.contains(stages_of(choices.schedules[0], devices));
+}
+
+std::vector<int64_t> budgets_of(const std::vector<DevicePtr>& devices) {
+  std::vector<int64_t> budgets;
+  for (const auto& device : devices) budgets.push_back(device->budget_bytes());
+  return budgets;
+}
+
+std::vector<DeviceSpeed> speeds_of(const std::vector<DevicePtr>& devices) {
+  std::vector<DeviceSpeed> speeds;
+  for (const auto& device : devices) speeds.push_back(device->options().speed);
+  return speeds;
+}
+
+/// Each node reads inputs of the graph and what the node before it made. Then stages are a chain, whatever the cut.
+bool is_chain(const Topology& topology) {
+  for (int node = 0; node < topology.node_count(); ++node)
+    for (const int value : topology.nodes[node].inputs)
+      if (topology.node_of(value) >= 0 && topology.node_of(value) != node - 1) return false;
+  return true;
+}
+
+/// One plan search with what it needs, and the plans that come of it.
+class Chooser {
+ public:
+  Chooser(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options, PlanChoices choices)
+      : graph_(graph),
+        devices_(std::move(devices)),
+        options_(options),
+        budgets_(budgets_of(devices_)),
+        watch_(options.search_seconds, options.progress) {
+    problem_ = {topology_of(graph), std::move(choices), {}, budgets_, links_of(speeds_of(devices_))};
+  }
+
+  Plan choose() {
+    try {
+      count_nodes();
+    } catch (const SearchTimeOver&) {
+      is_out_of_time_ = true;
+      return at_once();
+    }
+    PlanSearchResult best = without_rematerialization();
+    PlanSearchResult last;
+    for (int round = 0; round < kMostCorrections && !is_out_of_time_; ++round) {
+      last = search();
+      if (!last.best) break;
+      const auto peaks = counted_peaks(*last.best);
+      const bool fits = std::ranges::equal(peaks, budgets_, std::ranges::less_equal());
+      if (fits && is_better(last, best)) best = last;
+      const bool moved = correct(last.best->peak_bytes, peaks);
+      if (!moved || (fits && is_near(last.best->peak_bytes, peaks))) break;
+    }
+    if (!best.best) best = is_out_of_time_ ? last : without_budgets();
+    return best.best ? assemble(best) : at_once();
+  }
+
+ private:
+  void count_nodes() {
+    for (const int number : problem_.choices.micro_batches) {
+      watch_.begin(join("counting nodes with ", number, " micro-batches"));
+      problem_.costs[number] = model_costs(graph_, options_, devices_, number, watch_);
+    }
+  }
+
+  PlanSearchResult search() {
+    PlanSearchResult result = search_plan(problem_, &watch_);
+    if (bound_ == 0) bound_ = result.bound_seconds;  // later ones may have fewer choices
+    is_out_of_time_ = is_out_of_time_ || result.is_out_of_time;
+    return result;
+  }
+
+  /// A plan without any search: everything is rematerialized where that is open, in as many micro-batches as may be.
+  Plan at_once() const {
+    const PlanChoices& choices = problem_.choices;
+    const auto named = std::ranges::find_if(choices.schedules, [](const auto& family) { return family.name != "auto"; });
+    const ScheduleFamily& family = named == choices.schedules.end() ? choices.schedules.front() : *named;
+    const int nodes = static_cast<int>(graph_.nodes().size()), stages = stages_of(family, static_cast<int>(devices_.size()));
+    const auto fixed = choices.partitions.find(stages);
+    Plan plan;
+    plan.devices = devices_;
+    plan.partition = fixed == choices.partitions.end() ? partition_uniform(nodes, stages) : fixed->second;
+    plan.micro_batches = std::ranges::max(choices.micro_batches);
+    plan.schedule = family.named();
+    plan.orders = family.orders;
+    plan.rematerialize = choices.rematerialize.value_or(std::vector<bool>(graph_.nodes().size(), true));
+    plan.precision = options_.precision;
+    plan.is_out_of_time = is_out_of_time_;
+    return plan;
+  }
+
+  std::vector<int64_t> counted_peaks(const FoundPlan& found) {
+    watch_.begin("counting the bytes of a step");
+    return counted_peak_bytes(graph_, plan_of(found), optimizer_of(options_), options_.batch);
+  }
+
+  static bool is_better(const PlanSearchResult& a, const PlanSearchResult& b) {
+    if (!b.best || a.best->seconds < b.best->seconds) return true;
+    return a.best->seconds == b.best->seconds && a.is_exact && !b.is_exact;
+  }
+
+  /// The estimate leaves next to no room unused.
+  bool is_near(const std::vector<int64_t>& estimated, const std::vector<int64_t>& counted) const {
+    for (size_t device = 0; device < budgets_.size(); ++device)
+      if (budgets_[device] != kUnlimited && estimated[device] - counted[device] > budgets_[device] / 50) return false;
+    return true;
+  }
+
+  /// Shifts the budgets of the search by what its estimate was off. Returns whether any moved.
+  bool correct(const std::vector<int64_t>& estimated, const std::vector<int64_t>& counted) {
+    bool moved = false;
+    for (size_t device = 0; device < budgets_.size(); ++device) {
+      if (budgets_[device] == kUnlimited) continue;
+      const int64_t budget = std::max<int64_t>(1, budgets_[device] - (counted[device] - estimated[device]));
+      moved = moved || budget != problem_.budgets[device];
+      problem_.budgets[device] = budget;
+    }
+    return moved;
+  }
+
+  /// Where it is open and none is needed. The search's estimate may be above what is counted, and then it would recompute for nothing.
+  PlanSearchResult without_rematerialization() {
+    constexpr double kSlack = 1.25;
+    if (problem_.choices.rematerialize || std::ranges::all_of(budgets_, [](int64_t budget) { return budget == kUnlimited; })) return {};
+    const PlanProblem open = problem_;
+    problem_.choices.rematerialize = std::vector<bool>(graph_.nodes().size(), false);
+    for (auto& budget : problem_.budgets)
+      if (budget != kUnlimited) budget = static_cast<int64_t>(kSlack * static_cast<double>(budget));
+    PlanSearchResult result = search();
+    problem_ = open;
+    result.is_exact = false;  // of all choices
+    if (!result.best) return {};
+    return std::ranges::equal(counted_peaks(*result.best), budgets_, std::ranges::less_equal()) ? result : PlanSearchResult{};
+  }
+
+  /// The plan that needs least: everything is rematerialized where that is open, in as many micro-batches as may be.
+  PlanSearchResult without_budgets() {
+    std::ranges::fill(problem_.budgets, kUnlimited);
+    auto& choices = problem_.choices;
+    if (!choices.rematerialize) choices.rematerialize = std::vector<bool>(graph_.nodes().size(), true);
+    choices.micro_batches = {std::ranges::max(choices.micro_batches)};
+    PlanSearchResult result = search();
+    result.is_exact = false;  // it does not fit
+    return result;
+  }
+
+  Plan plan_of(const FoundPlan& found) const {
+    Plan plan;
+    plan.devices = devices_;
+    plan.partition = found.partition;
+    if (std::ranges::max(found.segments) > 1) plan.segments = found.segments;
+    plan.micro_batches = found.micro_batches;
+    plan.schedule = found.family;
+    plan.rematerialize = found.rematerialize;
+    plan.precision = options_.precision;
+    const bool is_named = std::ranges::find(schedule_names(), found.family) != schedule_names().end();
+    if (!is_named) {
+      plan.orders = found.schedule;
+      const ModelCosts& costs = problem_.costs.at(found.micro_batches);
+      const auto placement = in_segments(found.schedule, found.segments).device_of_stage;
+      const auto stages = stage_costs(problem_.topology, costs, found.partition, placement, found.rematerialize);
+      plan.chain =
+          whole_chain(chain_of(problem_.topology, costs.any(), found.partition, stages, placement, problem_.links), found.segments);
+    }
+    return plan;
+  }
+
+  Plan assemble(const PlanSearchResult& result) const {
+    const FoundPlan& found = *result.best;
+    const ModelCosts& costs = problem_.costs.at(found.micro_batches);
+    Plan plan = plan_of(found);
+    if (options_.times)
+      for (const ModelCost& kind : costs.kinds) plan.times.push_back(times_of(kind));
+    plan.bound_seconds = bound_;
+    plan.is_exact = result.is_exact && !is_out_of_time_ && result.ruled_out_seconds >= found.seconds && is_timed_exactly();
+    plan.is_out_of_time = is_out_of_time_;
+    return plan;
+  }
+
+  /// Whether stages are the chain that the search takes them for, and no device slows down in a way that depends on its exact bytes.
+  bool is_timed_exactly() const {
+    for (const auto& [number, costs] : problem_.costs)
+      for (const ModelCost& kind : costs.kinds)
+        if (kind.crowding.most > 0) return false;
+    return devices_.size() == 1 || (is_chain(problem_.topology) && problem_.topology.tied.empty());
+  }
+
+  static std::vector<NodeTimes> times_of(const ModelCost& model) {
+    std::vector<NodeTimes> times;
+    for (const NodeCost& cost : model.nodes)
+      times.push_back({cost.forward, cost.backward, cost.input_gradient, cost.weight_gradient, cost.recompute, cost.step,
+                       model.crowding.most, static_cast<double>(model.crowding.bytes)});
+    return times;
+  }
+
+  const layers::Graph& graph_;
+  std::vector<DevicePtr> devices_;
+  const PlanOptions& options_;
+  const std::vector<int64_t> budgets_;
+  SearchWatch watch_;
+  PlanProblem problem_;
+  double bound_ = 0;
+  bool is_out_of_time_ = false;
+};
+
+/// The first device of each kind.
+std::vector<DevicePtr> one_of_each_kind(const std::vector<DevicePtr>& devices) {
+  const auto kinds = device_kinds(devices);
+  std::vector<DevicePtr> first;
+  for (size_t device = 0; device < devices.size(); ++device)
+    if (kinds[device] == static_cast<int>(first.size())) first.push_back(devices[device]);
+  return first;
+}
+
+}  // namespace
+
+Links links_of(const std::vector<DeviceSpeed>& speeds) {
+  Links links;
+  for (const DeviceSpeed& speed : speeds) links.of_device.push_back({speed.link_latency_seconds, speed.link_bytes_per_second});
+  return links;
+}
+
+ModelCosts model_costs(const layers::Graph& graph, const PlanOptions& options, const std::vector<DevicePtr>& devices, int micro_batches,
+                       SearchWatch& watch) {
+  const int64_t samples = (options.batch + micro_batches - 1) / micro_batches;
+  const Optimizer& optimizer = optimizer_of(options);
+  ModelCosts costs{{}, device_kinds(devices)};
+  for (const auto& device : one_of_each_kind(devices)) {
+    costs.kinds.push_back(model_bytes(graph, samples, options.precision, device->backend(), optimizer, &watch));
+    const auto times =
+        options.times ? options.times(samples, device)
+                      : counted_nodes(graph, samples, device->options().speed, options.precision, optimizer, device->backend(), &watch);
+    set_times(costs.kinds.back(), times);
+  }
+  return costs;
+}
+
+Plan choose_plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options, PlanChoices choices) {
+  const int count = static_cast<int>(devices.size());
+  if (!is_settled(choices, count)) return Chooser(graph, std::move(devices), options, std::move(choices)).choose();
+  Plan plan;
+  const ScheduleFamily& family = choices.schedules[0];
+  plan.partition = choices.partitions.at(stages_of(family, count));
+  plan.micro_batches = choices.micro_batches[0];
+  plan.schedule = family.name;
+  plan.orders = family.orders;
+  plan.rematerialize = *choices.rematerialize;
+  plan.precision = options.precision;
+  if (options.times)
+    for (const auto& device : one_of_each_kind(devices))
+      plan.times.push_back(options.times((options.batch + plan.micro_batches - 1) / plan.micro_batches, device));
+  plan.devices = std::move(devices);
+  return plan;
+}
+
+}  // namespace sluice::parallel

@@ -1,0 +1,21 @@
+#pragma once
+#include "parallel/plan.h"
+#include "parallel/plan/search.h"
+
+namespace sluice::parallel {
+
+/// Chooses what is open, see PlanOptions, and proves its bytes: the search's estimate is held against the executor on meta devices, and
+/// corrected until the best plan keeps to every budget.
+Plan choose_plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options, PlanChoices choices);
+
+/// The bytes that each device will hold at most, exact, whatever the budgets: one step on meta devices.
+std::vector<int64_t> counted_peak_bytes(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch);
+
+/// What the nodes take on each kind of device when the mini-batch is cut into `micro_batches`; of uneven micro-batches the largest.
+ModelCosts model_costs(const layers::Graph& graph, const PlanOptions& options, const std::vector<DevicePtr>& devices, int micro_batches,
+                       SearchWatch& watch);
+
+/// The links between devices of these speeds.
+Links links_of(const std::vector<DeviceSpeed>& speeds);
+
+}  // namespace sluice::parallel

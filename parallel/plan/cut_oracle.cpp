@@ -1,0 +1,130 @@
+#include "parallel/plan/cut_oracle.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace sluice::parallel {
+
+namespace {
+
+/// Bytes that cross each place before a node: values made earlier and read there or later.
+std::vector<double> crossing_bytes(const Topology& topology, const ModelCost& model) {
+  const int nodes = topology.node_count();
+  std::vector<int> last_use(topology.value_count(), -1);
+  for (int node = 0; node < nodes; ++node)
+    for (int value : topology.nodes[node].inputs) last_use[value] = node;
+  std::vector<double> change(nodes + 1, 0.0);
+  for (int node = 0; node < nodes; ++node) {
+    const int last = last_use[topology.value_of(node)];
+    if (last <= node) continue;
+    const auto bytes = static_cast<double>(model.nodes[node].output_bytes);
+    change[node + 1] += bytes;
+    change[last + 1 <= nodes ? last + 1 : nodes] -= bytes;
+  }
+  std::partial_sum(change.begin(), change.end(), change.begin());
+  change.pop_back();
+  return change;
+}
+
+/// By node: some tape holds the value that it makes.
+std::vector<bool> outputs_on_tapes(const Topology& topology, const ModelCost& model) {
+  std::vector<bool> on_tape(topology.node_count());
+  for (int node = 0; node < topology.node_count(); ++node) {
+    if (model.nodes[node].keeps_output) on_tape[node] = true;
+    for (size_t i = 0; i < topology.nodes[node].inputs.size(); ++i) {
+      const int maker = topology.node_of(topology.nodes[node].inputs[i]);
+      if (maker >= 0 && model.nodes[node].keeps_input[i]) on_tape[maker] = true;
+    }
+  }
+  return on_tape;
+}
+
+bool splits(const Schedule& schedule) {
+  for (const auto& order : schedule.devices)
+    for (const auto& action : order)
+      if (action.kind == Compute::weight_gradient) return true;
+  return false;
+}
+
+}  // namespace
+
+CutOracle::Nodes::Nodes(const Topology& topology, const ModelCost& model, bool split) {
+  const auto on_tape = outputs_on_tapes(topology, model);
+  for (size_t node = 0; node < model.nodes.size(); ++node) {
+    const NodeCost& cost = model.nodes[node];
+    work.push_back(cost.forward + (split ? cost.input_gradient + cost.weight_gradient : cost.backward));
+    state.push_back(static_cast<double>(cost.state_bytes));
+    kept.push_back(static_cast<double>(cost.tape_bytes + (on_tape[node] ? cost.output_bytes : 0)));
+    kept_again.push_back(static_cast<double>(cost.output_bytes));
+    deferred.push_back(static_cast<double>(cost.deferred_bytes));
+    recompute.push_back(cost.recompute);
+    passing.push_back(static_cast<double>(std::max(cost.forward_peak_bytes - cost.tape_bytes, cost.backward_peak_bytes)));
+  }
+  cheapest_first.resize(model.nodes.size());
+  std::iota(cheapest_first.begin(), cheapest_first.end(), 0);
+  std::ranges::stable_sort(cheapest_first, {}, [&](int node) { return kept[node] > 0 ? recompute[node] / kept[node] : 1e300; });
+  rank.resize(model.nodes.size());
+  for (size_t i = 0; i < cheapest_first.size(); ++i) rank[cheapest_first[i]] = static_cast<int>(i);
+}
+
+CutOracle::CutOracle(const PlanProblem& problem, const ModelCosts& costs, const Schedule& schedule, const Estimate& estimate)
+    : arriving_(crossing_bytes(problem.topology, costs.any())),
+      may_choose_(!problem.choices.rematerialize),
+      fine_(estimate.fine),
+      waits_(estimate.waits) {
+  const bool split = splits(schedule);
+  for (const ModelCost& kind : costs.kinds) kinds_.emplace_back(problem.topology, kind, split);
+  fixed_ = problem.choices.rematerialize.value_or(std::vector<bool>(arriving_.size(), false));
+  std::vector<int> stages_on(schedule.device_count(), 0);
+  for (const int device : schedule.device_of_stage) ++stages_on[device];
+  const InFlight flight = micro_batches_in_flight(schedule);
+  for (int stage = 0; stage < schedule.stage_count(); ++stage) {
+    const int device = schedule.device_of_stage[stage];
+    kind_.push_back(costs.kind_of_device.empty() ? 0 : costs.kind_of_device[device]);
+    limit_.push_back(estimate.share * static_cast<double>(problem.budgets[device]) / stages_on[device]);
+    in_flight_.push_back(flight.forwards[stage]);
+    waiting_.push_back(flight.deferred[stage]);
+    const auto& devices = schedule.device_of_stage;
+    const auto link_to = [&](int other) { return devices[other] == device ? Link{} : problem.links.between(device, devices[other]); };
+    before_.push_back(stage > 0 ? link_to(stage - 1) : Link{});
+    after_.push_back(stage + 1 < schedule.stage_count() ? link_to(stage + 1) : Link{});
+  }
+}
+
+double CutOracle::least_seconds(int stage, int first, int end) const {
+  const Nodes& nodes = kinds_[kind_[stage]];
+  double work = 0;
+  for (int node = first; node < end; ++node) work += nodes.work[node] + (fixed_[node] ? nodes.recompute[node] : 0);
+  return work;
+}
+
+std::optional<double> CutOracle::seconds(int stage, int first, int end) const {
+  const Nodes& nodes = kinds_[kind_[stage]];
+  const double flight = in_flight_[stage];
+  double work = 0, bytes = flight * arriving_[first], passing = 0;
+  for (int node = first; node < end; ++node) {
+    work += nodes.work[node] + (fixed_[node] ? nodes.recompute[node] : 0);
+    bytes += nodes.state[node] + (fixed_[node] ? 1 : flight) * nodes.kept[node] + waiting_[stage] * nodes.deferred[node];
+    passing = std::max(passing, nodes.passing[node]);
+  }
+  if (waits_) {
+    work += 2 * before_[stage].wire_seconds(arriving_[first]);
+    if (end < static_cast<int>(arriving_.size())) work += 2 * after_[stage].wire_seconds(arriving_[end]);
+  }
+  if (fine_) passing += *std::max_element(nodes.kept.begin() + first, nodes.kept.begin() + end);
+  double missing = bytes + passing - limit_[stage];
+  if (missing <= 0) return work;
+  if (!may_choose_ || (flight <= 1 && !fine_)) return std::nullopt;
+  std::vector<int> ranks;
+  for (int node = first; node < end; ++node) ranks.push_back(nodes.rank[node]);
+  std::ranges::sort(ranks);
+  for (const int rank : ranks) {
+    const int node = nodes.cheapest_first[rank];
+    missing -= fine_ ? flight * std::max(0.0, nodes.kept[node] - nodes.kept_again[node]) : (flight - 1) * nodes.kept[node];
+    work += nodes.recompute[node];
+    if (missing <= 0) return work;
+  }
+  return std::nullopt;
+}
+
+}  // namespace sluice::parallel

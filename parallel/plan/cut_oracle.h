@@ -1,0 +1,46 @@
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "parallel/plan/search.h"
+
+namespace sluice::parallel {
+
+/// A quick answer to "how long would these nodes take as that stage?", for cuts: sums over nodes, with as much rematerialization as the
+/// stage's micro-batches in flight ask for. The bytes are an estimate; whoever takes a cut checks it by device_peak_bytes.
+/// Threads  any.
+class CutOracle {
+ public:
+  /// `share` of each device's budget may be used, divided among its stages. `fine` recomputation holds one node's tape at a time and the
+  /// values between nodes, otherwise that of all recomputed nodes. With `waits` a stage also takes as long as what crosses its two ends,
+  /// there and back: where transfers are long, a schedule with few micro-batches in flight waits for them.
+  struct Estimate {
+    double share = 1;
+    bool fine = false, waits = false;
+  };
+  CutOracle(const PlanProblem& problem, const ModelCosts& costs, const Schedule& schedule, const Estimate& estimate);
+
+  /// Seconds a micro-batch, or nothing when the budget does not do. A stage with more nodes may take less where fewer bytes arrive: then
+  /// it has to recompute less.
+  std::optional<double> seconds(int stage, int first, int end) const;
+  /// The same without the recomputation that a budget asks for: what more nodes never take less than.
+  double least_seconds(int stage, int first, int end) const;
+
+ private:
+  /// The nodes as one kind of device takes them.
+  struct Nodes {
+    Nodes(const Topology& topology, const ModelCost& model, bool split);
+    std::vector<double> work, state, kept, kept_again, deferred, recompute, passing;
+    std::vector<int> cheapest_first, rank;
+  };
+
+  std::vector<Nodes> kinds_;
+  std::vector<double> arriving_;                     // by node
+  std::vector<bool> fixed_;                          // by node
+  std::vector<int> kind_;                            // by stage
+  std::vector<double> limit_, in_flight_, waiting_;  // by stage
+  std::vector<Link> before_, after_;                 // by stage: to the stages on both sides
+  bool may_choose_ = false, fine_ = false, waits_ = false;
+};
+
+}  // namespace sluice::parallel

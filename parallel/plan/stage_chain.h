@@ -1,0 +1,21 @@
+#pragma once
+#include <vector>
+
+#include "parallel/plan/stage_cost.h"
+#include "parallel/program/links.h"
+#include "parallel/schedule/search.h"
+
+namespace sluice::parallel {
+
+/// The stages as schedules are timed on them. Who waits for whom is the model's Dataflow: a value goes straight to each stage that reads
+/// it, and gradients come back from those that make any. The latency is the largest of these links.
+StageCosts chain_of(const Topology& topology, const ModelCost& model, const Partition& partition, const std::vector<StageCost>& stages,
+                    const std::vector<int>& device_of_stage, const Links& links);
+
+/// The costs of segments as those of the stages that they are cut from, `counts` segments each.
+StageCosts whole_chain(const StageCosts& segments, const std::vector<int>& counts);
+
+/// The costs with every device's actions as many times longer as `factors` say, one entry a device.
+StageCosts slowed(StageCosts chain, const std::vector<int>& device_of_stage, const std::vector<double>& factors);
+
+}  // namespace sluice::parallel

@@ -1,0 +1,170 @@
+#include <algorithm>
+
+#include "core/error.h"
+#include "parallel/program/dataflow.h"
+#include "parallel/program/program.h"
+
+namespace sluice::parallel {
+
+namespace {
+
+bool is_training(const Schedule& schedule) {
+  for (const auto& order : schedule.devices)
+    for (const auto& action : order)
+      if (action.kind != Compute::forward) return true;
+  return false;
+}
+
+void require_in_range(const Schedule& schedule) {
+  require(schedule.micro_batches >= 1, "lower: needs at least one micro-batch, got ", schedule.micro_batches);
+  for (int device = 0; device < schedule.device_count(); ++device)
+    for (const auto& action : schedule.devices[device]) {
+      require(action.stage >= 0 && action.stage < schedule.stage_count() && schedule.device_of_stage[action.stage] == device,
+              "lower: device ", device, " may only run its own stages, got stage ", action.stage, "; mend the schedule");
+      require(action.micro_batch >= 0 && action.micro_batch < schedule.micro_batches, "lower: micro-batches run from 0 to ",
+              schedule.micro_batches - 1, ", got ", action.micro_batch, " on device ", device, "; mend the schedule");
+    }
+}
+
+/// Appends to the devices' lists, one compute action or one transfer at a time.
+class Lowering {
+ public:
+  Lowering(const Layout& layout, const Schedule& schedule, const std::vector<int64_t>& value_bytes)
+      : flow_(dataflow(layout)), tied_(layout.topology.tied), value_bytes_(value_bytes) {
+    program_ = {schedule.name,
+                layout.partition,
+                schedule.micro_batches,
+                layout.training,
+                schedule.device_of_stage,
+                layout.rematerialize,
+                std::vector<std::vector<Action>>(layout.devices)};
+  }
+
+  void compute(const ComputeAction& action) {
+    switch (action.kind) {
+      case Compute::forward:
+        return forward(action.stage, action.micro_batch);
+      case Compute::backward:
+        return backward(ActionKind::backward, action.stage, action.micro_batch);
+      case Compute::input_gradient:
+        return backward(ActionKind::input_gradient, action.stage, action.micro_batch);
+      case Compute::weight_gradient:
+        return emit({ActionKind::weight_gradient, action.stage, action.micro_batch, {}, {tape_buffer(action.stage, action.micro_batch)}});
+    }
+  }
+
+  /// Every Send stands before its Recv in one order of the whole group, so no list can wait in a circle.
+  void finish_step() {
+    for (const Transfer& transfer : flow_.tied_gradients) between_stages(transfer);
+    for (std::size_t i = 0; i < tied_.size(); ++i)
+      emit({ActionKind::reduce_tied, program_.partition.stage_of(tied_[i].nodes.front()), -1, {.value = static_cast<int>(i)}, {}});
+    on_every_device(ActionKind::gradient_norm);
+    for (const Transfer& transfer : flow_.norm_parts) between_devices(transfer);
+    emit_on(program_.device_of_stage[0], {ActionKind::reduce_norm, -1, -1, {}, {}});
+    for (const Transfer& transfer : flow_.norms) between_devices(transfer);
+    for (int stage = 0; stage < program_.stage_count(); ++stage)
+      if (flow_.stages[stage].commits_statistics) emit({ActionKind::commit_statistics, stage, -1, {}, {}});
+    on_every_device(ActionKind::step);
+    for (const Transfer& transfer : flow_.tied_weights) between_stages(transfer);
+  }
+
+  Program take() { return std::move(program_); }
+
+ private:
+  void forward(int stage, int micro_batch) {
+    const StageFlow& flow = flow_.stages[stage];
+    Action action{ActionKind::forward, stage, micro_batch, {}, {}};
+    for (const Transfer& transfer : flow.activations_in) {
+      if (!is_local(transfer)) receive(transfer, micro_batch);
+      const auto& kept = flow.recompute_inputs;
+      if (std::find(kept.begin(), kept.end(), transfer) == kept.end()) action.frees.push_back(received_buffer(transfer, micro_batch));
+    }
+    emit(std::move(action));
+    for (auto transfer = flow.activations_out.begin(); transfer != flow.activations_out.end(); ++transfer) {
+      const bool last =
+          std::none_of(transfer + 1, flow.activations_out.end(), [&](const Transfer& t) { return t.value == transfer->value; });
+      send(*transfer, micro_batch, last);
+    }
+  }
+
+  void backward(ActionKind kind, int stage, int micro_batch) {
+    const StageFlow& flow = flow_.stages[stage];
+    if (flow.recomputes) recompute(stage, micro_batch);
+    Action action{kind, stage, micro_batch, {}, {}};
+    for (const Transfer& transfer : flow.gradients_in) {
+      if (!is_local(transfer)) receive(transfer, micro_batch);
+      action.frees.push_back(received_buffer(transfer, micro_batch));
+    }
+    if (kind == ActionKind::backward) action.frees.push_back(tape_buffer(stage, micro_batch));
+    emit(std::move(action));
+    for (const Transfer& transfer : flow.gradients_out) send(transfer, micro_batch, true);
+  }
+
+  void recompute(int stage, int micro_batch) {
+    Action action{ActionKind::recompute, stage, micro_batch, {}, {}};
+    for (const Transfer& transfer : flow_.stages[stage].recompute_inputs) action.frees.push_back(received_buffer(transfer, micro_batch));
+    emit(std::move(action));
+  }
+
+  bool is_local(const Transfer& transfer) const { return program_.device_of_stage[transfer.from] == program_.device_of_stage[transfer.to]; }
+
+  int64_t bytes_of(const Transfer& transfer) const {
+    return value_bytes_.empty() || !transfer.of_micro_batch() ? 0 : value_bytes_[transfer.value];
+  }
+
+  /// A stage of the same device receives at once, so that what is handed over has a holder all the time.
+  void send(const Transfer& transfer, int micro_batch, bool frees) {
+    Action action{ActionKind::send, transfer.from, micro_batch, transfer, {}, bytes_of(transfer)};
+    if (frees) action.frees.push_back(sent_buffer(transfer, micro_batch));
+    emit(std::move(action));
+    if (is_local(transfer)) receive(transfer, micro_batch);
+  }
+
+  void receive(const Transfer& transfer, int micro_batch) {
+    emit({ActionKind::recv, transfer.to, micro_batch, transfer, {}, bytes_of(transfer)});
+  }
+
+  void between_stages(const Transfer& transfer) {
+    send(transfer, -1, false);
+    if (!is_local(transfer)) receive(transfer, -1);
+  }
+
+  void between_devices(const Transfer& transfer) {
+    emit_on(transfer.from, {ActionKind::send, -1, -1, transfer, {}});
+    emit_on(transfer.to, {ActionKind::recv, -1, -1, transfer, {}});
+  }
+
+  void on_every_device(ActionKind kind) {
+    for (int device = 0; device < program_.device_count(); ++device) emit_on(device, {kind, -1, -1, {}, {}});
+  }
+
+  void emit(Action action) { emit_on(program_.device_of_stage[action.stage], std::move(action)); }
+
+  void emit_on(int device, Action action) { program_.devices[device].push_back(std::move(action)); }
+
+  const Dataflow flow_;
+  const std::vector<Topology::Tied>& tied_;
+  const std::vector<int64_t>& value_bytes_;
+  Program program_;
+};
+
+}  // namespace
+
+Program lower(const Topology& topology, const Partition& partition, const Schedule& schedule, const std::vector<bool>& rematerialize,
+              const std::vector<int64_t>& value_bytes) {
+  const Layout layout{topology, partition, schedule.device_of_stage, rematerialize, schedule.device_count(), is_training(schedule)};
+  const std::string fault = mismatch(layout);
+  require(fault.empty(), "lower: model, partition and schedule must belong together, but ", fault, "; make them for one model");
+  require_in_range(schedule);
+  require(value_bytes.empty() || static_cast<int>(value_bytes.size()) == topology.value_count(),
+          "lower: value_bytes needs one entry for each of ", topology.value_count(), " values or none, got ", value_bytes.size(),
+          "; make them for one model");
+
+  Lowering lowering(layout, schedule, value_bytes);
+  for (const auto& order : schedule.devices)
+    for (const auto& action : order) lowering.compute(action);
+  if (layout.training) lowering.finish_step();
+  return lowering.take();
+}
+
+}  // namespace sluice::parallel

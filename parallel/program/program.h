@@ -1,0 +1,112 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "parallel/program/partition.h"
+#include "parallel/program/schedule.h"
+#include "parallel/program/topology.h"
+
+namespace sluice::parallel {
+
+enum class ActionKind {
+  forward,          ///< F: run the stage's nodes for one micro-batch
+  backward,         ///< B = I + W
+  input_gradient,   ///< I
+  weight_gradient,  ///< W
+  recompute,        ///< R: run the rematerialized nodes of the stage again, before its backward
+  send,
+  recv,
+  gradient_norm,      ///< per-parameter sums of squares of this device's gradients, into a norm part
+  reduce_norm,        ///< on the device of stage 0: all norm parts, summed in parameter order -> the global norm
+  reduce_tied,        ///< add the uses of one tied parameter in node order, on the owner's stage
+  commit_statistics,  ///< the stage's running statistics (BatchNorm), once a mini-batch, after the norm: one that is not finite changes none
+  step,               ///< the optimizer, on every parameter that the device owns
+};
+
+/// What a transfer carries.
+enum class Payload {
+  none,
+  activation,     ///< value `value` of one micro-batch, from the producing stage to a consuming stage
+  gradient,       ///< a contribution to the gradient of `value`, from a consuming stage back to the producing stage
+  tied_gradient,  ///< the mini-batch gradient of tied parameter `value` (index into Topology::tied) made by node `consumer`
+  tied_weight,    ///< the updated tied parameter `value`, from its owner to the stage of node `consumer`
+  norm_part,      ///< the sender device's sums of squares
+  norm,           ///< the global gradient norm
+};
+
+/// Names one buffer that crosses stages; the two ends of a transfer have the equal key. Which there are is Dataflow's to say.
+struct Transfer {
+  Payload payload = Payload::none;
+  int value = -1;     ///< value id, or index of the tied parameter
+  int consumer = -1;  ///< gradient, tied: the consuming node; activation: -1
+  int from = -1;      ///< stage; devices for norm_part and norm
+  int to = -1;        ///< stage; devices for norm_part and norm
+  bool of_micro_batch() const { return payload == Payload::activation || payload == Payload::gradient; }
+  bool between_devices() const { return payload == Payload::norm_part || payload == Payload::norm; }
+  bool operator==(const Transfer&) const = default;
+  auto operator<=>(const Transfer&) const = default;
+};
+
+/// Something that lives on a device between actions, named so that its life is explicit in the program.
+struct Buffer {
+  enum class Kind {
+    value,     ///< a value that arrived by Recv, or that the stage made and must still send (or recompute from)
+    tape,      ///< all that the stage's forward saved for its backward
+    gradient,  ///< a contribution that arrived by Recv, or that the stage made and must still send
+  };
+  Kind kind;
+  int stage;
+  int micro_batch;
+  int value = -1;     ///< value id; -1 for a tape
+  int consumer = -1;  ///< for a gradient: the consuming node
+  bool operator==(const Buffer&) const = default;
+  auto operator<=>(const Buffer&) const = default;
+};
+
+struct Action {
+  ActionKind kind;
+  int stage = -1;             ///< -1 for actions of a whole device: gradient_norm, reduce_norm, step and the norm transfers
+  int micro_batch = -1;       ///< -1 for actions of the whole mini-batch
+  Transfer transfer;          ///< send, recv; for reduce_tied `value` is the tied parameter
+  std::vector<Buffer> frees;  ///< let go right after this action
+  int64_t bytes = 0;          ///< send, recv of a micro-batch: what is on the wire; 0 when `lower` was not told
+};
+
+/// A step of training (or of evaluation) as data: for each device the exact list of actions, in order.
+struct Program {
+  std::string schedule;
+  Partition partition;
+  int micro_batches = 0;
+  bool training = true;
+  std::vector<int> device_of_stage;
+  std::vector<bool> rematerialize;           ///< by node
+  std::vector<std::vector<Action>> devices;  ///< by device
+
+  int stage_count() const { return partition.stage_count(); }
+  int device_count() const { return static_cast<int>(devices.size()); }
+};
+
+/// Turns a schedule into a program with explicit transfers, recomputation, buffer lives and the step at the end.
+///
+/// A value goes directly from its producing stage to each consuming stage, once a stage and micro-batch. Inputs of the graph are never
+/// sent: each stage that consumes one loads it. Recompute stands before the Recv of the gradients, so that it overlaps their arrival.
+/// `forward-only` schedules give a program without recomputation, gradients and step.
+/// A transfer between two stages of one device is a Send and, directly behind it, its Recv: nothing waits.
+/// `rematerialize` has one entry a node (all false: keep every activation). `value_bytes` has one entry a value, of one micro-batch, or none.
+/// Errors  UsageError when partition, schedule and topology do not belong together.
+Program lower(const Topology& topology, const Partition& partition, const Schedule& schedule, const std::vector<bool>& rematerialize,
+              const std::vector<int64_t>& value_bytes = {});
+
+/// "B(stage 1, micro-batch 3)", "Send activation 'block0' of micro-batch 2 from stage 0 to stage 1", ...: for errors, traces and tests.
+std::string describe(const Action& action, const Topology& topology);
+
+/// A hash of numbers that name something in a program, for hash maps.
+std::size_t hash_numbers(std::initializer_list<int> numbers);
+
+/// What a transfer carries, without its ends: "activation 'block0'", "gradient of 'block0' at 'block3'", "norm part".
+std::string describe_payload(const Transfer& transfer, const Topology& topology);
+
+}  // namespace sluice::parallel

@@ -1,0 +1,155 @@
+#include "parallel/program/verify.h"
+
+#include <map>
+#include <utility>
+
+#include "core/error.h"
+#include "parallel/program/dataflow.h"
+#include "parallel/program/replay.h"
+#include "parallel/program/verify_rules.h"
+
+namespace sluice::parallel {
+
+namespace {
+
+/// The place of a compute action within its stage and micro-batch; 0 for what is no compute action.
+int rank_in_micro_batch(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::forward:
+      return 1;
+    case ActionKind::recompute:
+      return 2;
+    case ActionKind::backward:
+    case ActionKind::input_gradient:
+      return 3;
+    case ActionKind::weight_gradient:
+      return 4;
+    default:
+      return 0;
+  }
+}
+
+/// The end of a step goes through these phases on every device; all work on micro-batches is phase 0.
+int phase(const Action& action) {
+  switch (action.kind) {
+    case ActionKind::reduce_tied:
+      return 2;
+    case ActionKind::gradient_norm:
+      return 3;
+    case ActionKind::reduce_norm:
+      return 5;
+    case ActionKind::commit_statistics:
+      return 7;
+    case ActionKind::step:
+      return 8;
+    default:
+      break;
+  }
+  switch (action.transfer.payload) {
+    case Payload::tied_gradient:
+      return 1;
+    case Payload::norm_part:
+      return 4;
+    case Payload::norm:
+      return 6;
+    case Payload::tied_weight:
+      return 9;
+    default:
+      return 0;
+  }
+}
+
+std::optional<Violation> check_phases(const Trial& trial, int device) {
+  const auto& actions = trial.program.devices[device];
+  for (std::size_t i = 1; i < actions.size(); ++i)
+    if (phase(actions[i]) < phase(actions[i - 1]))
+      return trial.violation(
+          device, static_cast<int>(i), "comes after ", describe(actions[i - 1], trial.topology),
+          ": a step ends with the sums of tied gradients, the norm, the statistics, the step and the tied weights, in this order");
+  return {};
+}
+
+/// Each stage is on one device alone, so that one list serves all.
+std::optional<Violation> check_micro_batches(const Trial& trial, int device, std::vector<const Action*>& latest) {
+  const auto& actions = trial.program.devices[device];
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    const int rank = rank_in_micro_batch(actions[i].kind);
+    if (rank == 0) continue;
+    const Action*& before = latest[static_cast<std::size_t>(actions[i].stage) * trial.program.micro_batches + actions[i].micro_batch];
+    if (before && rank_in_micro_batch(before->kind) > rank)
+      return trial.violation(device, static_cast<int>(i), "comes after ", describe(*before, trial.topology),
+                             ": a micro-batch runs F, then R, then B or I, then W");
+    before = &actions[i];
+  }
+  return {};
+}
+
+std::optional<Violation> check_accumulation(const Trial& trial, int device) {
+  const auto& actions = trial.program.devices[device];
+  std::map<int, int> latest;  // by stage
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    if (actions[i].kind != ActionKind::backward && actions[i].kind != ActionKind::weight_gradient) continue;
+    const auto [found, is_first] = latest.try_emplace(actions[i].stage, actions[i].micro_batch);
+    if (!is_first && found->second > actions[i].micro_batch)
+      return trial.violation(device, static_cast<int>(i), "comes after micro-batch ", found->second,
+                             ": a stage accumulates its gradients in ascending micro-batch order");
+    found->second = actions[i].micro_batch;
+  }
+  return {};
+}
+
+std::string layout_fault(const Layout& layout, const Program& program) {
+  if (program.micro_batches < 1) return join("it has ", program.micro_batches, " micro-batches");
+  std::size_t actions = 0;
+  for (const auto& list : program.devices) actions += list.size();
+  if (static_cast<std::size_t>(program.micro_batches) > actions)
+    return join("it has ", program.micro_batches, " micro-batches and only ", actions, " actions");
+  return mismatch(layout);
+}
+
+}  // namespace
+
+std::optional<Violation> check_order(const Trial& trial) {
+  std::vector<const Action*> latest(static_cast<std::size_t>(trial.program.stage_count()) * trial.program.micro_batches, nullptr);
+  for (int device = 0; device < trial.program.device_count(); ++device)
+    if (auto found = check_micro_batches(trial, device, latest)) return found;
+  for (const auto rule : {check_accumulation, check_phases})
+    for (int device = 0; device < trial.program.device_count(); ++device)
+      if (auto found = rule(trial, device)) return found;
+  return {};
+}
+
+std::optional<Violation> check_progress(const Trial& trial) {
+  const Program& program = trial.program;
+  const std::vector<int> position = replay(program, Messages(program), [](int, int) {});
+  for (int device = 0; device < program.device_count(); ++device) {
+    if (position[device] == static_cast<int>(program.devices[device].size())) continue;
+    const Action& waiting = program.devices[device][position[device]];
+    const int from = waiting.transfer.from;
+    const int sender = waiting.transfer.between_devices() ? from : program.device_of_stage[from];
+    return trial.violation(device, position[device], "waits for ever: device ", sender, ", which sends it, stands in ",
+                           describe(program.devices[sender][position[sender]], trial.topology), " before it comes to that Send");
+  }
+  return {};
+}
+
+std::optional<Violation> verify(const Topology& topology, const Program& program, const ProgramBytes* bytes) {
+  const Layout layout{topology,        program.partition, program.device_of_stage, program.rematerialize, program.device_count(),
+                      program.training};
+  const std::string fault = layout_fault(layout, program);
+  if (!fault.empty()) return Violation{-1, -1, join("the program does not belong to the model: ", fault)};
+
+  const Dataflow flow = dataflow(layout);
+  const Trial trial{topology, program, flow};
+  for (const auto rule : {check_actions, check_transfers, check_order, check_buffers, check_progress})
+    if (auto found = rule(trial)) return found;
+  return bytes ? check_budgets(trial, *bytes) : std::nullopt;
+}
+
+void require_valid(const Topology& topology, const Program& program, const ProgramBytes* bytes) {
+  if (const auto found = verify(topology, program, bytes))
+    throw UsageError(
+        join("program: schedule '", program.schedule, "' is refused: ", found->reason, "; mend the schedule or choose another"));
+}
+
+}  // namespace sluice::parallel

@@ -1,0 +1,32 @@
+#pragma once
+#include <optional>
+#include <string>
+
+#include "parallel/program/program.h"
+#include "parallel/program/program_bytes.h"
+
+namespace sluice::parallel {
+
+/// Why a program is refused: which action on which device breaks which rule.
+struct Violation {
+  int device = -1;
+  int index = -1;      ///< position of the action in the device's list; -1 when an action is missing
+  std::string reason;  ///< one sentence: action, device, micro-batch, rule
+};
+
+/// Proves, before anything runs, that
+///   each (stage, micro-batch) has exactly one forward and, in training, one backward (B, or I and W), in dependency order F < [R] < I < W;
+///   every value and gradient that an action needs is there (made by the stage, received, and not yet freed);
+///   every Send has one Recv with the equal key, micro-batch and bytes, and none is left over;
+///   no deadlock: all devices' lists can be run to their ends with buffered sends and blocking receives;
+///   nothing is used after it is freed, freed twice or never freed;
+///   each stage accumulates its gradients in ascending micro-batch order, and the step comes after the last of them, after the
+///   reduction of tied parameters, after the global norm and after the running statistics, which each stage that has some commits once;
+///   with `bytes`: at no action a device holds more than its budget.
+/// Returns nothing when the program is right, else the first violation.
+std::optional<Violation> verify(const Topology& topology, const Program& program, const ProgramBytes* bytes = nullptr);
+
+/// Throws UsageError with the violation's reason.
+void require_valid(const Topology& topology, const Program& program, const ProgramBytes* bytes = nullptr);
+
+}  // namespace sluice::parallel

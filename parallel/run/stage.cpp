@@ -1,0 +1,327 @@
+#include "parallel/run/stage.h"
+
+#include <algorithm>
+
+#include "autograd/ops/elementwise.h"
+#include "core/ops/copy.h"
+#include "core/ops/elementwise.h"
+#include "core/profiler.h"
+#include "core/where.h"
+#include "parallel/run/divergence.h"
+
+namespace sluice::parallel {
+
+std::vector<int64_t> micro_batch_bounds(int64_t samples, int micro_batches) {
+  require(micro_batches >= 1 && micro_batches <= samples, "PlanOptions::micro_batches: needs a number from 1 to the ", samples,
+          " samples of the mini-batch, got ", micro_batches);
+  std::vector<int64_t> bounds{0};
+  for (int m = 0; m < micro_batches; ++m) bounds.push_back(bounds.back() + samples / micro_batches + (m < samples % micro_batches ? 1 : 0));
+  return bounds;
+}
+
+Stage::Stage(const layers::Graph& graph, const Topology& topology, const Dataflow& flow, const Partition& partition, int index,
+             DevicePtr device, layers::Tables& tables, StageOptions options)
+    : graph_(graph),
+      topology_(topology),
+      flow_(flow),
+      index_(index),
+      first_(partition.first_node(index)),
+      end_(partition.end_node(index)),
+      device_(std::move(device)),
+      options_(options),
+      node_parameters_(topology.node_count()),
+      node_tables_(topology.node_count()),
+      statistics_(graph, first_, end_, device_, options_.averages),
+      last_use_(topology.value_count(), -1),
+      last_recompute_use_(topology.value_count(), -1) {
+  for (int node = first_; node < end_; ++node)
+    for (int value : topology.nodes[node].inputs) {
+      last_use_[value] = node;
+      if (flow.nodes[node].recomputed) last_recompute_use_[value] = node;
+    }
+
+  std::map<int, int> positions;
+  for (int node = first_; node < end_; ++node) {
+    WhereScope scope({graph.nodes()[node].name.c_str(), index_, -1});
+    node_tables_[node] = tables.of(*graph.nodes()[node].module);
+    for (int parameter : graph.nodes()[node].parameters) {
+      if (!positions.contains(parameter)) {
+        positions[parameter] = static_cast<int>(parameters_.size());
+        parameters_.push_back(make_parameter(parameter));
+      }
+      node_parameters_[node].push_back(positions[parameter]);
+    }
+  }
+}
+
+Tensor Stage::load(const RunContext& run, int micro_batch, int value) const {
+  const auto& input = graph_.inputs()[value];
+  const int64_t first = run.first_sample[micro_batch], count = run.first_sample[micro_batch + 1] - first;
+  const Tensor loaded = run.batch->load(input.name, first, count);
+  require(loaded.rank() >= 1 && loaded.dim(0) == count, "batch: needs ", count, " samples of input '", input.name, "', got ", loaded);
+  graph_.check_samples(value, loaded);
+  return loaded.to(device_);
+}
+
+void Stage::forward(const RunContext& run, int micro_batch) {
+  run_micro_batches_ = run.micro_batches();
+  is_watched_ = run.is_watched;
+  run_nodes(run, micro_batch, false);
+}
+
+void Stage::recompute(const RunContext& run, int micro_batch) { run_nodes(run, micro_batch, true); }
+
+/// Runs all nodes, or (again) the recomputed ones. `live` holds the values that a later node of this pass still reads.
+void Stage::run_nodes(const RunContext& run, int micro_batch, bool again) {
+  MicroBatch& state = micro_batches_[micro_batch];
+  const auto& last_use = again ? last_recompute_use_ : last_use_;
+  std::map<int, Tensor> live;
+  for (int node = first_; node < end_; ++node) {
+    const NodeFlow& flow = flow_.nodes[node];
+    if (again && !flow.recomputed) continue;
+    WhereScope scope({graph_.nodes()[node].name.c_str(), index_, micro_batch});
+    const ProfilerRange range(*device_, graph_.nodes()[node].name);
+    for (int value : topology_.nodes[node].inputs) {
+      if (live.contains(value)) continue;
+      if (const auto kept = state.kept.find(value); kept != state.kept.end())
+        live[value] = kept->second;
+      else if (const auto received = state.received.find(value); received != state.received.end())
+        live[value] = received->second;
+      else
+        live[value] = load(run, micro_batch, value);
+    }
+    Tensor y = run_node(run, micro_batch, node, live, again);
+    watch("the output", y);
+    const int made = topology_.value_of(node);
+    const bool kept_for_recompute = run.training && !again && last_recompute_use_[made] >= 0 && !flow.recomputed;
+    if (kept_for_recompute) state.kept[made] = y;
+    if (!again && flow.sent) state.to_send[made] = y.contiguous();
+    if (!again && node == graph_.loss_node()) losses_[micro_batch] = y;
+    if (run.keeps_output && node == graph_.output_node()) outputs_[micro_batch] = y;
+    if (last_use[made] >= 0) live[made] = std::move(y);
+    for (int value : topology_.nodes[node].inputs) {
+      const bool loaded_here = topology_.node_of(value) < 0;
+      if (run.training && !again && loaded_here && last_recompute_use_[value] >= 0 && live.contains(value)) state.kept[value] = live[value];
+      if (last_use[value] == node) live.erase(value);
+    }
+  }
+  if (again) state.kept.clear();
+}
+
+Tensor Stage::run_node(const RunContext& run, int micro_batch, int node, std::map<int, Tensor>& live, bool again) {
+  const auto& description = graph_.nodes()[node];
+  const NodeFlow& flow = flow_.nodes[node];
+  const bool recorded = run.training && flow.recorded && again == flow.recomputed;
+  Tape tape;
+  layers::Call call;
+  for (int value : description.inputs) {
+    const bool leaf = recorded && topology_.contributes(node, value);
+    call.inputs.push_back(leaf ? Var::input(live.at(value)) : Var(live.at(value)));
+    tape.inputs.push_back(call.inputs.back().node());
+  }
+  call.parameters.reserve(node_parameters_[node].size());
+  for (int position : node_parameters_[node]) {
+    const Tensor& value = shown(parameters_[position]);
+    call.parameters.push_back(recorded ? Var::parameter(value) : Var(value));
+    tape.parameters.push_back(call.parameters.back().node());
+  }
+  call.tables = node_tables_[node];
+  call.random = {random_key(options_.seed, description.name), run.step, 0, static_cast<uint32_t>(run.first_sample[micro_batch])};
+  call.training = run.training;
+  bool is_scaled = node != graph_.loss_node() || !run.training;
+  call.loss_scale = {run.loss_scale, is_scaled};
+  if (!run.training) call.statistics = statistics_.running_of(node, shows_averages_);
+  std::vector<std::vector<BatchMoments>> observed(run.training && !again ? description.statistics.size() : 0);
+  call.observed = observed;
+  const Var y = located([&] {
+    Var made = description.module->forward(call);
+    require(made.value().defined(), layers::type_of(*description.module), "::forward: needs to return a value, got none");
+    require(is_scaled,
+            "loss: needs a module that multiplies its weighted sum by Call::loss_scale, or each micro-batch counts like a mini-batch; "
+            "multiply by it");
+    return made;
+  });
+  statistics_.observe(node, micro_batch, std::move(observed));
+  tape.root = y.node();
+  if (recorded && tape.root) micro_batches_[micro_batch].tapes[node] = std::move(tape);
+  return y.value();
+}
+
+void Stage::backward(int micro_batch) { run_backward(micro_batch, Pass::all); }
+void Stage::input_gradient(int micro_batch) { run_backward(micro_batch, Pass::inputs); }
+
+void Stage::weight_gradient(int micro_batch) {
+  MicroBatch& state = micro_batches_[micro_batch];
+  for (int node = end_ - 1; node >= first_; --node) {
+    const auto deferred = state.deferred.find(node);
+    if (deferred == state.deferred.end()) continue;
+    auto& [backward, parameters] = deferred->second;
+    WhereScope scope({graph_.nodes()[node].name.c_str(), index_, micro_batch});
+    const ProfilerRange range(*device_, graph_.nodes()[node].name);
+    offer_accumulators(node, parameters);
+    backward.run_weights();
+    accumulate(node, backward, parameters);
+    state.deferred.erase(deferred);
+  }
+}
+
+std::map<int, Tensor> Stage::received_gradients(MicroBatch& state, int micro_batch) const {
+  std::map<int, Tensor> sums;
+  for (auto entry = state.gradients.rbegin(); entry != state.gradients.rend(); ++entry) {  // descending consumers of each value
+    if (entry->second.defined()) add_part(sums[entry->first.first], std::move(entry->second));
+  }
+  const int loss = graph_.loss_node();
+  if (is_here(loss)) {
+    const Tensor& value = losses_.at(micro_batch);
+    sums[topology_.value_of(loss)] = full(value.shape(), 1, value.dtype(), device_);
+  }
+  return sums;
+}
+
+void Stage::run_backward(int micro_batch, Pass pass) {
+  MicroBatch& state = micro_batches_[micro_batch];
+  auto sums = received_gradients(state, micro_batch);
+  state.gradients.clear();
+  for (int node = end_ - 1; node >= first_; --node) {
+    const auto tape = state.tapes.find(node);
+    const auto sum = sums.find(topology_.value_of(node));
+    if (tape == state.tapes.end() || sum == sums.end() || !sum->second.defined()) continue;
+    WhereScope scope({graph_.nodes()[node].name.c_str(), index_, micro_batch});
+    const ProfilerRange range(*device_, graph_.nodes()[node].name);
+    Backward backward(tape->second.root, std::move(sum->second));
+    sums.erase(sum);
+    if (pass == Pass::all) {
+      offer_accumulators(node, tape->second.parameters);
+      backward.run();
+    } else {
+      backward.run_inputs();
+    }
+    distribute(state, node, backward, tape->second, sums);
+    if (pass == Pass::all)
+      accumulate(node, backward, tape->second.parameters);
+    else if (backward.has_deferred())
+      state.deferred.insert({node, {std::move(backward), std::move(tape->second.parameters)}});
+    state.tapes.erase(tape);
+  }
+}
+
+/// Adds the gradients of one node's inputs to the sums of this stage, or to what is sent to the producing stage. A value that the node
+/// reads twice gets one contribution, so that sums do not depend on where the value was made.
+void Stage::distribute(MicroBatch& state, int node, Backward& backward, const Tape& tape, std::map<int, Tensor>& sums) {
+  for (const auto& [value, consumer] : flow_.nodes[node].contributions) {
+    Tensor contribution;
+    for (size_t i = 0; i < tape.inputs.size(); ++i) {
+      Tensor gradient = topology_.nodes[node].inputs[i] == value ? backward.take(tape.inputs[i]) : Tensor();
+      if (gradient.defined()) add_part(contribution, std::move(gradient));
+    }
+    watch("a gradient of the inputs", contribution);
+    if (contribution.defined()) add_part(consumer < 0 ? sums[value] : state.contributions[{value, consumer}], std::move(contribution));
+  }
+}
+
+/// Micro-batch gradients are added in the order of the backwards, which is ascending: into the sum of those before, where there is one.
+void Stage::offer_accumulators(int node, const std::vector<NodePtr>& leaves) {
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    const auto& gradients = parameters_[node_parameters_[node][i]].gradients;
+    if (const auto sum = gradients.find(node); sum != gradients.end()) leaves[i]->accumulator = sum->second;
+  }
+}
+
+/// Keeps the first gradient as the sum; a later one is in the sum already. The first one of several is copied where something else
+/// still reads it.
+void Stage::accumulate(int node, Backward& backward, const std::vector<NodePtr>& leaves) {
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    Tensor gradient = backward.take(leaves[i]);
+    Tensor& sum = parameters_[node_parameters_[node][i]].gradients[node];
+    watch("a gradient of the parameters", gradient.defined() ? gradient : sum);
+    if (!gradient.defined() || sum.defined()) continue;
+    const bool keep = gradient.is_contiguous() && (run_micro_batches_ == 1 || gradient.is_exclusive());
+    sum = keep ? std::move(gradient) : gradient.clone();
+  }
+}
+
+void Stage::watch(const char* what, const Tensor& made) const {
+  if (is_watched_ && made.defined() && !is_finite(made)) throw DivergenceError(join(what, where().text(), " on ", device_->name()));
+}
+
+void Stage::reduce_tied(int tied) {
+  const auto& uses = flow_.tied_uses[tied];
+  for (auto& parameter : parameters_) {
+    if (graph_.parameters()[parameter.index].name != topology_.tied[tied].parameter) continue;
+    Tensor sum;
+    for (int node : uses) {
+      Tensor part = is_here(node) ? std::move(parameter.gradients[node]) : std::move(tied_received_[{tied, node}]);
+      if (part.defined()) add_part(sum, std::move(part));
+    }
+    for (int node : uses) tied_received_.erase({tied, node});
+    parameter.gradients.clear();
+    parameter.gradients[topology_.tied[tied].nodes.front()] = std::move(sum);
+  }
+}
+
+namespace {
+
+/// The element of a key, undefined where there is none.
+template <class Key>
+Tensor found_or_undefined(const std::map<Key, Tensor>& tensors, const Key& key) {
+  const auto found = tensors.find(key);
+  return found == tensors.end() ? Tensor() : found->second;
+}
+
+}  // namespace
+
+Tensor Stage::outgoing(const Transfer& transfer, int micro_batch) const {
+  if (transfer.payload == Payload::activation) return micro_batches_.at(micro_batch).to_send.at(transfer.value);
+  if (transfer.payload == Payload::gradient) {
+    const Tensor sum = found_or_undefined(micro_batches_.at(micro_batch).contributions, {transfer.value, transfer.consumer});
+    return sum.defined() ? sum.contiguous() : sum;
+  }
+  const auto& name = topology_.tied[transfer.value].parameter;
+  const auto parameter = std::ranges::find_if(parameters_, [&](const Parameter& p) { return graph_.parameters()[p.index].name == name; });
+  return transfer.payload == Payload::tied_weight ? parameter->working : found_or_undefined(parameter->gradients, transfer.consumer);
+}
+
+void Stage::incoming(const Transfer& transfer, int micro_batch, Tensor tensor) {
+  switch (transfer.payload) {
+    case Payload::activation:
+      micro_batches_[micro_batch].received[transfer.value] = std::move(tensor);
+      return;
+    case Payload::gradient:
+      micro_batches_[micro_batch].gradients[{transfer.value, transfer.consumer}] = std::move(tensor);
+      return;
+    case Payload::tied_gradient:
+      tied_received_[{transfer.value, transfer.consumer}] = std::move(tensor);
+      return;
+    default:
+      break;
+  }
+  for (auto& parameter : parameters_)
+    if (graph_.parameters()[parameter.index].name == topology_.tied[transfer.value].parameter) copy(tensor, parameter.working);
+}
+
+void Stage::free(const Buffer& buffer) {
+  const auto found = micro_batches_.find(buffer.micro_batch);
+  if (found == micro_batches_.end()) return;
+  MicroBatch& state = found->second;
+  if (buffer.kind == Buffer::Kind::tape) {
+    state.tapes.clear();
+    state.deferred.clear();
+  } else if (buffer.kind == Buffer::Kind::value) {
+    state.received.erase(buffer.value);
+    state.to_send.erase(buffer.value);
+  } else {
+    state.gradients.erase({buffer.value, buffer.consumer});
+    state.contributions.erase({buffer.value, buffer.consumer});
+  }
+}
+
+void Stage::reset() {
+  micro_batches_.clear();
+  tied_received_.clear();
+  losses_.clear();
+  outputs_.clear();
+  statistics_.forget();
+  drop_gradients();
+}
+
+}  // namespace sluice::parallel

@@ -1,0 +1,164 @@
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "autograd/backward.h"
+#include "autograd/optim/optimizer.h"
+#include "core/batch.h"
+#include "core/precision.h"
+#include "layers/graph.h"
+#include "layers/tables.h"
+#include "parallel/program/dataflow.h"
+#include "parallel/run/statistics.h"
+
+namespace sluice::parallel {
+
+/// What every stage of a run needs to know of the mini-batch. Lives as long as the run.
+struct RunContext {
+  const Batch* batch = nullptr;
+  std::vector<int64_t> first_sample;  ///< by micro-batch, and one more entry: the number of samples
+  bool training = true;
+  double loss_scale = 1;      ///< 1 / total weight of the mini-batch; 1 in evaluation
+  uint32_t step = 0;          ///< training steps done before this one: the random stream
+  bool keeps_output = false;  ///< of the graph's output node, until the run ends
+  bool cuda_graphs = false;   ///< compute actions are launched as CUDA graphs
+  bool is_watched = false;    ///< the first node that makes a number which is not finite throws DivergenceError, naming itself
+
+  int micro_batches() const { return static_cast<int>(first_sample.size()) - 1; }
+};
+
+/// Cuts `samples` into `micro_batches` parts that differ by at most one sample, the larger first; returns the first sample of each and the
+/// end.
+std::vector<int64_t> micro_batch_bounds(int64_t samples, int micro_batches);
+
+/// What all stages of a run have in common.
+struct StageOptions {
+  uint64_t seed = 0;            ///< of parameters, random masks and stochastic rounding
+  size_t optimizer_states = 0;  ///< a parameter
+  Precision precision = Precision::f32;
+  bool stochastic_rounding = false;  ///< of the bf16 working copies of weights; else to the nearest
+  bool averages = false;             ///< keeps exponential moving averages of weights and running statistics
+};
+
+/// One contiguous run of a graph's nodes on one device: its parameters, and what its micro-batches keep between actions.
+///
+/// Each node is recorded as a graph of its own, from its input values to its output, so that nodes can be let go, recomputed and
+/// traversed one by one. What it records, adds up, sends and receives is what the Dataflow says. Where a module leaves out a gradient that
+/// the topology expects, nothing is added and the message is an undefined tensor.
+/// Threads  one: the device's worker.
+class Stage {
+ public:
+  /// `flow`  of training, over `partition`. Graph, topology and flow live as long as the stage. `tables` are those of the device, which
+  /// its stages share.
+  Stage(const layers::Graph& graph, const Topology& topology, const Dataflow& flow, const Partition& partition, int index, DevicePtr device,
+        layers::Tables& tables, StageOptions options);
+
+  int index() const { return index_; }
+  const DevicePtr& device() const { return device_; }
+
+  /// @name Actions of the program
+  /// @{
+  void forward(const RunContext& run, int micro_batch);
+  void recompute(const RunContext& run, int micro_batch);
+  void backward(int micro_batch);
+  void input_gradient(int micro_batch);
+  void weight_gradient(int micro_batch);
+  void reduce_tied(int tied);
+  void free(const Buffer& buffer);
+  /// What a Send of this stage takes, and where a Recv of this stage puts it.
+  Tensor outgoing(const Transfer& transfer, int micro_batch) const;
+  void incoming(const Transfer& transfer, int micro_batch, Tensor tensor);
+  /// @}
+
+  struct Parameter {
+    int index;                        ///< into Graph::parameters()
+    bool owned;                       ///< this stage runs the optimizer on it
+    Tensor master;                    ///< f32: what the optimizer changes and checkpoints keep, when owned
+    Tensor working;                   ///< what forward and backward read: the master itself, or its bf16 copy
+    std::vector<Tensor> states;       ///< of the optimizer, when owned
+    Tensor average;                   ///< exponential moving average of the master, when owned and asked for
+    std::map<int, Tensor> gradients;  ///< by using node, in f32; complete after the last backward
+  };
+  std::vector<Parameter>& parameters() { return parameters_; }
+  Statistics& statistics() { return statistics_; }
+  /// The gradient that the optimizer sees, after reduce_tied. Errors  UsageError when no backward ran.
+  Tensor gradient(const Parameter& parameter) const;
+  /// What the optimizer's step number `step` (from 1) has to do here: the owned parameters. Errors  as gradient().
+  std::vector<OptimizerSlot> slots(int64_t step) const;
+  /// The owned parameters' moving averages, with what they follow; empty when there are none.
+  std::vector<MovingAverage> averages() const;
+  /// Makes the working copies of owned parameters from their masters, with the bits that step number `step` gave (0 = the start).
+  /// Forward then reads trained weights.
+  void write_working(int64_t step);
+  /// Makes forward read the moving averages of owned parameters and running statistics: in place where a parameter has no working copy,
+  /// else rounded to the nearest into that copy, so that it takes no memory. Until write_working().
+  void show_averages();
+  /// What forward reads of a parameter.
+  const Tensor& shown(const Parameter& parameter) const;
+  void drop_gradients();
+
+  /// Loss values of the micro-batches that ran, by micro-batch; only the stage with the loss node has any.
+  const std::map<int, Tensor>& losses() const { return losses_; }
+  /// What the graph's output node made of the micro-batches, when the run keeps it; only the stage with that node has any.
+  const std::map<int, Tensor>& outputs() const { return outputs_; }
+  /// Lets go of everything but parameters, running statistics and optimizer states: after a step, or after a failure.
+  void reset();
+
+ private:
+  struct Tape {
+    NodePtr root;                 ///< null when no leaf lies upstream
+    std::vector<NodePtr> inputs;  ///< leaves, by input of the graph's node; null for what wants no gradient
+    std::vector<NodePtr> parameters;
+  };
+  /// What is left of a tape between I and W.
+  struct Deferred {
+    Backward backward;
+    std::vector<NodePtr> parameters;
+  };
+  struct MicroBatch {
+    std::map<int, Tensor> received;                       ///< by value
+    std::map<int, Tensor> kept;                           ///< by value: made here or loaded, wanted by recompute
+    std::map<int, Tensor> to_send;                        ///< by value
+    std::map<int, Tape> tapes;                            ///< by node
+    std::map<std::pair<int, int>, Tensor> gradients;      ///< by (value, consumer): received
+    std::map<std::pair<int, int>, Tensor> contributions;  ///< by (value, consumer): to send
+    std::map<int, Deferred> deferred;                     ///< by node: weight gradients still to come
+  };
+  enum class Pass { all, inputs };
+
+  Parameter make_parameter(int index) const;
+  void write_working(const Parameter& parameter, int64_t step) const;
+  std::optional<RandomStream> rounding(const Parameter& parameter, int64_t step) const;
+  void run_nodes(const RunContext& run, int micro_batch, bool again);
+  Tensor run_node(const RunContext& run, int micro_batch, int node, std::map<int, Tensor>& live, bool again);
+  Tensor load(const RunContext& run, int micro_batch, int value) const;
+  void run_backward(int micro_batch, Pass pass);
+  std::map<int, Tensor> received_gradients(MicroBatch& state, int micro_batch) const;
+  void distribute(MicroBatch& state, int node, Backward& backward, const Tape& tape, std::map<int, Tensor>& sums);
+  void offer_accumulators(int node, const std::vector<NodePtr>& leaves);
+  void accumulate(int node, Backward& backward, const std::vector<NodePtr>& leaves);
+  void watch(const char* what, const Tensor& made) const;
+  bool is_here(int node) const { return node >= first_ && node < end_; }
+
+  const layers::Graph& graph_;
+  const Topology& topology_;
+  const Dataflow& flow_;
+  int index_, first_, end_;
+  DevicePtr device_;
+  StageOptions options_;
+  std::vector<Parameter> parameters_;
+  std::vector<std::vector<int>> node_parameters_;  ///< by node of this stage: positions in parameters_
+  std::vector<std::vector<Tensor>> node_tables_;   ///< by node of this stage
+  Statistics statistics_;
+  bool shows_averages_ = false;
+  std::vector<int> last_use_, last_recompute_use_;  ///< by value: last node here (of those recomputed) that reads it, or -1
+  std::map<int, MicroBatch> micro_batches_;
+  std::map<std::pair<int, int>, Tensor> tied_received_;  ///< by (tied, node)
+  std::map<int, Tensor> losses_, outputs_;
+  int run_micro_batches_ = 1;
+  bool is_watched_ = false;
+};
+
+}  // namespace sluice::parallel

@@ -1,0 +1,64 @@
+#include "parallel/run/statistics.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "core/where.h"
+
+namespace sluice::parallel {
+
+Statistics::Statistics(const layers::Graph& graph, int first_node, int end_node, const DevicePtr& device, bool with_averages)
+    : graph_(graph) {
+  const auto start = [&](const Shape& shape) {
+    return layers::RunningStatistics{zeros(shape, DType::f32, device), full(shape, 1, DType::f32, device)};
+  };
+  for (int node = first_node; node < end_node; ++node) {
+    WhereScope scope({graph.nodes()[node].name.c_str(), -1, -1});
+    first_of_node_[node] = entries_.size();
+    for (int index : graph.nodes()[node].statistics) {
+      const Shape shape{graph.statistics()[index].spec.channels};
+      entries_.push_back({index, start(shape), with_averages ? start(shape) : layers::RunningStatistics{}, {}});
+    }
+  }
+}
+
+std::vector<layers::RunningStatistics> Statistics::running_of(int node, bool averaged) const {
+  std::vector<layers::RunningStatistics> running;
+  const size_t first = first_of_node_.at(node);
+  for (size_t i = 0; i < graph_.nodes()[node].statistics.size(); ++i) {
+    const Entry& entry = entries_[first + i];
+    running.push_back(averaged ? entry.average : entry.running);
+  }
+  return running;
+}
+
+void Statistics::observe(int node, int micro_batch, std::vector<std::vector<BatchMoments>> observed) {
+  const size_t first = first_of_node_.at(node);
+  for (size_t i = 0; i < observed.size(); ++i) {
+    require(std::ranges::all_of(observed[i], [](const BatchMoments& moments) { return moments.count > 0; }) && !observed[i].empty(),
+            "statistics: the module of '", graph_.statistics()[entries_[first + i].index].name,
+            "' needs to add what it saw to Call::observed when it trains");
+    entries_[first + i].observed[micro_batch] = std::move(observed[i]);
+  }
+}
+
+void Statistics::commit(const Tensor& sum_of_squares, double ema_decay) {
+  std::vector<MovingAverage> averages;
+  for (auto& entry : entries_) {
+    std::vector<BatchMoments> parts;
+    for (auto& [micro_batch, runs] : entry.observed) std::ranges::move(runs, std::back_inserter(parts));
+    entry.observed.clear();
+    update_running_statistics(entry.running.mean, entry.running.variance, parts, graph_.statistics()[entry.index].spec.momentum,
+                              sum_of_squares);
+    if (!entry.average.mean.defined()) continue;
+    averages.push_back({entry.average.mean, entry.running.mean});
+    averages.push_back({entry.average.variance, entry.running.variance});
+  }
+  moving_average_step(averages, ema_decay, sum_of_squares);
+}
+
+void Statistics::forget() {
+  for (auto& entry : entries_) entry.observed.clear();
+}
+
+}  // namespace sluice::parallel
