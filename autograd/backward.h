@@ -34,7 +34,7 @@ class Backward {
   /// Whether run_weights() has anything to do.
   bool has_deferred() const { return !deferred_.empty(); }
 
-  /// The gradient of a leaf (its accumulator, where it has one), and lets go of it; undefined when the leaf does not lie upstream or
+  /// The gradient of a leaf (its accumulator, where it has one), and frees it; undefined when the leaf does not lie upstream or
   /// its pass did not run.
   Tensor take(const NodePtr& leaf);
   Tensor take(const Var& leaf) { return take(leaf.node()); }

@@ -10,7 +10,7 @@
 /// Errors  UsageError naming the key and the cure.
 namespace sluice::cli {
 
-/// Whether the model of [model] takes pictures.
+/// Whether the model of [model] takes images.
 bool is_image_model(const Settings& settings);
 /// Whether it gives each pixel a class: its targets are masks, those of the other image models are labels.
 bool is_pixel_model(const Settings& settings);

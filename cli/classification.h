@@ -7,7 +7,7 @@
 
 namespace sluice::cli {
 
-/// How predictions of classes, of pictures or of their pixels, meet the labels, over any number of batches.
+/// How predictions of classes, of images or of their pixels, meet the labels, over any number of batches.
 /// Errors  UsageError for logits of other classes, and a label that is none of them.
 class Classification {
  public:

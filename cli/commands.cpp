@@ -46,7 +46,7 @@ const std::vector<Command>& commands() {
        {kSet,
         kJson,
         {"--svg", "FILE", "draw a step: timeline, memory over time and partition"},
-        {"--html", "FILE", "write the plan and its pictures as a page"},
+        {"--html", "FILE", "write the plan and its plots as a page"},
         {"--profile", "", "measure the nodes on the devices of the plan (pipeline.costs=measured)"},
         {"--csv", "FILE", "write the order of work, which pipeline.schedule takes back"},
         kPrintConfig},

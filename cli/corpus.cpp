@@ -81,7 +81,7 @@ Corpus text_corpus(const Settings& settings, const std::string& serialized_token
   return corpus;
 }
 
-data::ImageSplits synthetic_pictures(const Settings& settings) {
+data::ImageSplits synthetic_images(const Settings& settings) {
   data::SyntheticImageOptions options;
   options.classes = settings.integer("model.classes");
   options.image_size = settings.integer("model.image_size");
@@ -91,25 +91,25 @@ data::ImageSplits synthetic_pictures(const Settings& settings) {
   return data::synthetic_images(options);
 }
 
-data::ImageSplits open_pictures(const Settings& settings) {
+data::ImageSplits open_images(const Settings& settings) {
   const std::string& kind = settings.text("data.kind");
-  if (kind == "synthetic") return synthetic_pictures(settings);
-  const std::string& path = path_of(settings, "the folder of the pictures");
+  if (kind == "synthetic") return synthetic_images(settings);
+  const std::string& path = path_of(settings, "the folder of the images");
   if (kind == "idx") return data::open_idx(path, settings.texts("data.class_names"));
   return kind == "cifar" ? data::open_cifar(path) : data::open_image_folder(path);
 }
 
-/// The pictures of a folder differ in size and are cut and resized; those of the other kinds are taken as they are.
-void check_match(const Settings& settings, const data::ImageSource& pictures) {
+/// The images of a folder differ in size and are cut and resized; those of the other kinds are taken as they are.
+void check_match(const Settings& settings, const data::ImageSource& images) {
   const auto check = [&](const char* key, int64_t needed, const char* what) {
     require(settings.integer(key) == needed, key, ": needs ", needed, ", the ", what, " of ", settings.text("data.path"), ", got ",
             settings.integer(key), "; set ", key, " = ", needed);
   };
-  check("model.classes", static_cast<int64_t>(pictures.class_names().size()), "number of classes");
-  check("model.channels", pictures.channels(), "channels");
+  check("model.classes", static_cast<int64_t>(images.class_names().size()), "number of classes");
+  check("model.channels", images.channels(), "channels");
   if (settings.text("data.kind") == "images") return;
-  const data::Image first = pictures.image(0);
-  check("model.image_size", std::min(first.height, first.width), "size of the pictures");
+  const data::Image first = images.image(0);
+  check("model.image_size", std::min(first.height, first.width), "size of the images");
 }
 
 /// The usual strengths: of crop and cutout those of their papers at 32 pixels, in proportion.
@@ -136,10 +136,10 @@ data::Augmentation augmentation_of(const Settings& settings) {
 Corpus image_corpus(const Settings& settings, const std::optional<data::Normalisation>& normalisation) {
   const auto augmentation = augmentation_of(settings);
   const int64_t side = settings.integer("model.image_size");
-  const auto splits = data::split_by_seed(open_pictures(settings), settings.number("data.validation"), seed_of(settings));
+  const auto splits = data::split_by_seed(open_images(settings), settings.number("data.validation"), seed_of(settings));
   check_match(settings, *splits.train);
   require(splits.validation->size() > 0, "data.validation: needs a share above 0, as ", settings.text("data.path"),
-          " keeps no pictures apart to validate on");
+          " keeps no images apart to validate on");
   Corpus corpus;
   corpus.images = std::make_shared<data::ImageDataset>(
       splits, data::ImageOptions{.image_size = side, .seed = seed_of(settings), .augmentation = augmentation},
@@ -155,7 +155,7 @@ Corpus mask_corpus(const Settings& settings) {
   const std::string& kind = settings.text("data.kind");
   require(kind == "synthetic", "data.kind: ", settings.text("model.name"),
           " needs synthetic, as this version reads no masks from files, got ", kind, "; set data.kind = \"synthetic\"");
-  require(settings.texts("data.augment") == std::vector<std::string>{"none"}, "data.augment: needs none for pictures with masks, got ",
+  require(settings.texts("data.augment") == std::vector<std::string>{"none"}, "data.augment: needs none for images with masks, got ",
           list_text(settings.texts("data.augment"), ", "));
   data::SyntheticShapes::Options options;
   options.classes = settings.integer("model.classes");

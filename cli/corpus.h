@@ -14,17 +14,17 @@ namespace sluice::cli {
 struct Corpus {
   std::shared_ptr<const data::Dataset> dataset;
   std::shared_ptr<const data::TextDataset> text;     ///< the same data set when it is a text
-  std::shared_ptr<const data::ImageDataset> images;  ///< the same data set when it is pictures
+  std::shared_ptr<const data::ImageDataset> images;  ///< the same data set when it is images
   data::TokenizerPtr tokenizer;                      ///< of a text
   double bytes_per_token = 0;                        ///< of a text
-  std::vector<std::string> class_names;              ///< of pictures, or of their pixels
+  std::vector<std::string> class_names;              ///< of images, or of their pixels
   std::string labels;                                ///< the input that holds their classes: "label" or "mask"
 };
 
 /// How a training made its samples from its data; weights mean nothing with another one.
 struct Preparation {
   std::string tokenizer;                             ///< serialized; empty: made as data.tokenizer says
-  std::optional<data::Normalisation> normalisation;  ///< of pictures; nothing: measured on the training split
+  std::optional<data::Normalisation> normalisation;  ///< of images; nothing: measured on the training split
 };
 
 /// What [data] describes, for the model of [model]. `preparation` is a checkpoint's.

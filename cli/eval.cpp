@@ -32,7 +32,7 @@ std::string tell_of_classes(Json& json, const Classification& classification, bo
   if (of_pixels)
     json["mean_iou"] = classification.mean_iou();
   else
-    text = fmt::format("top-1 {:.2f} %, top-5 {:.2f} % of {} pictures\n", classification.top(1) * 100, classification.top(5) * 100,
+    text = fmt::format("top-1 {:.2f} %, top-5 {:.2f} % of {} images\n", classification.top(1) * 100, classification.top(5) * 100,
                        classification.samples());
   return text + (classification.confusion().size() <= kMostClassesShown ? classification.table() : "");
 }

@@ -10,7 +10,7 @@
 #include "cli/config_words.h"
 #include "cli/list_text.h"
 #include "cli/report/json_report.h"
-#include "cli/report/plan_pictures.h"
+#include "cli/report/plan_plots.h"
 #include "core/file/file.h"
 #include "parallel/plan/advice.h"
 #include "parallel/schedule/csv.h"
@@ -83,7 +83,7 @@ int run_plan(const Arguments& arguments) {
     write_file(csv, parallel::schedule_csv(parallel::schedule_of(plan, plan.micro_batches)));
   if (svg.empty() && html.empty()) return prediction.fits ? 0 : 4;
   const PlannedStep step{graph, plan, prediction, node_seconds(graph, settings.integer("train.batch"), plan, *optimizer, speeds)};
-  if (!svg.empty()) write_file(svg, plan_pictures(step).finish());
+  if (!svg.empty()) write_file(svg, plan_plots(step).finish());
   if (!html.empty()) write_file(html, plan_page(step));
   return prediction.fits ? 0 : 4;
 }

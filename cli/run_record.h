@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/report/pictures.h"
+#include "cli/report/images.h"
 #include "parallel/plan.h"
 #include "parallel/trainer.h"
 
@@ -19,7 +19,7 @@ struct RunRecord {
   struct Validation {
     int64_t step = 0;
     double loss = 0;
-    std::optional<double> accuracy = {};  ///< of pictures: from 0 to 1
+    std::optional<double> accuracy = {};  ///< of images: from 0 to 1
   };
   struct DeviceRecord {
     std::string name;
@@ -36,8 +36,8 @@ struct RunRecord {
   std::vector<Validation> validations;
   std::optional<double> trigram_loss;
   std::string weights_hash;
-  std::string sample;                   ///< of generated text
-  std::vector<JudgedPicture> pictures;  ///< of the validation split
+  std::string sample;               ///< of generated text
+  std::vector<JudgedImage> images;  ///< of the validation split
   parallel::Prediction prediction;
   std::vector<DeviceRecord> devices;
   parallel::Trace trace;                             ///< of the last step
@@ -47,7 +47,7 @@ struct RunRecord {
 /// The middle of the values of the steps, without the first step, which warms up; 0 when there is none.
 double median_of_steps(const RunRecord& record, double parallel::StepResult::*value);
 
-/// Of the last validation, for pictures.
+/// Of the last validation, for images.
 std::optional<double> last_accuracy(const RunRecord& record);
 
 /// Bytes of a budget, or nothing when it is unlimited.

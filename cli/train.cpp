@@ -300,10 +300,10 @@ class Training {
   }
 
   void show_samples(parallel::Trainer& trainer) {
-    constexpr int64_t kPictures = 32;
+    constexpr int64_t kImages = 32;
     const EndAtOnce all_is_saved;
     if (corpus_.tokenizer) record_.sample = sample_text(trainer, *corpus_.tokenizer, settings_);
-    if (corpus_.images) record_.pictures = judge_pictures(trainer, corpus_.images, kPictures, settings_.integer("train.batch"));
+    if (corpus_.images) record_.images = judge_images(trainer, corpus_.images, kImages, settings_.integer("train.batch"));
   }
 
   template <class... Parts>

@@ -14,7 +14,7 @@
 
 namespace sluice::cli {
 
-/// Files of a checkpoint that say how samples are made: of text, of pictures. Checkpoints of synthetic text have none.
+/// Files of a checkpoint that say how samples are made: of text, of images. Checkpoints of synthetic text have none.
 inline constexpr const char* kTokenizerFile = "tokenizer.model";
 inline constexpr const char* kNormalisationFile = "normalisation.json";
 

@@ -57,7 +57,7 @@ std::string describe(const Validation& validation) {
   if (!validation.classification) return fmt::format("{}, perplexity {:.2f}", loss, std::exp(*validation.loss));
   const Classification& classification = *validation.classification;
   const std::string accuracy = fmt::format("{}, accuracy {:.2f} % of {} {}", loss, classification.top(1) * 100, classification.samples(),
-                                           validation.of_pixels ? "pixels" : "pictures");
+                                           validation.of_pixels ? "pixels" : "images");
   return validation.of_pixels ? fmt::format("{}, mean IoU {:.2f} %", accuracy, classification.mean_iou() * 100) : accuracy;
 }
 

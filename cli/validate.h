@@ -10,8 +10,8 @@ namespace sluice::cli {
 
 /// What a model makes of the validation split.
 struct Validation {
-  std::optional<double> loss;                    ///< mean, in nats a token or a picture; nothing without a validation split
-  std::optional<Classification> classification;  ///< of pictures, or of their pixels
+  std::optional<double> loss;                    ///< mean, in nats a token or an image; nothing without a validation split
+  std::optional<Classification> classification;  ///< of images, or of their pixels
   bool of_pixels = false;
   bool is_complete = true;        ///< false when it was stopped: then the numbers are of a part of the split
   double latency_seconds = 0;     ///< of a mini-batch through the pipeline, forward only: the median
@@ -21,7 +21,7 @@ struct Validation {
 /// Over train.evaluate_batches mini-batches spread over the validation split, or until `stop` says so.
 Validation validate(parallel::Trainer& trainer, const Corpus& corpus, const Settings& settings, const std::function<bool()>& stop = {});
 
-/// "loss 2.8504, perplexity 17.29", "no validation split", or with the accuracy for pictures, and the mean intersection over union for pixels.
+/// "loss 2.8504, perplexity 17.29", "no validation split", or with the accuracy for images, and the mean intersection over union for pixels.
 std::string describe(const Validation& validation);
 
 /// Errors  UsageError when there is no text that trigram_loss() could be computed of.

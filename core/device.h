@@ -70,7 +70,7 @@ class Device {
   DeviceKind kind() const { return kind_; }
   int index() const { return index_; }
   std::string name() const;  ///< "cpu:0"
-  /// The kind whose kernels and scratch memory an op has to reckon with: its own, or the one that a meta device stands for.
+  /// The kind whose kernels and scratch memory an op allocates for: its own, or the one that a meta device stands for.
   DeviceKind backend() const { return kind_ == DeviceKind::meta ? options_.stands_for : kind_; }
   int64_t budget_bytes() const { return options_.budget_bytes; }
   /// Errors  UsageError for a budget <= 0.

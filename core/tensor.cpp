@@ -14,7 +14,7 @@ namespace sluice {
 
 namespace {
 
-/// Memory of a device's arena. Shared by all storages that alias it; given back when the last one lets go. Null on meta.
+/// Memory of a device's arena. Shared by all storages that alias it; given back when the last one is gone. Null on meta.
 struct Memory {
   Memory(DevicePtr owner, int64_t bytes) : device(std::move(owner)), block(device->arena().take(bytes)) {}
   ~Memory() { device->arena().give_back(block, std::move(others)); }

@@ -45,7 +45,7 @@ ImageSourcePtr open_files(const std::vector<fs::path>& files, CifarLabels kind) 
     const size_t before = labels.size();
     parse_cifar(file.string(), read_file(file), kind, pixels, labels);
     if (before == 0) first_count = labels.size();
-    require<DataError>(labels.size() - before == first_count, file.string(), ": has ", labels.size() - before, " pictures, but ",
+    require<DataError>(labels.size() - before == first_count, file.string(), ": has ", labels.size() - before, " images, but ",
                        files[0].filename().string(), " has ", first_count, "; one of the two is cut off: get it again");
   }
   return std::make_shared<ImageArray>(kSide, kSide, kChannels, std::move(pixels), std::move(labels),

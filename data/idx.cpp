@@ -76,12 +76,12 @@ LabelledFiles read_set(const fs::path& folder, const std::string& set) {
   LabelledFiles files{image_file, label_file, parse_idx(image_file.string(), read_file(image_file)),
                       parse_idx(label_file.string(), read_file(label_file))};
   const auto& shape = files.images.shape;
-  require<DataError>(shape.size() >= 3, image_file.string(), ": needs pictures, 3 or 4 axes, got ", shape.size());
+  require<DataError>(shape.size() >= 3, image_file.string(), ": needs images, 3 or 4 axes, got ", shape.size());
   require<DataError>(shape.size() == 3 || shape[3] == 1 || shape[3] == 3, image_file.string(), ": needs 1 or 3 channels, got ",
                      shape.back());
   require<DataError>(files.labels.shape.size() == 1, label_file.string(), ": needs labels, 1 axis, got ", files.labels.shape.size());
   require<DataError>(files.labels.shape[0] == shape[0], label_file.string(), ": has ", files.labels.shape[0], " labels for ", shape[0],
-                     " pictures in ", image_file.string());
+                     " images in ", image_file.string());
   return files;
 }
 
@@ -122,7 +122,7 @@ ImageSplits open_idx(const fs::path& folder, std::vector<std::string> class_name
     const std::string file = validation.image_file.string();
     splits.validation = source_of(std::move(validation), class_names);
     require<DataError>(splits.validation->channels() == splits.train->channels(), file, ": needs ", splits.train->channels(),
-                       " channels, as the training pictures have, got ", splits.validation->channels());
+                       " channels, as the training images have, got ", splits.validation->channels());
   }
   return splits;
 }

@@ -5,7 +5,7 @@
 
 namespace sluice::data {
 
-/// A picture: bytes [height, width, channels], row-major.
+/// An image: bytes [height, width, channels], row-major.
 struct Image {
   int64_t height = 0, width = 0, channels = 0;
   std::vector<uint8_t> pixels = {};
@@ -18,7 +18,7 @@ struct Image {
   bool operator==(const Image&) const = default;
 };
 
-/// A part of a picture.
+/// A part of an image.
 struct Rectangle {
   int64_t top = 0, left = 0, height = 0, width = 0;
 };

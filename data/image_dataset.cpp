@@ -41,7 +41,7 @@ Normalisation measure(const ImageSource& source, int64_t side) {
   return result;
 }
 
-/// Can be used for pictures of so many channels.
+/// Can be used for images of so many channels.
 bool is_sound(const Normalisation& normalisation, int64_t channels) {
   const auto count = static_cast<size_t>(channels);
   return normalisation.mean.size() == count && normalisation.deviation.size() == count &&
@@ -59,7 +59,7 @@ Normalisation parse_normalisation(const std::string& text, const std::string& na
     const auto json = nlohmann::json::parse(text);
     return {json.at("mean"), json.at("deviation")};
   } catch (const nlohmann::json::exception& error) {
-    throw DataError(join(name, ": needs the mean and deviation of the training pictures: ", error.what()));
+    throw DataError(join(name, ": needs the mean and deviation of the training images: ", error.what()));
   }
 }
 
@@ -87,8 +87,7 @@ ImageDataset::ImageDataset(ImageSplits splits, ImageOptions options, Normalisati
       key_(random_key(options.seed, "image augmentation")),
       normalised_(static_cast<size_t>(channels())) {
   require(options_.image_size >= 1, "data: needs an image size of at least 1, got ", options_.image_size);
-  require(channels() <= static_cast<int64_t>(fill_.size()), "data: needs pictures of at most ", fill_.size(), " channels, got ",
-          channels());
+  require(channels() <= static_cast<int64_t>(fill_.size()), "data: needs images of at most ", fill_.size(), " channels, got ", channels());
   require(is_sound(normalisation_, channels()), "data: needs a mean and a deviation above 0 for each of ", channels(), " channels, got ",
           text_of(normalisation_));
   for (size_t c = 0; c < normalised_.size(); ++c) {
@@ -108,14 +107,14 @@ const ImageSource& ImageDataset::source(Split split, int64_t sample) const {
   return split == Split::train ? *splits_.train : *splits_.validation;
 }
 
-Image ImageDataset::picture(Split split, int64_t epoch, int64_t sample) const {
+Image ImageDataset::image(Split split, int64_t epoch, int64_t sample) const {
   const Image image = source(split, sample).image(sample);
   if (split == Split::validation) return resize_middle(image, options_.image_size);
   return augment(image, options_.image_size, options_.augmentation, fill_, {key_, epoch, sample});
 }
 
 Tensor ImageDataset::load(const std::string& input, Split split, int64_t epoch, std::span<const int64_t> samples) const {
-  require(input == "image" || input == "label", "data: the model asks for input '", input, "'; pictures have image, label");
+  require(input == "image" || input == "label", "data: the model asks for input '", input, "'; images have image, label");
   const auto rows = static_cast<int64_t>(samples.size());
   if (input == "label") {
     const Tensor result = empty({rows}, DType::i32);
@@ -125,7 +124,7 @@ Tensor ImageDataset::load(const std::string& input, Split split, int64_t epoch, 
   const Tensor result = empty({rows, image_size(), image_size(), channels()});
   float* out = result.data<float>();
   for (const int64_t sample : samples) {
-    const Image image = picture(split, epoch, sample);
+    const Image image = this->image(split, epoch, sample);
     for (size_t at = 0; at < image.pixels.size(); at += normalised_.size())
       for (size_t c = 0; c < normalised_.size(); ++c) *out++ = normalised_[c][image.pixels[at + c]];
   }

@@ -11,10 +11,10 @@ struct Normalisation {
   bool operator==(const Normalisation&) const = default;
 };
 
-/// Mean and standard deviation over the pictures, each resized to side x side; over an even sample of them where they have more than 2^27
+/// Mean and standard deviation over the images, each resized to side x side; over an even sample of them where they have more than 2^27
 /// pixels in all. Sums are exact. The result is kept in `cache_folder` under the hash of what it depends on, and a damaged copy there is
 /// replaced; an empty `cache_folder` keeps nothing. A channel of one value gets a deviation of 1 / 255.
-/// Errors  DataError for a damaged picture; ResourceError when the cache cannot be written.
+/// Errors  DataError for a damaged image; ResourceError when the cache cannot be written.
 Normalisation measure_normalisation(const ImageSource& source, int64_t side, const std::filesystem::path& cache_folder);
 
 /// A normalisation as text, and back. Errors  DataError naming `name` for another text.
@@ -22,13 +22,13 @@ std::string text_of(const Normalisation& normalisation);
 Normalisation parse_normalisation(const std::string& text, const std::string& name);
 
 struct ImageOptions {
-  int64_t image_size = 0;  ///< side of the square pictures that the model takes
+  int64_t image_size = 0;  ///< side of the square images that the model takes
   uint64_t seed = 0;
   Augmentation augmentation = {};
 };
 
-/// Labelled pictures: "image" f32 [image_size, image_size, C], normalised, and "label" i32 []. Training pictures are augmented; validation
-/// pictures are the largest square in the middle, resized.
+/// Labelled images: "image" f32 [image_size, image_size, C], normalised, and "label" i32 []. Training images are augmented; validation
+/// images are the largest square in the middle, resized.
 class ImageDataset : public Dataset {
  public:
   /// Errors  UsageError for a size < 1 or a normalisation of other channels.
@@ -39,8 +39,8 @@ class ImageDataset : public Dataset {
   const std::vector<std::string>& class_names() const { return splits_.train->class_names(); }
   const Normalisation& normalisation() const { return normalisation_; }
   int32_t label(Split split, int64_t sample) const { return source(split, sample).label(sample); }
-  /// The picture that `load` normalises.
-  Image picture(Split split, int64_t epoch, int64_t sample) const;
+  /// The image that `load` normalises.
+  Image image(Split split, int64_t epoch, int64_t sample) const;
 
   std::vector<std::string> inputs() const override { return {"image", "label"}; }
   int64_t size(Split split) const override;

@@ -18,7 +18,7 @@ constexpr uintmax_t kMostFileBytes = uintmax_t{1} << 28;
 
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
 
-bool is_picture_name(const fs::path& path) {
+bool is_image_name(const fs::path& path) {
   std::string ending = path.extension().string();
   std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
   return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
@@ -30,7 +30,7 @@ void read_folder(const fs::path& folder, const List& list) {
   try {
     list();
   } catch (const fs::filesystem_error& error) {
-    throw DataError(join(folder.string(), ": cannot read the folder of pictures: ", error.code().message(), "; check the path"));
+    throw DataError(join(folder.string(), ": cannot read the folder of images: ", error.code().message(), "; check the path"));
   }
 }
 
@@ -39,12 +39,12 @@ std::vector<std::string> folders_in(const fs::path& folder) {
   read_folder(folder, [&] {
     for (const auto& entry : fs::directory_iterator(folder)) {
       if (is_hidden(entry.path())) continue;
-      require<DataError>(entry.is_directory(), entry.path().string(), ": needs a folder a class here, and pictures in those; move it away");
+      require<DataError>(entry.is_directory(), entry.path().string(), ": needs a folder a class here, and images in those; move it away");
       names.push_back(entry.path().filename().string());
     }
   });
   std::sort(names.begin(), names.end());
-  require<DataError>(!names.empty(), folder.string(), ": is empty; needs a folder a class, and pictures in those");
+  require<DataError>(!names.empty(), folder.string(), ": is empty; needs a folder a class, and images in those");
   return names;
 }
 
@@ -59,7 +59,7 @@ std::string first_difference(const std::vector<std::string>& a, const std::vecto
 
 ImageFolder::ImageFolder(const fs::path& folder, const std::vector<std::string>& class_names) : class_names_(folders_in(folder)) {
   const std::string other = class_names.empty() ? "" : first_difference(class_names_, class_names);
-  require<DataError>(other.empty(), folder.string(), ": needs the classes of the training pictures, but '", other,
+  require<DataError>(other.empty(), folder.string(), ": needs the classes of the training images, but '", other,
                      "' is only in one of the two");
   for (size_t label = 0; label < class_names_.size(); ++label) add_class(folder / class_names_[label], static_cast<int32_t>(label));
 }
@@ -71,13 +71,13 @@ void ImageFolder::add_class(const fs::path& folder, int32_t label) {
       if (is_hidden(entry->path())) {
         entry.disable_recursion_pending();
       } else if (!entry->is_directory()) {
-        require<DataError>(entry->is_regular_file() && is_picture_name(entry->path()), entry->path().string(),
-                           ": needs a picture, a file that ends in .jpg, .jpeg or .png; remove it or begin its name with a point");
+        require<DataError>(entry->is_regular_file() && is_image_name(entry->path()), entry->path().string(),
+                           ": needs an image, a file that ends in .jpg, .jpeg or .png; remove it or begin its name with a point");
         files_.push_back({entry->path().string(), label});
       }
     }
   });
-  require<DataError>(files_.size() > first, folder.string(), ": this class has no pictures; add some or remove the folder");
+  require<DataError>(files_.size() > first, folder.string(), ": this class has no images; add some or remove the folder");
   std::sort(files_.begin() + static_cast<int64_t>(first), files_.end(), [](const File& a, const File& b) { return a.path < b.path; });
 }
 
@@ -85,7 +85,7 @@ Image ImageFolder::image(int64_t index) const {
   const std::string& path = files_[static_cast<size_t>(index)].path;
   std::error_code error;
   const uintmax_t bytes = fs::file_size(path, error);
-  require<DataError>(error || bytes <= kMostFileBytes, path, ": has ", bytes, " bytes; pictures of at most ", kMostFileBytes, " are read");
+  require<DataError>(error || bytes <= kMostFileBytes, path, ": has ", bytes, " bytes; images of at most ", kMostFileBytes, " are read");
   return decode_image(path, read_file(path));
 }
 

@@ -16,7 +16,7 @@ class ImageFolder : public ImageSource {
   int64_t channels() const override { return 3; }
   const std::vector<std::string>& class_names() const override { return class_names_; }
   int32_t label(int64_t index) const override { return files_[static_cast<size_t>(index)].label; }
-  /// Errors  DataError, naming the file, for a picture that is damaged, above 256 MiB, or no picture.
+  /// Errors  DataError, naming the file, for an image that is damaged, above 256 MiB, or no image.
   Image image(int64_t index) const override;
   std::string identity() const override;  ///< of paths, sizes and times, not of contents
 

@@ -24,7 +24,7 @@ ImageArray::ImageArray(int64_t height, int64_t width, int64_t channels, std::vec
       labels_(std::move(labels)),
       class_names_(std::move(class_names)) {
   const auto needed = static_cast<uint64_t>(size() * height * width * channels);
-  require(pixels_.size() == needed, "images: needs ", needed, " bytes for ", size(), " pictures of ", height, " x ", width, " x ", channels,
+  require(pixels_.size() == needed, "images: needs ", needed, " bytes for ", size(), " images of ", height, " x ", width, " x ", channels,
           ", got ", pixels_.size());
   for (const uint8_t label : labels_)
     require(label < class_names_.size(), "images: needs labels below ", class_names_.size(), ", got ", int{label});

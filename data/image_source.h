@@ -9,7 +9,7 @@
 
 namespace sluice::data {
 
-/// Numbered pictures, each with the number of its class.
+/// Numbered images, each with the number of its class.
 /// Threads  const functions: any.
 class ImageSource {
  public:
@@ -20,18 +20,18 @@ class ImageSource {
   virtual int32_t label(int64_t index) const = 0;  ///< an index into class_names()
   /// Errors  DataError, naming the file, when it is read only now and damaged.
   virtual Image image(int64_t index) const = 0;
-  /// Tells this source's pictures from others: a hash of what they are made from.
+  /// Tells this source's images from others: a hash of what they are made from.
   virtual std::string identity() const = 0;
 };
 
 using ImageSourcePtr = std::shared_ptr<const ImageSource>;
 
-/// What a data set has: pictures to train on, and pictures to validate on where the files keep some apart (else null).
+/// What a data set has: images to train on, and images to validate on where the files keep some apart (else null).
 struct ImageSplits {
   ImageSourcePtr train, validation;
 };
 
-/// Pictures of one size, in memory.
+/// Images of one size, in memory.
 class ImageArray : public ImageSource {
  public:
   /// `pixels` are [labels, height, width, channels]. Errors  UsageError when sizes do not match or a label has no class.

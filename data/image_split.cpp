@@ -9,7 +9,7 @@ namespace sluice::data {
 
 namespace {
 
-/// The pictures first .. last-1 of a shuffled order of another source.
+/// The images first .. last-1 of a shuffled order of another source.
 class ShuffledPart : public ImageSource {
  public:
   ShuffledPart(ImageSourcePtr whole, uint64_t key, int64_t first, int64_t last)
@@ -37,7 +37,7 @@ ImageSplits split_by_seed(ImageSplits splits, double fraction, uint64_t seed) {
   const int64_t size = splits.train->size();
   const auto validation = static_cast<int64_t>(fraction * static_cast<double>(size));
   require<DataError>(size > validation && (validation > 0 || fraction == 0), "data: a fraction ", fraction, " of ", size,
-                     " pictures leaves none for training or for validation; set another fraction or give more pictures");
+                     " images leaves none for training or for validation; set another fraction or give more images");
   const uint64_t key = random_key(seed, "image split");
   return {std::make_shared<ShuffledPart>(splits.train, key, validation, size),
           std::make_shared<ShuffledPart>(splits.train, key, 0, validation)};

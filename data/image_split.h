@@ -3,7 +3,7 @@
 
 namespace sluice::data {
 
-/// Takes `fraction` of the training pictures, chosen by the seed, for validation, where the files keep none apart.
+/// Takes `fraction` of the training images, chosen by the seed, for validation, where the files keep none apart.
 /// Errors  UsageError for a fraction outside [0, 0.5]; DataError when nothing is left on one side.
 ImageSplits split_by_seed(ImageSplits splits, double fraction, uint64_t seed);
 

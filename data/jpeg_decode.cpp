@@ -71,7 +71,7 @@ class Decoder {
     if (setjmp(reports_.start) == 0) {
       calls();
     } else {
-      throw DataError(join(name_, ": is no whole, sound JPEG picture: ", reports_.message, "; replace or remove it"));
+      throw DataError(join(name_, ": is no whole, sound JPEG image: ", reports_.message, "; replace or remove it"));
     }
   }
 

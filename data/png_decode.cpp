@@ -20,7 +20,7 @@ class Decoder {
     png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, this, take_error, [](png_structp, png_const_charp) {});
     if (png_ != nullptr) info_ = png_create_info_struct(png_);
     if (info_ == nullptr) png_destroy_read_struct(&png_, nullptr, nullptr);
-    require<ResourceError>(info_ != nullptr, name, ": no memory to read the picture");
+    require<ResourceError>(info_ != nullptr, name, ": no memory to read the image");
     png_set_read_fn(png_, this, read);
   }
   ~Decoder() { png_destroy_read_struct(&png_, &info_, nullptr); }
@@ -35,7 +35,7 @@ class Decoder {
     if (setjmp(png_jmpbuf(png_)) == 0) {
       calls();
     } else {
-      throw DataError(join(name_, ": is no whole, sound PNG picture: ", message_, "; replace or remove it"));
+      throw DataError(join(name_, ": is no whole, sound PNG image: ", message_, "; replace or remove it"));
     }
   }
 

@@ -29,7 +29,7 @@ void fill_row(Weights& weights, int64_t row, double centre, double half_width, i
   }
   weights.first[static_cast<size_t>(row)] = first;
   double before = 0;
-  int64_t given = 0;  // rounding the running sum makes every row sum up exactly, so a picture of one colour keeps it
+  int64_t given = 0;  // rounding the running sum makes every row sum up exactly, so an image of one colour keeps it
   for (int64_t i = 0; i < weights.reach; ++i) {
     before += triangle[static_cast<size_t>(i)] / sum;
     const int64_t rounded = i + 1 < weights.reach ? std::llround(before * (1 << kWeightBits)) : 1 << kWeightBits;
@@ -88,7 +88,7 @@ Image resize_down(const Image& image, int64_t height) {
 Image resize(const Image& image, Rectangle part, int64_t height, int64_t width) {
   const bool inside = part.top >= 0 && part.left >= 0 && part.height >= 1 && part.width >= 1 && part.top + part.height <= image.height &&
                       part.left + part.width <= image.width;
-  require(inside, "resize: needs a part inside the picture of ", image.height, " x ", image.width, ", got ", part.height, " x ", part.width,
+  require(inside, "resize: needs a part inside the image of ", image.height, " x ", image.width, ", got ", part.height, " x ", part.width,
           " at ", part.top, ", ", part.left);
   require(height >= 1 && width >= 1, "resize: needs a result of at least 1 x 1, got ", height, " x ", width);
   return resize_down(resize_across(image, part, width), height);

@@ -57,7 +57,7 @@ class SyntheticImages : public ImageSource {
   std::vector<std::string> class_names_;
 };
 
-/// One to four waves over the picture's side, in steps of the wave's table a pixel with 16 bits behind the point.
+/// One to four waves over the image's side, in steps of the wave's table a pixel with 16 bits behind the point.
 uint32_t frequency(uint32_t word, int64_t side) {
   return static_cast<uint32_t>((uint64_t{1} << 24) * (4 + word % 13) / 4 / static_cast<uint64_t>(side));
 }

@@ -3,8 +3,8 @@
 
 namespace sluice::data {
 
-/// Pictures for tests and benchmarks, a function of the seed alone: of each class two waves that cross, with a direction, a frequency and
-/// colours of its own, shifted as a whole from picture to picture, under noise of bytes. Made of integers, so the same everywhere.
+/// Images for tests and benchmarks, a function of the seed alone: of each class two waves that cross, with a direction, a frequency and
+/// colours of its own, shifted as a whole from image to image, under noise of bytes. Made of integers, so the same everywhere.
 struct SyntheticImageOptions {
   int64_t classes = 10;
   int64_t image_size = 32;

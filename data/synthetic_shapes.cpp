@@ -131,7 +131,7 @@ SyntheticShapes::SyntheticShapes(Options options) : options_(options), key_(rand
 int64_t SyntheticShapes::size(Split split) const { return split == Split::train ? options_.train_samples : options_.validation_samples; }
 
 Tensor SyntheticShapes::load(const std::string& input, Split split, int64_t, std::span<const int64_t> samples) const {
-  require(input == "image" || input == "mask", "data: the model asks for input '", input, "'; pictures with masks have image, mask");
+  require(input == "image" || input == "mask", "data: the model asks for input '", input, "'; images with masks have image, mask");
   const int64_t side = options_.image_size, rows = static_cast<int64_t>(samples.size()), pixels = side * side;
   const bool is_mask = input == "mask";
   const Tensor result = is_mask ? empty({rows, side, side}, DType::i32) : empty({rows, side, side, options_.channels});

@@ -3,7 +3,7 @@
 
 namespace sluice::data {
 
-/// Pictures with a mask that says the class of each pixel, a function of the seed alone: one to four figures of random size, place and
+/// Images with a mask that says the class of each pixel, a function of the seed alone: one to four figures of random size, place and
 /// colour, later ones over earlier ones, on a plain ground under noise of bytes. Class 0 is the ground, 1 a disc, 2 a square, 3 a triangle,
 /// and then the same three with stripes, ever wider ones. Made of integers, so the same everywhere.
 /// Inputs  "image" f32 [image_size, image_size, channels], from -2 to 2, and "mask" i32 [image_size, image_size].

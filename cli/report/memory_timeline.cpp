@@ -47,7 +47,7 @@ struct MemoryRow {
   const TimeRows& rows;
   double y;
   double top_bytes;
-  std::optional<int64_t> budget;  ///< when it lies within the picture
+  std::optional<int64_t> budget;  ///< when it lies within the plot
 
   double height() const { return rows.box_height(); }
   double at(double bytes) const { return y + height() * (1 - bytes / top_bytes); }
@@ -82,7 +82,7 @@ struct MemoryRow {
 
 }  // namespace
 
-Svg memory_timeline_picture(const Trace& trace, const std::vector<int64_t>& budget_bytes, const TimelineOptions& options) {
+Svg memory_timeline_plot(const Trace& trace, const std::vector<int64_t>& budget_bytes, const TimelineOptions& options) {
   constexpr double kFarAway = 3;  // a budget that is this many times the peak would flatten the curves
   const TimeRows rows(trace, 64, 8, options.seconds);
   const bool is_curve = rows.height >= kLowestCurve;
@@ -92,7 +92,7 @@ Svg memory_timeline_picture(const Trace& trace, const std::vector<int64_t>& budg
   const bool with_budget = budget > 0 && static_cast<double>(budget) <= kFarAway * static_cast<double>(peak);
   const double top = static_cast<double>(with_budget ? std::max(peak, budget) : peak) * (is_curve ? 1.04 : 1);
 
-  Svg svg = picture_of_rows(rows, options.title, is_curve ? fmt::format("a row is {} high", bytes_text(static_cast<int64_t>(top))) : "");
+  Svg svg = plot_of_rows(rows, options.title, is_curve ? fmt::format("a row is {} high", bytes_text(static_cast<int64_t>(top))) : "");
   for (size_t device = 0; device < trace.device_names.size(); ++device) {
     const auto levels = levels_of(trace, device);
     MemoryRow row{svg, rows, rows.top(device), top, std::nullopt};
@@ -112,7 +112,7 @@ Svg memory_timeline_picture(const Trace& trace, const std::vector<int64_t>& budg
   if (budget == 0) return svg;
   if (with_budget && is_curve) svg.line(x, y + 5.5, x + 20, y + 5.5, kBudget, "5 3");
   if (with_budget && !is_curve) svg.box(x, y, 11, 11, kBudget);
-  const char* note = !with_budget ? ", far above the picture" : is_curve ? "" : " is passed";
+  const char* note = !with_budget ? ", far above the plot" : is_curve ? "" : " is passed";
   svg.text(x + 26, y + 9.5, fmt::format("budget {}{}", bytes_text(budget), note), "start", 11);
   return svg;
 }

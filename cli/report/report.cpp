@@ -37,17 +37,17 @@ std::string summary(const RunRecord& record) {
 }
 
 /// The last step as it was predicted, above it as it was, on one axis.
-std::string pipeline_pictures(const RunRecord& record) {
+std::string pipeline_plots(const RunRecord& record) {
   if (record.trace.device_names.empty()) return "";
   parallel::Trace predicted = record.prediction.trace;
   predicted.device_names = record.trace.device_names;
   const double seconds = std::max(predicted.seconds, record.trace.seconds);
   std::vector<int64_t> budgets;
   for (const auto& device : record.devices) budgets.push_back(device.budget_bytes);
-  std::string pictures;
-  if (!predicted.events.empty()) pictures += timeline_picture(predicted, {"Predicted", seconds}).finish();
-  pictures += timeline_picture(record.trace, {"Measured: the last step", seconds}).finish();
-  return pictures + memory_timeline_picture(record.trace, budgets, {"Memory, measured", seconds}).finish();
+  std::string plots;
+  if (!predicted.events.empty()) plots += timeline_plot(predicted, {"Predicted", seconds}).finish();
+  plots += timeline_plot(record.trace, {"Measured: the last step", seconds}).finish();
+  return plots + memory_timeline_plot(record.trace, budgets, {"Memory, measured", seconds}).finish();
 }
 
 }  // namespace
@@ -55,8 +55,8 @@ std::string pipeline_pictures(const RunRecord& record) {
 std::string html_report(const RunRecord& record) {
   std::string body = summary(record) + html_section("Loss", loss_chart(record)) +
                      (last_accuracy(record) ? html_section("Accuracy", accuracy_chart(record)) : "") +
-                     html_section("Pipeline", pipeline_pictures(record)) + html_section("Memory by device", memory_chart(record.devices));
-  if (!record.pictures.empty()) body += html_section("Validation pictures and predictions", picture_table(record.pictures));
+                     html_section("Pipeline", pipeline_plots(record)) + html_section("Memory by device", memory_chart(record.devices));
+  if (!record.images.empty()) body += html_section("Validation images and predictions", image_table(record.images));
   if (!record.sample.empty()) body += html_section("A sample of text", html_preformatted(record.sample));
   body += html_section("Config", html_preformatted(record.config));
   return html_page("Training report", body);

@@ -54,7 +54,7 @@ TimeRows::TimeRows(const parallel::Trace& trace, double tallest, double shortest
 
 size_t TimeRows::label_step() const { return static_cast<size_t>(std::ceil((kTextSize + 1) / height)); }
 
-Svg picture_of_rows(const TimeRows& rows, const std::string& title, const std::string& result) {
+Svg plot_of_rows(const TimeRows& rows, const std::string& title, const std::string& result) {
   Svg svg(TimeRows::kWidth, rows.bottom + TimeRows::kAxisHeight + TimeRows::kLegendHeight);
   svg.text(8, 19, title, "start", 14);
   svg.text(rows.right(), 19, result, "end", 12);

@@ -6,7 +6,7 @@
 
 namespace sluice::cli {
 
-/// Where the rows of a picture lie that shows devices over time: pictures of one step have the same edges.
+/// Where the rows of a plot lie that shows devices over time: plots of one step have the same edges.
 struct TimeRows {
   static constexpr double kWidth = 1200, kRight = 16, kHeader = 30, kAxisHeight = 24, kLegendHeight = 24, kTextSize = 10;
 
@@ -23,8 +23,8 @@ struct TimeRows {
   double height, left, seconds, bottom;
 };
 
-/// A picture of rows with room for header, axis and legend; the header is drawn.
-Svg picture_of_rows(const TimeRows& rows, const std::string& title, const std::string& result);
+/// A plot of rows with room for header, axis and legend; the header is drawn.
+Svg plot_of_rows(const TimeRows& rows, const std::string& title, const std::string& result);
 /// Names of the devices and the axis of time.
 void draw_labels(Svg& svg, const parallel::Trace& trace, const TimeRows& rows);
 

@@ -202,9 +202,9 @@ void draw_legend(Svg& svg, const Trace& trace, double x, double y, size_t transf
 
 std::string letter_of(ActionKind kind) { return look_of(kind).letter; }
 
-Svg timeline_picture(const Trace& trace, const TimelineOptions& options) {
+Svg timeline_plot(const Trace& trace, const TimelineOptions& options) {
   const TimeRows rows(trace, 34, 6, options.seconds);
-  Svg svg = picture_of_rows(rows, options.title, fmt::format("step {}, bubble {:.1f} %", time_text(trace.seconds), trace.bubble() * 100));
+  Svg svg = plot_of_rows(rows, options.title, fmt::format("step {}, bubble {:.1f} %", time_text(trace.seconds), trace.bubble() * 100));
   const auto chunks = chunks_of(trace);
   for (size_t device = 0; device < trace.device_names.size(); ++device)
     Row(svg, rows, chunks, work_of(trace, device), device, trace.seconds, trace.events.size() <= kMostTooltips).draw();

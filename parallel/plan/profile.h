@@ -54,7 +54,7 @@ std::vector<NodeTimes> profile_nodes(const layers::Graph& graph, const Batch& ba
                                      Precision precision, const Optimizer& optimizer, const ProfileOptions& options = {});
 
 /// The same, counted on a meta device: each op takes the larger of its arithmetic and its traffic at `speed`.
-/// `backend` is the kind of device whose scratch memory is reckoned with.
+/// `backend` is the kind of device whose scratch memory is counted.
 std::vector<NodeTimes> counted_nodes(const layers::Graph& graph, int64_t samples, const DeviceSpeed& speed, Precision precision,
                                      const Optimizer& optimizer, DeviceKind backend = DeviceKind::cpu, SearchWatch* watch = nullptr);
 

@@ -92,11 +92,11 @@ TEST(Report, ShowsLossBaselineTimelineMemoryAndConfig) {
   EXPECT_FALSE(has(page, "http://") && !has(page, "http://www.w3.org/2000/svg"));
 }
 
-TEST(Report, ShowsAccuracyAndPicturesOfAnImageModel) {
+TEST(Report, ShowsAccuracyAndImagesOfAnImageModel) {
   RunRecord record = record_of_two_steps();
   record.validations = {{1, 1.5, 0.5}, {2, 1.25, 0.875}};
   EXPECT_TRUE(has(html_report(record), "accuracy at step 2: 87.50 %"));
-  record.pictures = {{{1, 2, 1, {1, 2}}, "<bag>", "boot"}, {{1, 1, 3, {1, 2, 3}}, "boot", "boot"}};
+  record.images = {{{1, 2, 1, {1, 2}}, "<bag>", "boot"}, {{1, 1, 3, {1, 2, 3}}, "boot", "boot"}};
   const std::string page = html_report(record);
   // Headers of 54 bytes and one row: two grey pixels in 8 bytes, one of blue 3, green 2, red 1 in 4.
   for (const char* part :

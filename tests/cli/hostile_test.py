@@ -115,7 +115,7 @@ ROWS = [
     Row("a config with NUL", lambda t: ("plan", t.write("nul.toml", b"[model]\nname = \"a\0b\"\n")), 2, "nul.toml"),
     Row("a config that is not UTF-8", lambda t: ("plan", t.write("latin.toml", b"[output]\ndir = \"caf\xe9\"\n")), 2, "latin.toml"),
     Row("a config in UTF-16", lambda t: ("plan", t.write("wide.toml", "[model]\n".encode("utf-16"))), 2, "wide.toml"),
-    Row("a config that is a picture", lambda t: ("plan", t.write("p.toml", b"\x89PNG\r\n\x1a\n" * 100)), 2, "p.toml"),
+    Row("a config that is an image", lambda t: ("plan", t.write("p.toml", b"\x89PNG\r\n\x1a\n" * 100)), 2, "p.toml"),
     Row("a huge config", lambda t: ("plan", t.sparse("huge.toml", 1 << 40)), 2, "huge.toml", "at most"),
     Row("a key that stands twice", lambda t: ("plan", t.write("two.toml", "[train]\nsteps = 1\nsteps = 2\n")), 2, "two.toml:3"),
     Row("a key outside of any table", lambda t: ("plan", t.write("bare.toml", "steps = 1\n")), 2, "bare.toml:1", "[train]"),
@@ -193,7 +193,7 @@ ROWS = [
     Row("a loop of links as text", TINY, 3, "loop", data__kind="text", model__vocab=256, data__path=lambda t: t.loop()),
     Row("a cache that cannot be written", TINY, 0, "sluice: warning:", "cache", data__kind="text", model__vocab=256, train__steps=1,
         data__path=lambda t: t.corpus(), data__cache=lambda t: t.write("file", "") / "cache"),
-    Row("a cache that cannot be written, of pictures", TINY, 0, "sluice: warning:", "cache", model__name="resnet50", model__filters=4, model__classes=3,
+    Row("a cache that cannot be written, of images", TINY, 0, "sluice: warning:", "cache", model__name="resnet50", model__filters=4, model__classes=3,
         model__image_size=16, data__train_samples=64, train__steps=1, data__cache=lambda t: t.write("file", "") / "cache"),
     Row("no validation split", ("train", "tiny", "--json", "-"), 0, '"validation": null', data__kind="text", model__vocab=256, train__steps=1, data__validation=0,
         data__path=lambda t: t.corpus(), data__cache=lambda t: t.folder / "cache", on_stdout=True),
@@ -460,8 +460,8 @@ class Readers(ProgramTest):
 class Preparation(ProgramTest):
     """What a training measured on its data belongs to its weights."""
 
-    def pictures(self, name, training):
-        """A folder of MNIST's form whose training pictures have one brightness; the test pictures are the same everywhere."""
+    def images(self, name, training):
+        """A folder of MNIST's form whose training images have one brightness; the test images are the same everywhere."""
         folder = self.folder / name
         folder.mkdir()
         for split, pixels in ("train", bytes([training, training + 9] * 32 * 16)), ("t10k", bytes(range(64)) * 16):
@@ -469,11 +469,11 @@ class Preparation(ProgramTest):
             (folder / f"{split}-labels-idx1-ubyte").write_bytes(idx([i % 3 for i in range(len(pixels) // 64)], len(pixels) // 64))
         return folder
 
-    def test_pictures_are_normalised_as_in_training_whatever_the_folder(self):
+    def test_images_are_normalised_as_in_training_whatever_the_folder(self):
         keys = dict(model__name="resnet50", model__filters=4, model__classes=3, model__channels=1, model__image_size=8, data__kind="idx",
-                    data__path=self.pictures("dark", 10), data__cache=self.folder / "cache", train__steps=2, train__batch=4, pipeline__micro_batches=1)
+                    data__path=self.images("dark", 10), data__cache=self.folder / "cache", train__steps=2, train__batch=4, pipeline__micro_batches=1)
         trained = self.train(**keys)
-        other = json.loads(sluice("eval", self.folder / "run", "--json", "-", *sets(data__path=self.pictures("bright", 200))).stdout)
+        other = json.loads(sluice("eval", self.folder / "run", "--json", "-", *sets(data__path=self.images("bright", 200))).stdout)
         self.assertEqual(other["loss"]["validation"], trained["loss"]["validation"])
         self.assertEqual(len(list((self.folder / "run").glob("step-*/normalisation.json"))), 1)
 

@@ -189,15 +189,15 @@ class Errors(LostWork):
             self.assertEqual(self.saved_steps(), 2)
         self.train("--resume", "auto", train__steps=4)
 
-    def test_a_bad_picture_at_validation(self):
+    def test_a_bad_image_at_validation(self):
         for split, names in ("train", "abcdefgh"), ("val", "ab"):
             for label in "01":
-                folder = self.folder / "pictures" / split / label
+                folder = self.folder / "images" / split / label
                 folder.mkdir(parents=True)
                 for name in names:
                     (folder / f"{name}.png").write_bytes(png(8, damaged=split == "val" and name == "b"))
         keys = dict(model__name="resnet50", model__filters=4, model__classes=2, model__channels=3, model__image_size=8, data__kind="images",
-                    data__path=self.folder / "pictures", data__cache=self.folder / "cache", train__evaluate_every=2, train__steps=9, train__batch=4)
+                    data__path=self.folder / "images", data__cache=self.folder / "cache", train__evaluate_every=2, train__steps=9, train__batch=4)
         self.refuse(3, "val/", "b.png", arguments=self.tiny(**keys))
         self.assertEqual(self.saved_steps(), 2)
 

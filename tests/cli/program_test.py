@@ -436,7 +436,7 @@ class Images(ProgramTest):
         self.assertEqual(sum(map(sum, confusion)), evaluated["samples"])
         self.assertAlmostEqual(sum(confusion[i][i] for i in range(6)) / evaluated["samples"], evaluated["accuracy"])
         self.assertGreaterEqual(evaluated["top5"], evaluated["accuracy"])
-        self.assertRegex(done.stderr, r"top-1 [\d.]+ %, top-5 [\d.]+ % of 256 pictures\n +label +\| +0 +1")
+        self.assertRegex(done.stderr, r"top-1 [\d.]+ %, top-5 [\d.]+ % of 256 images\n +label +\| +0 +1")
 
     def test_resume_gives_the_same_bits(self):
         keys = self.keys(model__drop_path_steps=12)
@@ -505,7 +505,7 @@ class Images(ProgramTest):
                     train__steps=1, train__batch=8)
         done = sluice("train", "amoebanet-d-cifar10", *sets(**keys, output__report=self.folder / "report.html"))
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("of 10 pictures", done.stdout)
+        self.assertIn("of 10 images", done.stdout)
         self.assertIn("<figcaption>", (self.folder / "report.html").read_text())
 
     def test_bad_keys(self):
@@ -526,7 +526,7 @@ class ResidualNetworks(ProgramTest):
         two = self.train(out="two", pipeline__devices="cpu:0,cpu:1,cpu:2", pipeline__remat="full", **keys)
         for key in "weights_hash", "accuracy":
             self.assertEqual(one[key], two[key])
-        self.assertRegex(sluice("eval", self.folder / "two").stdout, r"top-1 [\d.]+ %, top-5 100.00 % of 128 pictures")
+        self.assertRegex(sluice("eval", self.folder / "two").stdout, r"top-1 [\d.]+ %, top-5 100.00 % of 128 images")
 
     def test_plan_and_inspect(self):
         inspected = json.loads(sluice("inspect", "resnet50", "--json", "-").stdout)

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/report/partition_picture.h"
+#include "cli/report/partition_plot.h"
 #include "core/byte_units.h"
 #include "core/device.h"
 #include "parallel/program/simulate.h"
@@ -53,81 +53,80 @@ constexpr const char *kForward = "fill=\"#56b4e9\"", *kBackward = "fill=\"#e69f0
                      *kWeights = "fill=\"#3fb68e\"", *kRecompute = "fill=\"#cc79a7\"", *kBubble = "fill=\"#ececec\"";
 
 TEST(Timeline, HasABoxForEveryActionAndOneInTheLegend) {
-  const std::string picture = timeline_picture(trace_of("1f1b", 2, 4), {"plan"}).finish();
-  EXPECT_EQ(count(picture, kForward), 2 * 4 + 1);
-  EXPECT_EQ(count(picture, kBackward), 2 * 4 + 1);
-  EXPECT_EQ(count(picture, kInputs) + count(picture, kWeights) + count(picture, kRecompute), 0);
-  EXPECT_EQ(count(picture, kBubble), 2 + 1) << "the ground of each row";
-  EXPECT_EQ(count(picture, ">3</text>"), 2 * 2) << "the number of the last micro-batch on F and B of both devices";
-  EXPECT_EQ(count(picture, "stroke=\"#0072b2\""), 2 * 4 + 2 + 1) << "activations, gradients, two norms and the legend";
+  const std::string plot = timeline_plot(trace_of("1f1b", 2, 4), {"plan"}).finish();
+  EXPECT_EQ(count(plot, kForward), 2 * 4 + 1);
+  EXPECT_EQ(count(plot, kBackward), 2 * 4 + 1);
+  EXPECT_EQ(count(plot, kInputs) + count(plot, kWeights) + count(plot, kRecompute), 0);
+  EXPECT_EQ(count(plot, kBubble), 2 + 1) << "the ground of each row";
+  EXPECT_EQ(count(plot, ">3</text>"), 2 * 2) << "the number of the last micro-batch on F and B of both devices";
+  EXPECT_EQ(count(plot, "stroke=\"#0072b2\""), 2 * 4 + 2 + 1) << "activations, gradients, two norms and the legend";
 }
 
 TEST(Timeline, TellsSplitBackwardsAndRecomputationApart) {
-  const std::string split = timeline_picture(trace_of("zb-h1", 2, 4), {}).finish();
+  const std::string split = timeline_plot(trace_of("zb-h1", 2, 4), {}).finish();
   EXPECT_EQ(count(split, kInputs), 2 * 4 + 1);
   EXPECT_EQ(count(split, kWeights), 2 * 4 + 1);
   EXPECT_EQ(count(split, kBackward), 0);
-  EXPECT_EQ(count(timeline_picture(trace_of("gpipe", 2, 4, 1, true), {}).finish(), kRecompute), 2 * 4 + 1);
+  EXPECT_EQ(count(timeline_plot(trace_of("gpipe", 2, 4, 1, true), {}).finish(), kRecompute), 2 * 4 + 1);
 }
 
 TEST(Timeline, LaterStagesOfADeviceAreLighter) {
-  const std::string picture = timeline_picture(trace_of("interleaved", 2, 4, 2), {}).finish();
-  EXPECT_EQ(count(picture, kForward), 2 * 4 + 1);
-  EXPECT_EQ(count(picture, "fill=\"#89cbf0\""), 2 * 4);
-  EXPECT_TRUE(picture.find("later of the 2 stages") != picture.npos);
+  const std::string plot = timeline_plot(trace_of("interleaved", 2, 4, 2), {}).finish();
+  EXPECT_EQ(count(plot, kForward), 2 * 4 + 1);
+  EXPECT_EQ(count(plot, "fill=\"#89cbf0\""), 2 * 4);
+  EXPECT_TRUE(plot.find("later of the 2 stages") != plot.npos);
 }
 
 TEST(Timeline, OfManyDevicesLeavesOutWhatNobodyCouldRead) {
   const auto trace = trace_of("1f1b", 64, 64);
-  const Svg svg = timeline_picture(trace, {});
-  const std::string picture = svg.finish();
-  EXPECT_EQ(count(picture, kForward), 64 * 64 + 1);
-  EXPECT_EQ(count(picture, "stroke=\"#0072b2\""), 0);
-  EXPECT_TRUE(picture.find("transfers are not drawn") != picture.npos);
-  EXPECT_EQ(count(picture, ">meta:"), 64);
+  const Svg svg = timeline_plot(trace, {});
+  const std::string plot = svg.finish();
+  EXPECT_EQ(count(plot, kForward), 64 * 64 + 1);
+  EXPECT_EQ(count(plot, "stroke=\"#0072b2\""), 0);
+  EXPECT_TRUE(plot.find("transfers are not drawn") != plot.npos);
+  EXPECT_EQ(count(plot, ">meta:"), 64);
   EXPECT_LT(svg.height(), 1100);
   EXPECT_EQ(svg.width(), 1200);
-  EXPECT_LT(count(picture, "<text"), 400) << "of 8192 numbers";
+  EXPECT_LT(count(plot, "<text"), 400) << "of 8192 numbers";
 }
 
-TEST(Timeline, PicturesWithOneEndHaveOneScale) {
+TEST(Timeline, PlotsWithOneEndHaveOneScale) {
   const auto trace = trace_of("1f1b", 2, 4);
-  const auto half = timeline_picture(trace, {"", trace.seconds}).finish(),
-             whole = timeline_picture(trace, {"", 2 * trace.seconds}).finish();
+  const auto half = timeline_plot(trace, {"", trace.seconds}).finish(), whole = timeline_plot(trace, {"", 2 * trace.seconds}).finish();
   EXPECT_NE(half, whole);
-  EXPECT_EQ(half, timeline_picture(trace, {}).finish());
+  EXPECT_EQ(half, timeline_plot(trace, {}).finish());
 }
 
 TEST(MemoryTimeline, ShowsPeaksAndTheBudgetWhereItIsNear) {
   const auto trace = trace_of("1f1b", 2, 4);
-  const std::string near = memory_timeline_picture(trace, {6_MiB, 6_MiB}, {}).finish();
+  const std::string near = memory_timeline_plot(trace, {6_MiB, 6_MiB}, {}).finish();
   EXPECT_EQ(count(near, "<polygon"), 2);
   EXPECT_EQ(count(near, ">4.00 MiB</text>"), 2);
   EXPECT_EQ(count(near, "stroke-dasharray"), 2 + 1);
-  const std::string far = memory_timeline_picture(trace, {6_GiB, 6_GiB}, {}).finish();
+  const std::string far = memory_timeline_plot(trace, {6_GiB, 6_GiB}, {}).finish();
   EXPECT_EQ(count(far, "stroke-dasharray"), 0);
   EXPECT_TRUE(far.find("far above") != far.npos);
-  EXPECT_EQ(count(memory_timeline_picture(trace, {kUnlimited, kUnlimited}, {}).finish(), "budget"), 0);
+  EXPECT_EQ(count(memory_timeline_plot(trace, {kUnlimited, kUnlimited}, {}).finish(), "budget"), 0);
 }
 
 TEST(MemoryTimeline, OfManyDevicesIsShades) {
-  const std::string picture = memory_timeline_picture(trace_of("1f1b", 64, 8), {4_MiB}, {}).finish();
-  EXPECT_EQ(count(picture, "<polygon"), 0);
-  EXPECT_TRUE(picture.find("is passed") != picture.npos);
+  const std::string plot = memory_timeline_plot(trace_of("1f1b", 64, 8), {4_MiB}, {}).finish();
+  EXPECT_EQ(count(plot, "<polygon"), 0);
+  EXPECT_TRUE(plot.find("is passed") != plot.npos);
 }
 
-TEST(PartitionPicture, HasEveryNodeInEveryBarAndAnArcForASkip) {
+TEST(PartitionPlot, HasEveryNodeInEveryBarAndAnArcForASkip) {
   auto topology = chain(6);
   const auto partition = parallel::partition_given({2, 4}, 6);
   const CutModel model{topology, partition, {1, 2, 3, 4, 5, 6}, {1, 1, 1, 1, 1, 1}};
-  const std::string plain = partition_picture(model).finish();
+  const std::string plain = partition_plot(model).finish();
   EXPECT_EQ(count(plain, "<title>node"), 3 * 6);
   EXPECT_EQ(count(plain, "fill=\"#56b4e9\""), 3 * 2);
   EXPECT_EQ(count(plain, "<path"), 0);
   EXPECT_TRUE(plain.find(">33.3 %<") != plain.npos) << "of the time";
   EXPECT_TRUE(plain.find(">85.7 %<") != plain.npos) << "of the parameters";
   topology.nodes[5].inputs.push_back(topology.value_of(1));
-  EXPECT_EQ(count(partition_picture(model).finish(), "<path"), 1);
+  EXPECT_EQ(count(partition_plot(model).finish(), "<path"), 1);
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ TEST(Cifar, ThatIsCutOffOrOfAnotherCountIsRefused) {
   expect_error<DataError>([&] { open_cifar(folder.path()); }, {"data_batch_1.bin", "got 0 bytes"});
   folder.write("data_batch_1.bin", two);
   folder.write("data_batch_2.bin", two.substr(0, 3073));
-  expect_error<DataError>([&] { open_cifar(folder.path()); }, {"data_batch_2.bin: has 1 pictures", "data_batch_1.bin has 2"});
+  expect_error<DataError>([&] { open_cifar(folder.path()); }, {"data_batch_2.bin: has 1 images", "data_batch_1.bin has 2"});
 }
 
 TEST(Cifar, FolderWithoutItsFilesOrWithOtherNamesIsRefused) {

@@ -5,16 +5,16 @@
 
 #include "core/error.h"
 #include "expect_error.h"
-#include "picture_files.h"
+#include "image_files.h"
 #include "temporary_folder.h"
 
 namespace sluice::data {
 namespace {
 
-const std::string kTwoPictures{"\1\2\3\4\5\6\7\10\11\12\13\14", 12};
+const std::string kTwoImages{"\1\2\3\4\5\6\7\10\11\12\13\14", 12};
 
 void write_set(const TemporaryFolder& folder, const std::string& set, const std::string& labels) {
-  folder.write(set + "-images-idx3-ubyte", idx_bytes({2, 2, 3}, kTwoPictures));
+  folder.write(set + "-images-idx3-ubyte", idx_bytes({2, 2, 3}, kTwoImages));
   folder.write(set + "-labels-idx1-ubyte", idx_bytes({2}, labels));
 }
 
@@ -31,7 +31,7 @@ RC_GTEST_PROP(Idx, ComesBackAsItWasPlainAndPacked, ()) {
 }
 
 TEST(Idx, CutOffAnywhereIsAnErrorThatNamesTheFile) {
-  const std::string plain = idx_bytes({2, 2, 3}, kTwoPictures), packed = gzip(plain);
+  const std::string plain = idx_bytes({2, 2, 3}, kTwoImages), packed = gzip(plain);
   for (const auto& whole : {plain, packed})
     for (size_t length = 0; length < whole.size(); ++length)
       expect_error<DataError>([&] { parse_idx("dir/a", whole.substr(0, length)); }, {"dir/a: "});
@@ -54,10 +54,10 @@ TEST(Idx, ThatClaimsTooMuchIsRefused) {
   expect_error<DataError>([] { parse_idx("a", gzip(idx_bytes({4}, std::string(1 << 24, 'x')))); }, {"more than the 12 bytes"});
 }
 
-TEST(IdxFolder, HasPicturesLabelsAndBothSplits) {
+TEST(IdxFolder, HasImagesLabelsAndBothSplits) {
   const TemporaryFolder folder;
   write_set(folder, "train", {1, 9});
-  folder.write("t10k-images.idx3-ubyte.gz", gzip(idx_bytes({1, 2, 3}, kTwoPictures.substr(6))));
+  folder.write("t10k-images.idx3-ubyte.gz", gzip(idx_bytes({1, 2, 3}, kTwoImages.substr(6))));
   folder.write("t10k-labels.idx1-ubyte.gz", gzip(idx_bytes({1}, "\4")));
   const ImageSplits splits = open_idx(folder.path());
   EXPECT_EQ(splits.train->size(), 2);
@@ -96,7 +96,7 @@ TEST(IdxFolder, NamesWhatIsMissingOrDoesNotMatch) {
   write_set(folder, "train", {0, 1, 1});
   expect_error<DataError>([&] { open_idx(folder.path()); }, {"train-labels", "needs 10 bytes"});
   folder.write("train-labels-idx1-ubyte", idx_bytes({3}, "\1\1\1"));
-  expect_error<DataError>([&] { open_idx(folder.path()); }, {"has 3 labels for 2 pictures", "train-images"});
+  expect_error<DataError>([&] { open_idx(folder.path()); }, {"has 3 labels for 2 images", "train-images"});
   folder.write("train-images-idx3-ubyte", idx_bytes({3}, "\1\1\1"));
   expect_error<DataError>([&] { open_idx(folder.path()); }, {"train-images", "3 or 4 axes, got 1"});
 }

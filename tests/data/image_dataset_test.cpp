@@ -12,7 +12,7 @@
 #include "data/loader.h"
 #include "data/synthetic_images.h"
 #include "expect_error.h"
-#include "picture_files.h"
+#include "image_files.h"
 #include "temporary_folder.h"
 
 namespace sluice::data {
@@ -25,8 +25,8 @@ ImageSplits synthetic(int64_t samples = 60) {
   return synthetic_images({.image_size = 12, .seed = 7, .train_samples = samples, .validation_samples = 20});
 }
 
-/// Four grey pictures of 1 x 1 with labels 0 1 2 3.
-ImageSourcePtr four_pictures() {
+/// Four grey images of 1 x 1 with labels 0 1 2 3.
+ImageSourcePtr four_images() {
   return std::make_shared<ImageArray>(1, 1, 1, std::vector<uint8_t>{0, 100, 155, 255}, std::vector<uint8_t>{0, 1, 2, 3},
                                       numbered_classes(4));
 }
@@ -35,8 +35,8 @@ std::string text_of(const Image& image) { return {image.pixels.begin(), image.pi
 
 std::vector<float> floats_of(const Tensor& x) { return {x.data<float>(), x.data<float>() + x.elements()}; }
 
-TEST(ImageDataset, LoadsNormalisedPicturesAndLabels) {
-  const ImageDataset dataset({four_pictures(), nullptr}, {.image_size = 1}, {{0.5}, {0.25}});
+TEST(ImageDataset, LoadsNormalisedImagesAndLabels) {
+  const ImageDataset dataset({four_images(), nullptr}, {.image_size = 1}, {{0.5}, {0.25}});
   const std::vector<int64_t> samples{3, 1};
   const Tensor image = dataset.load("image", Split::train, 0, samples), label = dataset.load("label", Split::train, 0, samples);
   EXPECT_EQ(image.shape(), (Shape{2, 1, 1, 1}));
@@ -48,13 +48,13 @@ TEST(ImageDataset, LoadsNormalisedPicturesAndLabels) {
 }
 
 TEST(ImageDataset, RefusesUnknownInputsSamplesAndConstants) {
-  const ImageDataset dataset({four_pictures(), nullptr}, {.image_size = 1}, {{0.5}, {0.25}});
+  const ImageDataset dataset({four_images(), nullptr}, {.image_size = 1}, {{0.5}, {0.25}});
   const std::vector<int64_t> outside{4};
   expect_error<UsageError>([&] { dataset.load("tokens", Split::train, 0, outside); }, {"'tokens'", "image, label"});
   expect_error<UsageError>([&] { dataset.load("image", Split::train, 0, outside); }, {"0..3", "got 4"});
-  EXPECT_THROW(ImageDataset({four_pictures(), nullptr}, {.image_size = 0}, {{0.5}, {0.25}}), UsageError);
-  expect_error<UsageError>([] { ImageDataset({four_pictures(), nullptr}, {.image_size = 1}, {{0.5}, {0}}); }, {"deviation above 0"});
-  EXPECT_THROW(ImageDataset({four_pictures(), nullptr}, {.image_size = 1}, kPlain), UsageError);
+  EXPECT_THROW(ImageDataset({four_images(), nullptr}, {.image_size = 0}, {{0.5}, {0.25}}), UsageError);
+  expect_error<UsageError>([] { ImageDataset({four_images(), nullptr}, {.image_size = 1}, {{0.5}, {0}}); }, {"deviation above 0"});
+  EXPECT_THROW(ImageDataset({four_images(), nullptr}, {.image_size = 1}, kPlain), UsageError);
 }
 
 TEST(ImageDataset, GivesTheSameBatchesForAnyNumberOfLoaderThreads) {
@@ -68,14 +68,14 @@ TEST(ImageDataset, GivesTheSameBatchesForAnyNumberOfLoaderThreads) {
   EXPECT_GT(plain.seconds_waited(), 0);
 }
 
-TEST(ImageDataset, AugmentsTrainingPicturesOnlyAndAnewInEveryEpoch) {
+TEST(ImageDataset, AugmentsTrainingImagesOnlyAndAnewInEveryEpoch) {
   const ImageDataset dataset(synthetic(), {.image_size = 12, .augmentation = kAll}, kPlain);
-  EXPECT_NE(dataset.picture(Split::train, 0, 1), dataset.picture(Split::train, 1, 1));
-  EXPECT_EQ(dataset.picture(Split::train, 1, 1), dataset.picture(Split::train, 1, 1));
-  EXPECT_EQ(dataset.picture(Split::validation, 0, 1), dataset.picture(Split::validation, 1, 1));
+  EXPECT_NE(dataset.image(Split::train, 0, 1), dataset.image(Split::train, 1, 1));
+  EXPECT_EQ(dataset.image(Split::train, 1, 1), dataset.image(Split::train, 1, 1));
+  EXPECT_EQ(dataset.image(Split::validation, 0, 1), dataset.image(Split::validation, 1, 1));
 }
 
-TEST(ImageDataset, ResizesPicturesToTheModel) {
+TEST(ImageDataset, ResizesImagesToTheModel) {
   const ImageDataset dataset(synthetic(), {.image_size = 20}, kPlain);
   EXPECT_EQ(dataset.load("image", Split::validation, 0, std::vector<int64_t>{0, 1, 2}).shape(), (Shape{3, 20, 20, 3}));
 }
@@ -88,8 +88,8 @@ TEST(ImageDataset, SaysWhichFileIsDamagedWhenItIsLoaded) {
   expect_error<DataError>([&] { loader.at(0); }, {"bad.jpg: is neither"});
 }
 
-TEST(Normalisation, IsMeanAndDeviationOfTheTrainingPictures) {
-  const Normalisation measured = measure_normalisation(*four_pictures(), 1, "");
+TEST(Normalisation, IsMeanAndDeviationOfTheTrainingImages) {
+  const Normalisation measured = measure_normalisation(*four_images(), 1, "");
   EXPECT_NEAR(measured.mean[0], 0.5, 1e-12);
   const double square = (2 * 127.5 * 127.5 + 2 * 27.5 * 27.5) / 4;
   EXPECT_NEAR(measured.deviation[0], std::sqrt(square) / 255, 1e-12);
@@ -115,7 +115,7 @@ TEST(Normalisation, IsKeptAndADamagedCopyIsReplaced) {
   EXPECT_EQ(cache.files(), 2u);
 }
 
-TEST(SplitBySeed, HasEveryPictureOnceAndAnotherSplitForAnotherSeed) {
+TEST(SplitBySeed, HasEveryImageOnceAndAnotherSplitForAnotherSeed) {
   const auto source = synthetic(100).train;
   std::set<std::string> validation[2], all;
   for (const uint64_t seed : {0, 1}) {
@@ -135,9 +135,9 @@ TEST(SplitBySeed, HasEveryPictureOnceAndAnotherSplitForAnotherSeed) {
 TEST(SplitBySeed, KeepsTheSplitOfTheFilesAndRefusesAnEmptyOne) {
   const ImageSplits splits = synthetic();
   EXPECT_EQ(split_by_seed(splits, 0.1, 0).validation, splits.validation);
-  EXPECT_THROW(split_by_seed({four_pictures(), nullptr}, 0.1, 0), DataError);
-  EXPECT_THROW(split_by_seed({four_pictures(), nullptr}, 0.9, 0), UsageError);
-  EXPECT_EQ(split_by_seed({four_pictures(), nullptr}, 0, 0).validation->size(), 0);
+  EXPECT_THROW(split_by_seed({four_images(), nullptr}, 0.1, 0), DataError);
+  EXPECT_THROW(split_by_seed({four_images(), nullptr}, 0.9, 0), UsageError);
+  EXPECT_EQ(split_by_seed({four_images(), nullptr}, 0, 0).validation->size(), 0);
 }
 
 TEST(SyntheticImages, AreAFunctionOfTheSeedWithEveryClassInBothSplits) {
@@ -153,7 +153,7 @@ TEST(SyntheticImages, AreAFunctionOfTheSeedWithEveryClassInBothSplits) {
   EXPECT_THROW(synthetic_images({.noise = 2}), UsageError);
 }
 
-/// Of the spectrum of a picture's first channel, the strengths of low frequencies, which do not change when the picture is shifted.
+/// Of the spectrum of an image's first channel, the strengths of low frequencies, which do not change when the image is shifted.
 std::vector<double> strengths(const Image& image) {
   std::vector<double> result;
   for (int64_t down = -5; down <= 5; ++down)

@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 #include "expect_error.h"
-#include "picture_files.h"
+#include "image_files.h"
 
 namespace sluice::data {
 namespace {
@@ -46,13 +46,13 @@ std::string with_jpeg_size(std::string jpeg, uint16_t width, uint16_t height) {
   return jpeg;
 }
 
-TEST(PngPicture, ComesBackAsItWas) {
-  const Image image = smooth_picture(13, 7, 3);
+TEST(PngImage, ComesBackAsItWas) {
+  const Image image = smooth_image(13, 7, 3);
   for (const PngKind kind : {PngKind::plain, PngKind::interlaced, PngKind::sixteen_bits})
     EXPECT_EQ(decode_image("a.png", encode_png(image, kind)), image);
 }
 
-TEST(PngPicture, OfGreyPaletteOrTransparentPixelsBecomesRgb) {
+TEST(PngImage, OfGreyPaletteOrTransparentPixelsBecomesRgb) {
   const Image grey{1, 2, 1, {10, 200}};
   EXPECT_EQ(decode_png("a.png", encode_png(grey)).pixels, (std::vector<uint8_t>{10, 10, 10, 200, 200, 200}));
   EXPECT_EQ(decode_png("a.png", encode_png(grey, PngKind::palette)).pixels, (std::vector<uint8_t>{10, 245, 7, 200, 55, 7}));
@@ -60,8 +60,8 @@ TEST(PngPicture, OfGreyPaletteOrTransparentPixelsBecomesRgb) {
   EXPECT_EQ(decode_png("a.png", encode_png(transparent)).pixels, (std::vector<uint8_t>{1, 2, 3, 4, 5, 6}));
 }
 
-TEST(JpegPicture, ComesBackNearlyAsItWas) {
-  const Image image = smooth_picture(33, 50, 3);
+TEST(JpegImage, ComesBackNearlyAsItWas) {
+  const Image image = smooth_image(33, 50, 3);
   for (const JpegKind kind : {JpegKind::plain, JpegKind::progressive, JpegKind::cmyk}) {
     const Image decoded = decode_image("a.jpg", encode_jpeg(image, kind));
     ASSERT_EQ(decoded.pixels.size(), image.pixels.size());
@@ -69,13 +69,13 @@ TEST(JpegPicture, ComesBackNearlyAsItWas) {
   }
 }
 
-TEST(JpegPicture, OfGreyBecomesRgb) {
+TEST(JpegImage, OfGreyBecomesRgb) {
   const Image decoded = decode_jpeg("a.jpg", encode_jpeg({8, 8, 1, std::vector<uint8_t>(64, 90)}));
   EXPECT_EQ(decoded, (Image{8, 8, 3, std::vector<uint8_t>(192, 90)}));
 }
 
-TEST(Picture, CutOffAnywhereIsAnErrorThatNamesTheFile) {
-  const Image image = smooth_picture(40, 40, 3);
+TEST(Image, CutOffAnywhereIsAnErrorThatNamesTheFile) {
+  const Image image = smooth_image(40, 40, 3);
   const std::string png = encode_png(image);
   for (size_t length = 0; length < png.size(); ++length)
     expect_error<DataError>([&] { decode_image("dir/a.png", png.substr(0, length)); }, {"dir/a.png: "});
@@ -86,15 +86,15 @@ TEST(Picture, CutOffAnywhereIsAnErrorThatNamesTheFile) {
   }
 }
 
-TEST(Picture, CutInHalfSaysThatItIsNotWhole) {
-  const std::string jpeg = encode_jpeg(smooth_picture(64, 64, 3)), png = encode_png(smooth_picture(64, 64, 3));
+TEST(Image, CutInHalfSaysThatItIsNotWhole) {
+  const std::string jpeg = encode_jpeg(smooth_image(64, 64, 3)), png = encode_png(smooth_image(64, 64, 3));
   expect_error<DataError>([&] { decode_image("a.jpg", jpeg.substr(0, jpeg.size() / 2)); },
                           {"no whole, sound JPEG", "Premature end", "replace"});
   expect_error<DataError>([&] { decode_image("a.png", png.substr(0, png.size() / 2)); }, {"no whole, sound PNG", "cut off", "replace"});
 }
 
-TEST(Picture, WithADamagedByteIsAnErrorOrAnotherPictureOfTheSameSize) {
-  const Image image = smooth_picture(24, 24, 3);
+TEST(Image, WithADamagedByteIsAnErrorOrAnotherImageOfTheSameSize) {
+  const Image image = smooth_image(24, 24, 3);
   for (const std::string& whole : {encode_png(image), encode_jpeg(image), encode_jpeg(image, JpegKind::progressive)})
     for (size_t at = 8; at < whole.size(); ++at)
       for (const int flip : {1, 128}) {
@@ -108,8 +108,8 @@ TEST(Picture, WithADamagedByteIsAnErrorOrAnotherPictureOfTheSameSize) {
       }
 }
 
-TEST(Picture, ThatClaimsTooMuchIsRefusedBeforeMemoryIsTaken) {
-  const std::string png = encode_png(smooth_picture(8, 8, 3)), jpeg = encode_jpeg(smooth_picture(8, 8, 3));
+TEST(Image, ThatClaimsTooMuchIsRefusedBeforeMemoryIsTaken) {
+  const std::string png = encode_png(smooth_image(8, 8, 3)), jpeg = encode_jpeg(smooth_image(8, 8, 3));
   const int64_t before = peak_bytes();
   expect_error<DataError>([&] { decode_image("bomb.png", with_png_size(png, 65535, 65535)); }, {"bomb.png: claims 65535 x 65535", "16384"});
   expect_error<DataError>([&] { decode_image("bomb.jpg", with_jpeg_size(jpeg, 65500, 65500)); }, {"bomb.jpg: claims 65500 x 65500"});
@@ -118,12 +118,12 @@ TEST(Picture, ThatClaimsTooMuchIsRefusedBeforeMemoryIsTaken) {
   EXPECT_LT(peak_bytes() - before, 8 << 20);
 }
 
-TEST(Picture, WithMoreScansThanAllowedIsRefused) {
-  const std::string jpeg = encode_jpeg(smooth_picture(16, 16, 3), JpegKind::progressive);
+TEST(Image, WithMoreScansThanAllowedIsRefused) {
+  const std::string jpeg = encode_jpeg(smooth_image(16, 16, 3), JpegKind::progressive);
   expect_error<DataError>([&] { decode_jpeg("a.jpg", jpeg, {.scans = 2}); }, {"a.jpg", "more than 2 scans"});
 }
 
-TEST(Picture, ThatIsNoneIsNamed) {
+TEST(Image, ThatIsNoneIsNamed) {
   expect_error<DataError>([] { decode_image("notes.jpg", "These are notes."); }, {"notes.jpg: is neither a JPEG nor a PNG", "remove it"});
   expect_error<DataError>([] { decode_image("empty.png", ""); }, {"empty.png", "the file is empty"});
 }

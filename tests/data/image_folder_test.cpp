@@ -4,19 +4,19 @@
 
 #include "core/error.h"
 #include "expect_error.h"
-#include "picture_files.h"
+#include "image_files.h"
 #include "temporary_folder.h"
 
 namespace sluice::data {
 namespace {
 
-const Image kPicture = smooth_picture(6, 5, 3);
+const Image kImage = smooth_image(6, 5, 3);
 
 TEST(ImageFolder, NumbersClassesByNameAndReadsBothKinds) {
   const TemporaryFolder folder;
-  folder.write("dog/b.PNG", encode_png(kPicture));
-  folder.write("cat/a.jpeg", encode_jpeg(kPicture));
-  folder.write("dog/more/c.png", encode_png(kPicture));
+  folder.write("dog/b.PNG", encode_png(kImage));
+  folder.write("cat/a.jpeg", encode_jpeg(kImage));
+  folder.write("dog/more/c.png", encode_png(kImage));
   folder.write(".cache/x.txt", "hidden");
   folder.write("cat/.hidden.txt", "hidden");
   const ImageFolder images(folder.path());
@@ -25,41 +25,41 @@ TEST(ImageFolder, NumbersClassesByNameAndReadsBothKinds) {
   EXPECT_EQ(images.label(0), 0);
   EXPECT_EQ(images.label(2), 1);
   EXPECT_EQ(images.image(0).width, 5);
-  EXPECT_EQ(images.image(1), kPicture);
+  EXPECT_EQ(images.image(1), kImage);
 }
 
 TEST(ImageFolder, TakesTheSplitsThatAreThere) {
   const TemporaryFolder folder;
-  for (const char* name : {"train/a/1.png", "train/b/1.png", "val/a/1.png", "val/b/2.png"}) folder.write(name, encode_png(kPicture));
+  for (const char* name : {"train/a/1.png", "train/b/1.png", "val/a/1.png", "val/b/2.png"}) folder.write(name, encode_png(kImage));
   const ImageSplits splits = open_image_folder(folder.path());
   EXPECT_EQ(splits.train->size(), 2);
   EXPECT_EQ(splits.validation->size(), 2);
   EXPECT_EQ(open_image_folder(folder.path() / "train").validation, nullptr);
-  folder.write("val/c/1.png", encode_png(kPicture));
-  expect_error<DataError>([&] { open_image_folder(folder.path()); }, {"val: needs the classes of the training pictures", "'c'"});
+  folder.write("val/c/1.png", encode_png(kImage));
+  expect_error<DataError>([&] { open_image_folder(folder.path()); }, {"val: needs the classes of the training images", "'c'"});
 }
 
 TEST(ImageFolder, NamesAnEmptyClass) {
   const TemporaryFolder folder;
-  folder.write("a/1.png", encode_png(kPicture));
+  folder.write("a/1.png", encode_png(kImage));
   std::filesystem::create_directory(folder.path() / "b");
-  expect_error<DataError>([&] { ImageFolder images(folder.path()); }, {(folder.path() / "b").string() + ": this class has no pictures"});
+  expect_error<DataError>([&] { ImageFolder images(folder.path()); }, {(folder.path() / "b").string() + ": this class has no images"});
 }
 
-TEST(ImageFolder, NamesAFileThatIsNoPicture) {
+TEST(ImageFolder, NamesAFileThatIsNoImage) {
   const TemporaryFolder folder;
-  folder.write("a/1.png", encode_png(kPicture));
+  folder.write("a/1.png", encode_png(kImage));
   const auto notes = folder.write("a/notes.txt", "notes");
-  expect_error<DataError>([&] { ImageFolder images(folder.path()); }, {notes.string() + ": needs a picture", "remove it"});
+  expect_error<DataError>([&] { ImageFolder images(folder.path()); }, {notes.string() + ": needs an image", "remove it"});
   std::filesystem::remove(notes);
   const auto stray = folder.write("README", "notes");
   expect_error<DataError>([&] { ImageFolder images(folder.path()); }, {stray.string() + ": needs a folder a class"});
 }
 
-TEST(ImageFolder, NamesAFileThatOnlyLooksLikeAPictureOrIsCutWhenItIsRead) {
+TEST(ImageFolder, NamesAFileThatOnlyLooksLikeAImageOrIsCutWhenItIsRead) {
   const TemporaryFolder folder;
   const auto notes = folder.write("a/notes.png", "notes");
-  const std::string jpeg = encode_jpeg(smooth_picture(64, 64, 3));
+  const std::string jpeg = encode_jpeg(smooth_image(64, 64, 3));
   const auto half = folder.write("b/half.jpg", jpeg.substr(0, jpeg.size() / 2));
   const ImageFolder images(folder.path());
   expect_error<DataError>([&] { images.image(0); }, {notes.string() + ": is neither"});
@@ -80,10 +80,10 @@ TEST(ImageFolder, ThatIsHugeInOneFileIsRefusedUnread) {
 
 TEST(ImageFolder, HasAnotherIdentityWhenAFileIsAnother) {
   const TemporaryFolder folder;
-  folder.write("a/1.png", encode_png(kPicture));
+  folder.write("a/1.png", encode_png(kImage));
   const std::string before = ImageFolder(folder.path()).identity();
   EXPECT_EQ(ImageFolder(folder.path()).identity(), before);
-  folder.write("a/2.png", encode_png(kPicture));
+  folder.write("a/2.png", encode_png(kImage));
   EXPECT_NE(ImageFolder(folder.path()).identity(), before);
 }
 

@@ -1,7 +1,7 @@
 #include "core/error.h"
 #include "data/cifar.h"
 
-/// Any bytes are pictures with labels in range, for each kind of label, or a DataError.
+/// Any bytes are images with labels in range, for each kind of label, or a DataError.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   using sluice::data::CifarLabels;
   const std::string_view file(reinterpret_cast<const char*>(bytes), size);

@@ -1,7 +1,7 @@
 #include "core/error.h"
 #include "data/image_decode.h"
 
-/// Any bytes are a picture within the limits, or a DataError.
+/// Any bytes are an image within the limits, or a DataError.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   try {
     const sluice::data::DecodeLimits limits{.side = 4096, .pixels = 1 << 18, .scans = 20};

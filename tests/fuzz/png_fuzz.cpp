@@ -31,7 +31,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* bytes, size_t size, size_t mo
   return size;
 }
 
-/// Any bytes are a picture within the limits, or a DataError.
+/// Any bytes are an image within the limits, or a DataError.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   try {
     const sluice::data::DecodeLimits limits{.side = 4096, .pixels = 1 << 18};

@@ -13,7 +13,7 @@ using layers::Initializer;
 
 constexpr std::array<int64_t, 4> kShort = {1, 1, 1, 1};
 
-std::vector<Tensor> pictures(int64_t samples, int64_t size, std::vector<int32_t> labels) {
+std::vector<Tensor> images(int64_t samples, int64_t size, std::vector<int32_t> labels) {
   const Tensor image = empty({samples, size, size, 3}, DType::f64);
   fill_normal(image, 0, 1, random_key(7, "image"));
   return {image, tensor_of({labels.begin(), labels.end()}, {samples}, DType::i32)};
@@ -39,7 +39,7 @@ TEST(ResNet, HasThreeNodesABlock) {
 std::vector<Shape> shapes_of(const ResNetOptions& options, const std::string& end) {
   const auto graph = resnet(options);
   const auto parameters = sluice::testing::drawn_parameters(graph, 1);
-  const auto values = sluice::testing::run_in_f64(graph, pictures(2, options.image_size, {0, 1}), {parameters.begin(), parameters.end()});
+  const auto values = sluice::testing::run_in_f64(graph, images(2, options.image_size, {0, 1}), {parameters.begin(), parameters.end()});
   std::vector<Shape> shapes;
   for (size_t i = 0; i < values.size(); ++i)
     if (graph.nodes()[i].name.ends_with(end)) shapes.push_back(values[i].shape());
@@ -66,12 +66,12 @@ TEST(ResNet, StartsEachBlockAsItsInput) {
 
 TEST(ResNet, HasTheGradientsOfItsLoss) {
   const ResNetOptions options{.blocks = {1, 2, 1, 1}, .filters = 4, .classes = 3, .image_size = 9, .label_smoothing = 0.1};
-  sluice::testing::expect_gradients_like_differences(resnet(options), pictures(4, 9, {0, 2, 1, 1}));
+  sluice::testing::expect_gradients_like_differences(resnet(options), images(4, 9, {0, 2, 1, 1}));
 }
 
 TEST(ResNet, HasTheGradientsOfItsLossWithSqueezeExcitation) {
   const ResNetOptions options{.blocks = kShort, .filters = 4, .classes = 3, .image_size = 8, .squeeze_excitation = true, .dropout = 0.3};
-  sluice::testing::expect_gradients_like_differences(resnet(options), pictures(4, 8, {0, 2, 1, 1}));
+  sluice::testing::expect_gradients_like_differences(resnet(options), images(4, 8, {0, 2, 1, 1}));
 }
 
 TEST(ResNet, NamesTheKeyOfASizeThatIsOutOfRange) {

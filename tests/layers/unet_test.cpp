@@ -21,7 +21,7 @@ Parameters parameters_of(int64_t depth, int64_t convolutions, int64_t filters) {
   return result;
 }
 
-std::vector<Tensor> pictures(int64_t samples, int64_t size, int64_t classes) {
+std::vector<Tensor> images(int64_t samples, int64_t size, int64_t classes) {
   const Tensor image = empty({samples, size, size, 3}, DType::f64);
   fill_normal(image, 0, 1, random_key(7, "image"));
   std::vector<double> mask;
@@ -57,19 +57,19 @@ TEST(UNet, GivesLogitsForEachPixelAlsoOfOddImages) {
   const UNetOptions options{.depth = 3, .convolutions = 1, .filters = 4, .classes = 5, .image_size = 13};
   const auto graph = unet(options);
   const auto parameters = sluice::testing::drawn_parameters(graph, 1);
-  const auto values = sluice::testing::run_in_f64(graph, pictures(2, 13, 5), {parameters.begin(), parameters.end()});
+  const auto values = sluice::testing::run_in_f64(graph, images(2, 13, 5), {parameters.begin(), parameters.end()});
   EXPECT_EQ(values[static_cast<size_t>(graph.output_node())].shape(), (Shape{2, 13, 13, 5}));
 }
 
 TEST(UNet, HasTheGradientsOfItsLoss) {
   const UNetOptions options{.depth = 2, .convolutions = 2, .filters = 4, .classes = 3, .image_size = 10, .dropout = 0.3};
-  sluice::testing::expect_gradients_like_differences(unet(options), pictures(3, 10, 3));
+  sluice::testing::expect_gradients_like_differences(unet(options), images(3, 10, 3));
 }
 
 TEST(UNet, CountsThePixelsThatHaveAClass) {
   const auto graph = unet({.depth = 1, .convolutions = 1, .filters = 2, .image_size = 4});
   const auto& loss = graph.nodes()[static_cast<size_t>(graph.loss_node())];
-  EXPECT_EQ(loss.module->loss_weight({Tensor(), pictures(2, 4, 2)[1]}), 2 * 4 * 4 - 1);
+  EXPECT_EQ(loss.module->loss_weight({Tensor(), images(2, 4, 2)[1]}), 2 * 4 * 4 - 1);
 }
 
 TEST(UNet, NamesTheKeyOfASizeThatIsOutOfRange) {

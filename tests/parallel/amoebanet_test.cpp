@@ -26,22 +26,22 @@ layers::Graph tiny_amoebanet(int64_t layers = 3) {
   return models::amoebanet(options);
 }
 
-Batch pictures(uint64_t seed) {
+Batch images(uint64_t seed) {
   const Tensor image = empty({kSamples, kSize, kSize, 3});
   fill_normal(image, 0, 1, random_key(seed, "image"));
   return batch_of({{"image", image}, {"label", sluice::testing::random_tokens({kSamples}, kClasses, seed)}});
 }
 
-TEST(AmoebaNet, HasOneAnswerForEveryPipeline) { sluice::testing::expect_one_answer(tiny_amoebanet(), pictures); }
+TEST(AmoebaNet, HasOneAnswerForEveryPipeline) { sluice::testing::expect_one_answer(tiny_amoebanet(), images); }
 
 TEST(AmoebaNet, HasOneAnswerForEverySchedule) {  // three stages a device need twelve nodes for four devices
-  sluice::testing::expect_one_answer_of_every_schedule(tiny_amoebanet(6), pictures);
+  sluice::testing::expect_one_answer_of_every_schedule(tiny_amoebanet(6), images);
 }
 
 TEST(AmoebaNet, GivesTheLogitsThatItsLossIsOf) {
-  const auto outcome = sluice::testing::train(tiny_amoebanet(), pictures, {2, "1f1b"});
+  const auto outcome = sluice::testing::train(tiny_amoebanet(), images, {2, "1f1b"});
   ASSERT_EQ(outcome.outputs.size(), static_cast<size_t>(kSamples * kClasses));
-  const auto labels = pictures(sluice::testing::kEvaluationSeed).load("label", 0, kSamples).to_vector();
+  const auto labels = images(sluice::testing::kEvaluationSeed).load("label", 0, kSamples).to_vector();
   double loss = 0;
   for (size_t sample = 0; sample < labels.size(); ++sample) {
     const double* row = outcome.outputs.data() + sample * kClasses;

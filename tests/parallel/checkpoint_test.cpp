@@ -80,13 +80,13 @@ class Checkpoints : public ::testing::Test {
 TEST_F(Checkpoints, AreRefusedWhenCutOffAnywhereInTheHeaderOrTheState) {
   expect_truncation_refused("model.safetensors", header_bytes(read_file(newest_ / "model.safetensors")));
   expect_truncation_refused("state.json", SIZE_MAX);
-  EXPECT_EQ(open_checkpoint(newest_).step, 2) << "mended, it is whole again";
+  EXPECT_EQ(open_checkpoint(newest_).step, 2) << "repaired, it is whole again";
 }
 
 TEST_F(Checkpoints, AreRefusedWhenAnyBitOfTheDataIsFlipped) {
   expect_flipped_bits_refused("model.safetensors", 1000);
   expect_flipped_bits_refused("optimizer.safetensors", 1000);
-  EXPECT_EQ(open_checkpoint(newest_).step, 2) << "mended, it is whole again";
+  EXPECT_EQ(open_checkpoint(newest_).step, 2) << "repaired, it is whole again";
 }
 
 TEST_F(Checkpoints, AreRefusedWhenAnyBitOfTheStateIsFlipped) {

@@ -24,7 +24,7 @@ layers::Graph amoebanet_of(int64_t classes) {
   return models::amoebanet(options);
 }
 
-Batch pictures(int64_t classes, uint64_t seed) {
+Batch images(int64_t classes, uint64_t seed) {
   const Tensor image = empty({kSamples, kSize, kSize, 3});
   fill_normal(image, 0, 1, random_key(seed, "image"));
   return batch_of({{"image", image}, {"label", sluice::testing::random_tokens({kSamples}, classes, seed)}});
@@ -42,7 +42,7 @@ class FineTuning : public ::testing::Test {
   /// Of ten classes, trained for two steps.
   Checkpoint trained(double ema) {
     pretrained_ = trainer_of(amoebanet_of(10), "cpu:0", ema, 3);
-    for (uint64_t step : {1, 2}) pretrained_->step(pictures(10, step));
+    for (uint64_t step : {1, 2}) pretrained_->step(images(10, step));
     return open_checkpoint(output_.save(*pretrained_, "", {}, 1));
   }
 
@@ -69,7 +69,7 @@ TEST_F(FineTuning, TakesAllOfAnAmoebaNetButTheClassifierOfAnotherNumberOfClasses
   EXPECT_NE(text.find(join(model.size() - 2, " of ", model.size(), " tensors loaded\n")), std::string::npos) << text;
   EXPECT_NE(text.find("head.classifier.bias, the model needs [5], the checkpoint has [10]"), std::string::npos) << text;
   EXPECT_EQ(tuned->steps_done(), 0);
-  EXPECT_TRUE(std::isfinite(tuned->step(pictures(5, 3)).loss));
+  EXPECT_TRUE(std::isfinite(tuned->step(images(5, 3)).loss));
 }
 
 TEST_F(FineTuning, BeginsWithTheMovingAveragesThatEvaluationShowed) {
@@ -77,7 +77,7 @@ TEST_F(FineTuning, BeginsWithTheMovingAveragesThatEvaluationShowed) {
   const auto same = trainer_of(amoebanet_of(10), "cpu:0,cpu:1", 0.5, 8), without = trainer_of(amoebanet_of(10), "cpu:0", 0, 8);
   for (Trainer* trainer : {same.get(), without.get()}) {
     EXPECT_TRUE(initialize(checkpoint, *trainer).averages);
-    EXPECT_EQ(trainer->evaluate(pictures(10, 9)).loss_sum, pretrained_->evaluate(pictures(10, 9)).loss_sum);
+    EXPECT_EQ(trainer->evaluate(images(10, 9)).loss_sum, pretrained_->evaluate(images(10, 9)).loss_sum);
   }
   const auto averages = pretrained_->averages(), model = same->model(), own = same->averages();
   for (const auto& [name, average] : averages) {

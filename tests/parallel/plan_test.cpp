@@ -59,7 +59,7 @@ TEST(Plan, AutoBalancesMeasuredOperations) {
 }
 
 /// Inputs of floats once kept their costs to the device that they were loaded on, so that all of an image model's nodes were free.
-TEST(Plan, CountsTheCostOfNodesThatReadPictures) {
+TEST(Plan, CountsTheCostOfNodesThatReadImages) {
   const auto graph = models::amoebanet({.layers = 3, .filters = 16, .classes = 4, .image_size = 32});
   const auto costs = counted_nodes(graph, 2, {}, Precision::f32, AdamW({}));
   for (size_t node = 0; node < costs.size(); ++node) EXPECT_GT(costs[node].forward, 0) << graph.nodes()[node].name;

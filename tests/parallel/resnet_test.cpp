@@ -21,15 +21,15 @@ layers::Graph tiny_resnet(bool squeeze_excitation) {
                          .dropout = 0.3});
 }
 
-Batch pictures(uint64_t seed) {
+Batch images(uint64_t seed) {
   const Tensor image = empty({kSamples, kSize, kSize, 3});
   fill_normal(image, 0, 1, random_key(seed, "image"));
   return batch_of({{"image", image}, {"label", sluice::testing::random_tokens({kSamples}, kClasses, seed)}});
 }
 
-TEST(ResNet, HasOneAnswerForEveryPipeline) { sluice::testing::expect_one_answer(tiny_resnet(false), pictures); }
+TEST(ResNet, HasOneAnswerForEveryPipeline) { sluice::testing::expect_one_answer(tiny_resnet(false), images); }
 
-TEST(ResNet, HasOneAnswerForEveryPipelineWithSqueezeExcitation) { sluice::testing::expect_one_answer(tiny_resnet(true), pictures); }
+TEST(ResNet, HasOneAnswerForEveryPipelineWithSqueezeExcitation) { sluice::testing::expect_one_answer(tiny_resnet(true), images); }
 
 }  // namespace
 }  // namespace sluice::parallel

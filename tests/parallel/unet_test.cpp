@@ -19,14 +19,14 @@ layers::Graph tiny_unet() {
   return models::unet({.depth = 2, .filters = kFilters, .classes = kClasses, .image_size = kSize, .dropout = 0.3});
 }
 
-Batch pictures(uint64_t seed, int64_t samples) {
+Batch images(uint64_t seed, int64_t samples) {
   const Tensor image = empty({samples, kSize, kSize, 3});
   fill_normal(image, 0, 1, random_key(seed, "image"));
   return batch_of({{"image", image}, {"mask", sluice::testing::random_tokens({samples, kSize, kSize}, kClasses, seed)}});
 }
 
 TEST(UNet, HasOneAnswerForEveryPipeline) {
-  sluice::testing::expect_one_answer(tiny_unet(), [](uint64_t seed) { return pictures(seed, 8); });
+  sluice::testing::expect_one_answer(tiny_unet(), [](uint64_t seed) { return images(seed, 8); });
 }
 
 int node_named(const layers::Graph& graph, const std::string& name) {
@@ -59,7 +59,7 @@ TEST(UNet, SendsItsLongSkipsDirectly) {
   const int micro_batches = 4;
   for (const char* schedule : {"gpipe", "1f1b"}) {
     Trainer trainer(graph, four_stages(graph, 8, micro_batches, "none", schedule), AdamW({.lr = 1e-2}));
-    trainer.step(pictures(1, 8));
+    trainer.step(images(1, 8));
     using Ways = std::vector<std::pair<int, int>>;
     const int outer = graph.value_of(node_named(graph, "encoder0_conv1")), inner = graph.value_of(node_named(graph, "encoder1_conv1"));
     EXPECT_EQ(ways_of(trainer.trace(), Payload::activation, outer), Ways(micro_batches, {0, 3}));
@@ -74,7 +74,7 @@ int64_t last_stage_peak(const layers::Graph& graph, int micro_batches) {
   const AdamW optimizer({.lr = 1e-2});
   const Plan chosen = four_stages(graph, 2 * micro_batches, micro_batches, "full", "gpipe");
   Trainer trainer(graph, chosen, optimizer);
-  trainer.step(pictures(1, 2 * micro_batches));
+  trainer.step(images(1, 2 * micro_batches));
   const Prediction prediction = predict(graph, chosen, optimizer, 2 * micro_batches, {});
   EXPECT_EQ(chosen.devices[3]->peak_bytes(), prediction.devices[3].peak_bytes);
   return prediction.devices[3].peak_bytes;

@@ -1,22 +1,22 @@
-#include "cli/report/plan_pictures.h"
+#include "cli/report/plan_plots.h"
 
 #include <fmt/core.h>
 
 #include "cli/byte_size.h"
 #include "cli/list_text.h"
 #include "cli/report/html_page.h"
-#include "cli/report/partition_picture.h"
+#include "cli/report/partition_plot.h"
 #include "cli/report/timeline.h"
 
 namespace sluice::cli {
 
 namespace {
 
-Svg cut_picture(const PlannedStep& step) {
+Svg cut_plot(const PlannedStep& step) {
   const auto topology = parallel::topology_of(step.graph);
   std::vector<int64_t> parameters;
   for (size_t node = 0; node < step.graph.nodes().size(); ++node) parameters.push_back(step.graph.parameter_count(static_cast<int>(node)));
-  return partition_picture({topology, step.plan.partition, parameters, step.node_seconds});
+  return partition_plot({topology, step.plan.partition, parameters, step.node_seconds});
 }
 
 /// The predicted trace with the names of the plan's devices.
@@ -60,17 +60,17 @@ std::string device_table(const std::vector<parallel::DevicePrediction>& devices)
 
 }  // namespace
 
-Svg plan_pictures(const PlannedStep& step) {
-  if (!step.prediction.fits) return cut_picture(step);
+Svg plan_plots(const PlannedStep& step) {
+  if (!step.prediction.fits) return cut_plot(step);
   const auto trace = named_trace(step);
-  Svg pictures = timeline_picture(trace, {title_of(step)});
-  pictures.append(memory_timeline_picture(trace, budgets_of(step), {"Memory"}));
-  pictures.append(cut_picture(step));
-  return pictures;
+  Svg plots = timeline_plot(trace, {title_of(step)});
+  plots.append(memory_timeline_plot(trace, budgets_of(step), {"Memory"}));
+  plots.append(cut_plot(step));
+  return plots;
 }
 
 std::string plan_page(const PlannedStep& step) {
-  return html_page("Plan of a training step", summary_table(step) + html_section("Pictures", plan_pictures(step).finish()) +
+  return html_page("Plan of a training step", summary_table(step) + html_section("Plots", plan_plots(step).finish()) +
                                                   html_section("Devices", device_table(step.prediction.devices)));
 }
 

@@ -11,7 +11,7 @@ enum class PngKind { plain, interlaced, palette, sixteen_bits };
 std::string encode_png(const Image& image, PngKind kind = PngKind::plain);
 
 enum class JpegKind { plain, progressive, cmyk };
-/// Of 1 or 3 channels; `cmyk` writes an RGB picture inverted with a key of 255, as Adobe does.
+/// Of 1 or 3 channels; `cmyk` writes an RGB image inverted with a key of 255, as Adobe does.
 std::string encode_jpeg(const Image& image, JpegKind kind = JpegKind::plain);
 
 std::string gzip(const std::string& bytes);
@@ -19,7 +19,7 @@ std::string gzip(const std::string& bytes);
 /// A header of IDX with `type` and these axes, then the elements.
 std::string idx_bytes(const std::vector<uint32_t>& axes, const std::string& elements, int type = 8);
 
-/// A smooth picture, which a JPEG keeps nearly as it is.
-Image smooth_picture(int64_t height, int64_t width, int64_t channels);
+/// A smooth image, which a JPEG keeps nearly as it is.
+Image smooth_image(int64_t height, int64_t width, int64_t channels);
 
 }  // namespace sluice::data

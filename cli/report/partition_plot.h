@@ -18,6 +18,6 @@ struct CutModel {
 
 /// The nodes in order, coloured by stage, with arcs for values that pass over nodes; then the stages' shares of time and parameters as
 /// bars of one length, in which a balanced cut has equal parts.
-Svg partition_picture(const CutModel& model);
+Svg partition_plot(const CutModel& model);
 
 }  // namespace sluice::cli

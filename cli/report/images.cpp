@@ -1,4 +1,4 @@
-#include "cli/report/pictures.h"
+#include "cli/report/images.h"
 
 #include <fmt/core.h>
 
@@ -45,21 +45,20 @@ std::string bitmap(const data::Image& image) {
          little_endian(size, 4) + std::string(16, '\0') + pixels;  // neither resolution nor palette
 }
 
-std::string figure(const JudgedPicture& picture) {
-  const bool right = picture.prediction == picture.label;
-  const std::string words =
-      right ? xml_text(picture.label) : fmt::format("{}, is {}", xml_text(picture.prediction), xml_text(picture.label));
+std::string figure(const JudgedImage& image) {
+  const bool right = image.prediction == image.label;
+  const std::string words = right ? xml_text(image.label) : fmt::format("{}, is {}", xml_text(image.prediction), xml_text(image.label));
   return fmt::format(
       "<figure style=\"display:inline-block;width:100px;margin:4px;vertical-align:top;text-align:center;font-size:12px;color:{}\">"
       "<img style=\"width:84px;image-rendering:pixelated\" alt=\"{}\" "
       "src=\"data:image/bmp;base64,{}\"><figcaption>{}</figcaption></figure>\n",
-      right ? "#222" : "#c0392b", xml_text(picture.label), base64(bitmap(picture.image)), words);
+      right ? "#222" : "#c0392b", xml_text(image.label), base64(bitmap(image.image)), words);
 }
 
 }  // namespace
 
-std::vector<JudgedPicture> judge_pictures(parallel::Trainer& trainer, const std::shared_ptr<const data::ImageDataset>& dataset,
-                                          int64_t count, int64_t batch) {
+std::vector<JudgedImage> judge_images(parallel::Trainer& trainer, const std::shared_ptr<const data::ImageDataset>& dataset, int64_t count,
+                                      int64_t batch) {
   const auto samples = data::validation_samples(*dataset, count);
   data::ValidationLoader loader(dataset, {.batch = batch, .threads = 0}, count);
   std::vector<double> logits;
@@ -68,21 +67,21 @@ std::vector<JudgedPicture> judge_pictures(parallel::Trainer& trainer, const std:
     logits.insert(logits.end(), rows.begin(), rows.end());
   }
   const auto& names = dataset->class_names();
-  std::vector<JudgedPicture> pictures;
+  std::vector<JudgedImage> images;
   auto row = logits.begin();
   for (const int64_t sample : samples) {
     const auto end = row + static_cast<std::ptrdiff_t>(names.size());
     const auto prediction = static_cast<size_t>(std::max_element(row, end) - row);
     const auto label = static_cast<size_t>(dataset->label(data::Split::validation, sample));
-    pictures.push_back({dataset->picture(data::Split::validation, 0, sample), names[label], names[prediction]});
+    images.push_back({dataset->image(data::Split::validation, 0, sample), names[label], names[prediction]});
     row = end;
   }
-  return pictures;
+  return images;
 }
 
-std::string picture_table(const std::vector<JudgedPicture>& pictures) {
+std::string image_table(const std::vector<JudgedImage>& images) {
   std::string html = "<div>\n";
-  for (const auto& picture : pictures) html += figure(picture);
+  for (const auto& image : images) html += figure(image);
   return html + "</div>\n";
 }
 

@@ -1,4 +1,4 @@
-#include "cli/report/partition_picture.h"
+#include "cli/report/partition_plot.h"
 
 #include <fmt/core.h>
 
@@ -98,7 +98,7 @@ std::string count_text(double count) {
 
 }  // namespace
 
-Svg partition_picture(const CutModel& model) {
+Svg partition_plot(const CutModel& model) {
   const auto skips = skips_of(model.topology);
   const bool with_arcs = !skips.empty() && skips.size() <= kMostArcs;
   const double arcs = with_arcs ? 46 : 4, first = kHeader + arcs;

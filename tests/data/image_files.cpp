@@ -1,4 +1,4 @@
-#include "picture_files.h"
+#include "image_files.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -94,7 +94,7 @@ std::string idx_bytes(const std::vector<uint32_t>& axes, const std::string& elem
   return file + elements;
 }
 
-Image smooth_picture(int64_t height, int64_t width, int64_t channels) {
+Image smooth_image(int64_t height, int64_t width, int64_t channels) {
   Image image = Image::of_size(height, width, channels);
   for (int64_t y = 0; y < height; ++y)
     for (int64_t x = 0; x < width; ++x)
