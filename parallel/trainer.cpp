@@ -90,11 +90,11 @@ struct Trainer::State {
         if (!parameter.owned) copy(owned.at(parameter.index), parameter.working);
   }
 
-  RunResult run(const RunContext& context, const StepContext& step) {
+  RunResult run(const Program& given, const RunContext& context, const StepContext& step) {
     try {
-      return executor->run(program(context.training, context.micro_batches()), context, step);
-    } catch (const HangError& error) {
-      failure = join("trainer: a device never came back from step ", steps_done + 1,
+      return executor->run(given, context, step);
+    } catch (const HangError&) {
+      failure = join("trainer: a device never came back from ", context.training ? "step " : "an evaluation before step ", steps_done + 1,
                      ", so weights may neither be read nor written; end the process and resume from a checkpoint");
       throw;
     } catch (const std::exception& error) {
@@ -113,7 +113,7 @@ struct Trainer::State {
     context.is_watched = true;
     context.cuda_graphs = false;
     try {
-      executor->run(watched, context, step);
+      run(watched, context, step);
     } catch (const DivergenceError& error) {
       return join(", first in ", error.what());
     } catch (const HangError&) {
@@ -174,7 +174,7 @@ StepResult Trainer::step(const Batch& batch, int micro_batches) {
   run.cuda_graphs = state_->graphs.next();
   step.optimizer = state_->optimizer.get();
   step.update = {state_->optimizer->rate.at(state_->steps_done), state_->steps_done + 1, {{}, state_->options.clip}};
-  RunResult result = state_->run(run, step);
+  RunResult result = state_->run(state_->program(true, run.micro_batches()), run, step);
   state_->require_finite(run, step, result.gradient_norm);
   ++state_->steps_done;
   state_->trace = std::move(result.trace);
@@ -195,7 +195,7 @@ EvaluationResult Trainer::evaluate(const Batch& batch, bool with_output, const s
   run.keeps_output = with_output;
   run.stop = stop;
   state_->show_averages(true);
-  const RunResult result = state_->run(run, {});
+  const RunResult result = state_->run(state_->program(false, micro_batches), run, {});
   return {result.loss, state_->loss_weight(batch), result.output};
 }
 

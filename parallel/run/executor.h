@@ -38,7 +38,7 @@ struct RunResult {
 /// Errors   the first failure of a device, naming action and device, after all devices stopped and the stages were reset. CommError when
 ///          a wait or an action takes longer than the timeout, or devices that only count wait for ever, saying what every device waits
 ///          for and in what circle (hang_report). HangError when a device does not stop then: see is_abandoned(). What is no Error, such
-///          as std::bad_alloc, becomes one that holds it nested. What failed_midway() says then.
+///          as std::bad_alloc, becomes one that holds it nested.
 class Executor {
  public:
   /// Makes the dataflow of `layout` and its stages on `devices`, which are of one kind. Graph and topology live as long as the executor.
