@@ -20,6 +20,7 @@
 #include "cli/messages.h"
 #include "core/error.h"
 #include "data/utf8.h"
+#include "parallel/run/run_errors.h"
 
 namespace sluice::cli {
 
@@ -165,12 +166,21 @@ std::string explain(const std::exception& error) {
   return join("the output cannot be written: ", system->code().message(), "; the result is lost");
 }
 
+/// At once, without waiting for any thread: one of them never ends.
+[[noreturn]] void end_process(int code) {
+  std::fflush(nullptr);
+  _exit(code);
+}
+
 }  // namespace
 
 int run_program(int argument_count, char** arguments) try {
   fill_closed_streams();
   check_is_utf8(argument_count, arguments);
   return Parser().run(argument_count, arguments);
+} catch (const parallel::HangError& error) {
+  tell_error(in_config_words(error.what()));
+  end_process(exit_code_of(error));
 } catch (const std::exception& error) {
   tell_error(in_config_words(explain(error)));
   return exit_code_of(error);

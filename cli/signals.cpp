@@ -56,7 +56,10 @@ void watch_signals() {
 
 int caught_signal() { return caught; }
 
-EndAtOnce::EndAtOnce() { ends_at_once = true; }
+EndAtOnce::EndAtOnce() {
+  ends_at_once = true;
+  if (caught != 0) _exit(128 + caught);  // since the caller looked
+}
 EndAtOnce::~EndAtOnce() { ends_at_once = false; }
 
 }  // namespace sluice::cli

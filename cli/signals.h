@@ -12,7 +12,7 @@ void watch_signals();
 /// The first signal that came, or 0.
 int caught_signal();
 
-/// While it lives, any of these signals ends the program at once: for long work that has nothing to lose.
+/// While it lives, any of these signals ends the program at once, also one that was caught before: for long work that has nothing to lose.
 class EndAtOnce {
  public:
   EndAtOnce();

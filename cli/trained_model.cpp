@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/file/file.h"
+#include "parallel/run/run_errors.h"
 
 namespace sluice::cli {
 
@@ -29,6 +30,8 @@ int with_checkpoint(const fs::path& path, parallel::Wanted wanted, const std::fu
     const auto checkpoint = find_checkpoint(path, wanted);
     try {
       return use(checkpoint);
+    } catch (const parallel::HangError&) {
+      throw;
     } catch (const Error&) {
       const bool was_pruned = checkpoint.folder != path && !is_there(checkpoint.folder);
       if (!was_pruned || attempt == kMostAttempts) throw;

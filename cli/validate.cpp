@@ -18,6 +18,14 @@ namespace {
 
 int64_t sample_limit(const Settings& settings) { return settings.integer("train.evaluate_batches") * settings.integer("train.batch"); }
 
+/// Nothing when it was stopped.
+std::optional<parallel::EvaluationResult> evaluate_unless(const std::function<bool()>& stop, parallel::Trainer& trainer, const Batch& batch,
+                                                          bool with_output) try {
+  return trainer.evaluate(batch, with_output, stop);
+} catch (const parallel::StoppedError&) {
+  return std::nullopt;
+}
+
 }  // namespace
 
 Validation validate(parallel::Trainer& trainer, const Corpus& corpus, const Settings& settings, const std::function<bool()>& stop) {
@@ -36,12 +44,14 @@ Validation validate(parallel::Trainer& trainer, const Corpus& corpus, const Sett
     if (!validation.is_complete) break;
     const Batch batch = loader.at(number);
     const auto began = std::chrono::steady_clock::now();
-    const auto result = trainer.evaluate(batch, validation.classification.has_value());
+    const auto result = evaluate_unless(stop, trainer, batch, validation.classification.has_value());
+    validation.is_complete = result.has_value();
+    if (!result) break;
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
     samples += batch.samples;
-    loss += result.loss_sum;
-    weight += result.weight;
-    if (validation.classification) validation.classification->add(result.output, batch.load(corpus.labels, 0, batch.samples));
+    loss += result->loss_sum;
+    weight += result->weight;
+    if (validation.classification) validation.classification->add(result->output, batch.load(corpus.labels, 0, batch.samples));
   }
   if (weight > 0) validation.loss = loss / weight;
   if (seconds.empty()) return validation;

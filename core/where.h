@@ -30,16 +30,18 @@ class WhereScope {
   Where former_;
 };
 
+/// Throws what is being handled again with `place` behind its message, unless that has it already, as the kind of Error that it is; kinds
+/// of other rooms pass as they are. What is no Error becomes a ResourceError when the system refused something, else an Error, and is
+/// nested in it. Called within a catch.
+[[noreturn]] void rethrow_at(const std::string& place);
+
 /// Does the work, and adds the place to the message of an error in it.
 template <class Work>
 auto located(const Work& work) {
-  const auto with_place = [](const Error& error) { return error.what() + where().text(); };
   try {
     return work();
-  } catch (const UsageError& error) {
-    throw UsageError(with_place(error));
-  } catch (const DataError& error) {
-    throw DataError(with_place(error));
+  } catch (...) {
+    rethrow_at(where().text());
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <mutex>
 
 #include "core/file/hash.h"
 #include "core/ops/copy.h"
@@ -49,6 +50,9 @@ struct Trainer::State {
     return kept;
   }
 
+  /// Weights are the devices' to use when a thread has not come back.
+  void require_reachable() const { require<HangError>(!executor->is_abandoned(), failure); }
+
   double loss_weight(const Batch& batch) const {
     if (plan.devices[0]->kind() == DeviceKind::meta) return 1;
     const int node = graph.loss_node();
@@ -86,9 +90,13 @@ struct Trainer::State {
         if (!parameter.owned) copy(owned.at(parameter.index), parameter.working);
   }
 
-  RunResult run(const RunContext& context, const StepContext& step) {
+  RunResult run(const Program& given, const RunContext& context, const StepContext& step) {
     try {
-      return executor->run(program(context.training, context.micro_batches()), context, step);
+      return executor->run(given, context, step);
+    } catch (const HangError&) {
+      failure = join("trainer: a device never came back from ", context.training ? "step " : "an evaluation before step ", steps_done + 1,
+                     ", so weights may neither be read nor written; end the process and resume from a checkpoint");
+      throw;
     } catch (const std::exception& error) {
       if (executor->failed_midway())
         failure =
@@ -100,14 +108,16 @@ struct Trainer::State {
 
   /// Where the first number that is not finite comes from: the step runs again, without what changes weights, and every node is watched.
   std::string first_nonfinite(RunContext context, const StepContext& step) {
-    Program watched = program(true, context.micro_batches());
+    watched = program(true, context.micro_batches());
     for (auto& actions : watched.devices) std::erase_if(actions, changes_weights);
     context.is_watched = true;
     context.cuda_graphs = false;
     try {
-      executor->run(watched, context, step);
+      run(watched, context, step);
     } catch (const DivergenceError& error) {
       return join(", first in ", error.what());
+    } catch (const HangError&) {
+      throw;
     } catch (const std::exception&) {  // such as no room to watch in: the error that is explained counts for more
     }
     return "";
@@ -129,6 +139,7 @@ struct Trainer::State {
   GraphChoice graphs;
   std::unique_ptr<Executor> executor;
   std::map<std::pair<bool, int>, Program> programs;  ///< by training and M
+  Program watched;                                   ///< the last one that was searched for a number that is not finite
   int64_t steps_done = 0;
   bool shows_averages = false;
   std::string failure;  ///< why the weights may be of two steps; empty when they are of one
@@ -138,9 +149,19 @@ struct Trainer::State {
 Trainer::Trainer(const layers::Graph& graph, Plan plan, const Optimizer& optimizer, TrainerOptions options)
     : state_(std::make_unique<State>(graph, std::move(plan), optimizer, options)) {}
 
-Trainer::~Trainer() = default;
+/// A thread that never comes back uses its trainer's state for ever.
+Trainer::~Trainer() {
+  if (!state_->executor->is_abandoned()) return;
+  static std::mutex mutex;
+  static auto& in_use = *new std::vector<std::unique_ptr<State>>;
+  std::lock_guard lock(mutex);
+  in_use.push_back(std::move(state_));
+}
 
-void Trainer::require_whole() const { require<Error>(state_->failure.empty(), state_->failure); }
+void Trainer::require_whole() const {
+  state_->require_reachable();
+  require<Error>(state_->failure.empty(), state_->failure);
+}
 
 StepResult Trainer::step(const Batch& batch, int micro_batches) {
   require_whole();
@@ -153,7 +174,7 @@ StepResult Trainer::step(const Batch& batch, int micro_batches) {
   run.cuda_graphs = state_->graphs.next();
   step.optimizer = state_->optimizer.get();
   step.update = {state_->optimizer->rate.at(state_->steps_done), state_->steps_done + 1, {{}, state_->options.clip}};
-  RunResult result = state_->run(run, step);
+  RunResult result = state_->run(state_->program(true, run.micro_batches()), run, step);
   state_->require_finite(run, step, result.gradient_norm);
   ++state_->steps_done;
   state_->trace = std::move(result.trace);
@@ -167,13 +188,14 @@ StepResult Trainer::step(const Batch& batch, int micro_batches) {
           !std::isfinite(result.gradient_norm)};
 }
 
-EvaluationResult Trainer::evaluate(const Batch& batch, bool with_output) {
+EvaluationResult Trainer::evaluate(const Batch& batch, bool with_output, const std::function<bool()>& stop) {
   require_whole();
   const int micro_batches = static_cast<int>(std::min<int64_t>(state_->plan.micro_batches, batch.samples));
   RunContext run = state_->context(batch, micro_batches, false);
   run.keeps_output = with_output;
+  run.stop = stop;
   state_->show_averages(true);
-  const RunResult result = state_->run(run, {});
+  const RunResult result = state_->run(state_->program(false, micro_batches), run, {});
   return {result.loss, state_->loss_weight(batch), result.output};
 }
 
@@ -184,8 +206,10 @@ int64_t Trainer::steps_done() const { return state_->steps_done; }
 void Trainer::set_steps_done(int64_t steps) { state_->steps_done = steps; }
 const Trace& Trainer::trace() const { return state_->trace; }
 const GraphChoice& Trainer::cuda_graphs() const { return state_->graphs; }
+Executor& Trainer::executor() { return *state_->executor; }
 
 std::vector<ParameterState> Trainer::parameters() const {
+  state_->require_reachable();
   std::vector<ParameterState> all;
   for (const auto& stage : state_->executor->stages())
     for (const auto& parameter : stage->parameters())
@@ -207,6 +231,7 @@ std::map<std::string, Tensor> Trainer::model() const {
 }
 
 std::map<std::string, Tensor> Trainer::averages() const {
+  state_->require_reachable();
   std::map<std::string, Tensor> all;
   if (state_->optimizer->ema == 0) return all;
   for (const auto& stage : state_->executor->stages()) {
@@ -242,6 +267,7 @@ std::vector<Trainer::Placement> Trainer::placements() const {
 }
 
 void Trainer::publish_parameters() {
+  state_->require_reachable();
   for (const auto& stage : state_->executor->stages()) stage->write_working(state_->steps_done);
   state_->share_tied();
   state_->shows_averages = false;

@@ -9,9 +9,12 @@
 #include "parallel/plan.h"
 #include "parallel/run/divergence.h"
 #include "parallel/run/graph_choice.h"
+#include "parallel/run/run_errors.h"
 #include "parallel/run/trace.h"
 
 namespace sluice::parallel {
+
+class Executor;
 
 /// What a step does whose gradient is not finite. It changes no weight in either case.
 enum class OnNonfinite {
@@ -22,7 +25,7 @@ enum class OnNonfinite {
 struct TrainerOptions {
   uint64_t seed = 0;                 ///< of parameters and random masks
   double clip = 0;                   ///< largest global gradient norm; 0 = no clipping
-  double timeout_seconds = 600;      ///< of every wait of one device for another
+  double timeout_seconds = 600;      ///< of every wait of one device for another, and of every action
   bool stochastic_rounding = false;  ///< of the working copies of weights in bf16, with bits that depend on (seed, step, name, element)
   CudaGraphs cuda_graphs = CudaGraphs::off;
   OnNonfinite on_nonfinite = OnNonfinite::stop;
@@ -58,25 +61,31 @@ struct ParameterState {
 /// For a given M, the loss, gradients and weights are the same bits for every partition, number of devices, schedule and
 /// rematerialization (docs/design.md, promise 1).
 /// Threads  one caller.
-/// Errors   what a stage throws comes out of step() with node, stage and micro-batch in its message; the other devices are stopped, and
-///          the trainer's parameters are as before the step. Unless a device had begun to change them: then they may be of two steps, and
-///          the trainer refuses to go on, to evaluate and to be saved until it is restored (require_whole). CommError when a wait times
-///          out. DivergenceError when the gradient is not finite, naming the first node that made such a number.
+/// Errors   what a stage throws comes out of step() with node or action, stage and micro-batch in its message; the other devices are
+///          stopped, and the trainer's parameters are as before the step. Unless a device had begun to change them: then they may be of
+///          two steps, and the trainer refuses to go on, to evaluate and to be saved until it is restored (require_whole). CommError when
+///          a wait or an action takes longer than the timeout. HangError when a device's thread then does not come back, as from a kernel
+///          that never ends. Nothing can end that thread but the end of the process, and it may still read and write what the trainer
+///          has: so the trainer refuses everything that touches weights (require_whole, restore), its destructor frees nothing and waits
+///          for nothing, and what is left to do is to note the error and end the process, best with _exit. Other trainers on other
+///          devices go on. DivergenceError when the gradient is not finite, naming the first node that made such a number.
 class Trainer {
  public:
   /// Errors  UsageError for stochastic rounding in a precision that rounds no weights, and a learning rate that is not valid.
   Trainer(const layers::Graph& graph, Plan plan, const Optimizer& optimizer, TrainerOptions options = {});
   ~Trainer();
 
-  /// Errors  Error saying what failed and when, where weights may be of two steps. publish_parameters() makes the trainer whole.
+  /// Errors  Error saying what failed and when, where weights may be of two steps: publish_parameters() makes the trainer whole. HangError
+  ///         after a HangError, for ever; so do all that give or take weights.
   void require_whole() const;
 
   /// One optimizer step over a mini-batch. `micro_batches` = 0 takes the plan's M; any other number from 1 to the samples is legal at any
   /// step.
   StepResult step(const Batch& batch, int micro_batches = 0);
   /// The loss of a batch in evaluation mode, and if wanted the predictions; legal between any two steps. With Optimizer::ema it is that
-  /// of averages(), which take the place of the weights without further memory.
-  EvaluationResult evaluate(const Batch& batch, bool with_output = false);
+  /// of averages(), which take the place of the weights without further memory. `stop` is asked before each node, from any device's thread.
+  /// Errors  StoppedError when `stop` gave true: the trainer goes on as if the evaluation had never begun.
+  EvaluationResult evaluate(const Batch& batch, bool with_output = false, const std::function<bool()>& stop = {});
 
   const layers::Graph& graph() const;
   const Plan& plan() const;
@@ -111,6 +120,8 @@ class Trainer {
   /// Actions of the last step, for traces and reports.
   const Trace& trace() const;
   const GraphChoice& cuda_graphs() const;
+  /// What runs the programs: for tests.
+  Executor& executor();
 
  private:
   struct State;

@@ -16,7 +16,7 @@
 namespace sluice::parallel {
 
 Executor::DeviceRun::DeviceRun(int index, DevicePtr device, const Shared& shared)
-    : index_(index), device_(std::move(device)), shared_(shared), actions_(&shared.program.devices[index]) {}
+    : index_(index), device_(std::move(device)), shared_(shared), actions_(&shared.program.devices[index]), entered_(shared.began) {}
 
 double Executor::DeviceRun::now() const {
   if (counts_only()) return device_->clock_seconds();
@@ -31,22 +31,52 @@ const char* Executor::DeviceRun::place_of(const Transfer& transfer) const {
 bool Executor::DeviceRun::advance(double seconds) {
   for (size_t at = next_.load(); at < actions_->size(); next_.store(++at, std::memory_order_relaxed)) {
     const Action& action = (*actions_)[at];
+    if (!counts_only()) entered_.store(Clock::now(), std::memory_order_relaxed);
     WhereScope scope({place_of(action.transfer), action.stage, action.micro_batch});
-    if (shared_.before_action && !counts_only()) shared_.before_action(index_, action, shared_.failed);
-    const double start = now();
-    Moment begun = device_->record(true);
-    const ProfilerRange range(*device_, begun ? describe(action, shared_.topology) : std::string());
-    const bool computes = action.kind != ActionKind::send && action.kind != ActionKind::recv;
-    GraphScope graph(*device_, shared_.context.cuda_graphs && computes, static_cast<int64_t>(at));
-    if (!execute(action, seconds)) return false;
-    graph.launch();
-    for (const Buffer& buffer : action.frees) shared_.stages[buffer.stage]->free(buffer);
-    events_.push_back({index_, action, start, now(), device_->live_bytes()});
-    if (begun) spans_.push_back({std::move(begun), device_->record(true)});
+    try {
+      if (!run_action(at, seconds)) return false;
+    } catch (...) {
+      rethrow_from(action);
+    }
+    if (at + 1 == actions_->size()) device_->synchronize();  // until then the device has not finished
   }
-  device_->synchronize();
   read_spans();
   return true;
+}
+
+bool Executor::DeviceRun::run_action(size_t at, double seconds) {
+  const Action& action = (*actions_)[at];
+  if (shared_.before_action && !counts_only()) shared_.before_action(index_, action, shared_.failed);
+  require_wanted();
+  const double start = now();
+  Moment begun = device_->record(true);
+  const ProfilerRange range(*device_, begun ? describe(action, shared_.topology) : std::string());
+  const bool computes = action.kind != ActionKind::send && action.kind != ActionKind::recv;
+  GraphScope graph(*device_, shared_.context.cuda_graphs && computes, static_cast<int64_t>(at));
+  if (!execute(action, seconds)) return false;
+  require_wanted();
+  graph.launch();
+  for (const Buffer& buffer : action.frees) shared_.stages[buffer.stage]->free(buffer);
+  events_.push_back({index_, action, start, now(), device_->live_bytes()});
+  if (begun) spans_.push_back({std::move(begun), device_->record(true)});
+  return true;
+}
+
+/// A device that comes back late, when it was given up, touches nothing more.
+void Executor::DeviceRun::require_wanted() const {
+  require<CommError>(!shared_.failed.stop_requested(), "stopped because another device failed");
+}
+
+/// Errors of nodes and of memory name their place already.
+void Executor::DeviceRun::rethrow_from(const Action& action) const {
+  const std::string place = where().text();
+  try {
+    throw;
+  } catch (const Error& error) {
+    if (!place.empty() && std::string_view(error.what()).find(place.substr(2)) != std::string_view::npos) throw;
+  } catch (...) {  // says nothing of Sluice
+  }
+  rethrow_at(join(" (", describe(action, shared_.topology), " on ", device_->name(), ")"));
 }
 
 bool Executor::DeviceRun::has_begun_to_change() const {

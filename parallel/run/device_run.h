@@ -7,8 +7,10 @@
 namespace sluice::parallel {
 
 /// One device's way through its list of actions.
-/// Threads  run by one thread; `position()` is read by others for messages.
+/// Threads  run by one thread; `position()` and `entered()` are read by others.
 class Executor::DeviceRun {
+  using Clock = std::chrono::steady_clock;
+
  public:
   struct Shared {
     const Program& program;
@@ -18,17 +20,20 @@ class Executor::DeviceRun {
     const std::vector<std::unique_ptr<Stage>>& stages;
     const std::vector<DevicePtr>& devices;
     Transport& transport;
-    std::chrono::steady_clock::time_point began;
+    Clock::time_point began;
     const BeforeAction& before_action;
     std::stop_token failed;
   };
   DeviceRun(int index, DevicePtr device, const Shared& shared);
 
   /// Runs actions until the list ends (true) or a message does not come within `seconds` (false).
+  /// Errors  of an action, with its name and device; CommError when the run has failed elsewhere.
   bool advance(double seconds);
   bool finished() const { return next_ >= actions_->size(); }
   /// How many actions have ended; the device is in the next one.
   size_t position() const { return next_.load(std::memory_order_relaxed); }
+  /// When the device came to the action that it is in, or was in last.
+  Clock::time_point entered() const { return entered_.load(std::memory_order_relaxed); }
 
   /// Whether the device is in an action that changes_weights(), or beyond it, and the gradient's norm lets such actions change them. On
   /// devices whose work is asynchronous an error may show long after the step was enqueued. Waits for the device.
@@ -39,7 +44,10 @@ class Executor::DeviceRun {
   double gradient_norm() const;
 
  private:
+  bool run_action(size_t at, double seconds);
   bool execute(const Action& action, double seconds);
+  void require_wanted() const;
+  [[noreturn]] void rethrow_from(const Action& action) const;
   const char* place_of(const Transfer& transfer) const;
   void send(const Action& action);
   bool receive(const Action& action, double seconds);
@@ -56,6 +64,7 @@ class Executor::DeviceRun {
   Shared shared_;
   const std::vector<Action>* actions_;
   std::atomic<size_t> next_{0};
+  std::atomic<Clock::time_point> entered_;
   std::vector<TraceEvent> events_;
   std::vector<std::pair<Moment, Moment>> spans_;  ///< of each event, on devices whose work is asynchronous
   Tensor norm_part_;                              ///< f64 [parameters of the model]: sums of squares, zero where others own

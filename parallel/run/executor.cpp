@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <exception>
+#include <mutex>
+#include <optional>
 
 #include "core/ops/concat.h"
 #include "parallel/run/device_run.h"
@@ -45,29 +47,87 @@ Executor::Executor(const layers::Graph& graph, const Layout& layout, std::vector
 
 Executor::~Executor() = default;
 
+/// One run. The devices' threads keep it alive, so that one which never comes back has it for ever.
+struct Executor::Attempt {
+  using Clock = std::chrono::steady_clock;
+
+  Attempt(const RunContext& run, const StepContext& what, BeforeAction hook, int devices)
+      : batch(*run.batch), context(run), step(what), before_action(std::move(hook)), transport(make_local_transport(devices)) {
+    context.batch = &batch;
+  }
+
+  /// Only the first failure counts; it stops all devices.
+  void fail(std::exception_ptr error, const std::string& reason) {
+    {
+      std::lock_guard lock(mutex);
+      if (failure) return;
+      failure = std::move(error);
+      failed_at = Clock::now();
+    }
+    failed.request_stop();
+    transport->close("stopped because another device failed: " + reason);
+  }
+  /// Null while nothing has failed.
+  std::exception_ptr first_failure() {
+    std::lock_guard lock(mutex);
+    return failure;
+  }
+  std::optional<Clock::time_point> when_failed() {
+    std::lock_guard lock(mutex);
+    return failure ? std::optional(failed_at) : std::nullopt;
+  }
+
+  const Batch batch;
+  RunContext context;
+  const StepContext step;
+  const BeforeAction before_action;
+  const std::unique_ptr<Transport> transport;
+  const Clock::time_point began = Clock::now();
+  std::stop_source failed;
+  Runs runs;
+
+  std::mutex mutex;  ///< guards the next two
+  std::exception_ptr failure;
+  Clock::time_point failed_at;
+};
+
+std::shared_ptr<Executor::Attempt> Executor::begin(const Program& program, const RunContext& context, const StepContext& step) {
+  auto attempt = std::make_shared<Attempt>(context, step, before_action_, static_cast<int>(devices_.size()));
+  const DeviceRun::Shared shared{program,
+                                 attempt->context,
+                                 attempt->step,
+                                 topology_,
+                                 stages_,
+                                 devices_,
+                                 *attempt->transport,
+                                 attempt->began,
+                                 attempt->before_action,
+                                 attempt->failed.get_token()};
+  for (size_t i = 0; i < devices_.size(); ++i)
+    attempt->runs.push_back(std::make_unique<DeviceRun>(static_cast<int>(i), devices_[i], shared));
+  return attempt;
+}
+
 RunResult Executor::run(const Program& program, const RunContext& context, const StepContext& step) {
+  require<HangError>(!is_abandoned(), abandoned_);
   require(program.partition.sizes == partition_.sizes && program.device_of_stage == device_of_stage_ &&
               program.device_count() == static_cast<int>(devices_.size()) && program.rematerialize == rematerialize_,
           "executor: needs a program of the partition, placement and rematerialization that it was made for; lower one from the same plan");
-  auto transport = make_local_transport(static_cast<int>(devices_.size()));
-  std::stop_source failed;
-  const DeviceRun::Shared shared{program,        context,           step,       topology_,
-                                 stages_,        devices_,          *transport, std::chrono::steady_clock::now(),
-                                 before_action_, failed.get_token()};
-  Runs runs;
   Cost before;
   failed_midway_ = false;
-  for (size_t i = 0; i < devices_.size(); ++i) {
-    if (devices_[i]->kind() == DeviceKind::meta) devices_[i]->set_clock(0);
-    before += devices_[i]->counted();
-    runs.push_back(std::make_unique<DeviceRun>(static_cast<int>(i), devices_[i], shared));
+  for (const auto& device : devices_) {
+    if (device->kind() == DeviceKind::meta) device->set_clock(0);
+    before += device->counted();
   }
+  const auto attempt = begin(program, context, step);
   RunResult result;
   try {
-    workers_.empty() ? run_on_clocks(runs, program) : run_on_workers(runs, program, *transport, failed);
-    result = collect(runs);
+    workers_.empty() ? run_on_clocks(attempt->runs, program) : run_on_workers(attempt, program);
+    result = collect(attempt->runs);
+  } catch (const HangError&) {  // what the stages hold is in use
+    throw;
   } catch (...) {
-    failed_midway_ = std::ranges::any_of(runs, [](const auto& run) { return run->has_begun_to_change(); });
+    failed_midway_ = std::ranges::any_of(attempt->runs, [](const auto& run) { return run->has_begun_to_change(); });
     for (auto& stage : stages_) stage->reset();
     throw;
   }
@@ -76,36 +136,72 @@ RunResult Executor::run(const Program& program, const RunContext& context, const
   if (workers_.empty())
     for (const auto& device : devices_) result.trace.seconds = std::max(result.trace.seconds, device->clock_seconds());
   else
-    result.trace.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - shared.began).count();
+    result.trace.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - attempt->began).count();
   for (auto& stage : stages_) stage->reset();
   return result;
 }
 
+namespace {
+
+/// In which a device that was told to stop does so.
+constexpr std::chrono::seconds kGrace(1);
+
+std::chrono::steady_clock::duration duration_of(double seconds) {
+  constexpr double kLongest = 1e9;
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(std::min(seconds, kLongest)));
+}
+
+}  // namespace
+
 /// Every device on its own thread. The first failure closes the transport, which stops the others.
-void Executor::run_on_workers(Runs& runs, const Program& program, Transport& transport, std::stop_source& failed) {
-  std::mutex mutex;
-  std::exception_ptr failure;
-  const auto fail = [&](const std::string& reason) {
-    {
-      std::lock_guard lock(mutex);
-      if (!failure) failure = std::current_exception();
-    }
-    failed.request_stop();
-    transport.close("stopped because another device failed: " + reason);
-  };
-  for (size_t i = 0; i < runs.size(); ++i)
-    workers_[i]->submit([&, i] {
+void Executor::run_on_workers(const std::shared_ptr<Attempt>& attempt, const Program& program) {
+  for (size_t i = 0; i < workers_.size(); ++i)
+    workers_[i]->submit([this, attempt, i, &program] {
       try {
-        if (runs[i]->advance(timeout_seconds_)) return;
-        throw CommError(join("pipeline: no message within ", timeout_seconds_, " s (pipeline.timeout)", hang(runs, program)));
+        if (attempt->runs[i]->advance(timeout_seconds_)) return;
+        throw CommError(join("pipeline: no message within ", timeout_seconds_, " s (pipeline.timeout)", hang(attempt->runs, program)));
       } catch (const std::exception& error) {
-        fail(error.what());
-      } catch (...) {
-        fail("unknown error");
+        attempt->fail(std::current_exception(), error.what());
       }
     });
-  for (auto& worker : workers_) worker->wait();
-  if (failure) std::rethrow_exception(failure);
+  std::vector<size_t> lost;
+  for (size_t i = 0; i < workers_.size(); ++i)
+    if (!comes_back(i, *attempt, program)) lost.push_back(i);
+  if (!lost.empty()) give_up(lost, *attempt, program);
+  if (const auto failure = attempt->first_failure()) std::rethrow_exception(failure);
+}
+
+/// Waits until a device's thread has ended its list, or stopped. One that stays in an action beyond the timeout fails the run; one that
+/// does not stop then never comes back.
+bool Executor::comes_back(size_t device, Attempt& attempt, const Program& program) {
+  const DeviceRun& run = *attempt.runs[device];
+  const auto timeout = duration_of(timeout_seconds_);
+  const auto patience = timeout + std::min<std::chrono::steady_clock::duration>(timeout, kGrace);  // a device reports its own waits first
+  for (;;) {
+    const auto failed = attempt.when_failed();
+    const auto end = failed ? std::max(run.entered() + patience, *failed + kGrace) : run.entered() + patience;
+    if (workers_[device]->wait_until(end)) return true;
+    if (std::chrono::steady_clock::now() < run.entered() + patience) continue;  // it is in another action by now
+    if (failed) return false;
+    const CommError error(
+        join("pipeline: an action has not ended within ", timeout_seconds_, " s (pipeline.timeout)", hang(attempt.runs, program)));
+    attempt.fail(std::make_exception_ptr(error), error.what());
+  }
+}
+
+void Executor::give_up(const std::vector<size_t>& devices, Attempt& attempt, const Program& program) {
+  std::string places;
+  for (const size_t device : devices) {
+    const auto& actions = program.devices[device];
+    const size_t at = std::min(attempt.runs[device]->position(), actions.size() - 1);
+    places += join(places.empty() ? "" : "; ", devices_[device]->name(), " has not come back from ", describe(actions[at], topology_));
+  }
+  abandoned_ = places + ": nothing but the end of the process ends that";
+  try {
+    std::rethrow_exception(attempt.first_failure());
+  } catch (const std::exception& error) {
+    throw HangError(join(error.what(), "\n  ", abandoned_));
+  }
 }
 
 /// Meta devices take turns in one thread; a device waits when the message is not sent yet.

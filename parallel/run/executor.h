@@ -6,6 +6,7 @@
 
 #include "autograd/optim/optimizer.h"
 #include "parallel/program/program.h"
+#include "parallel/run/run_errors.h"
 #include "parallel/run/stage.h"
 #include "parallel/run/trace.h"
 #include "parallel/run/transport.h"
@@ -34,8 +35,10 @@ struct RunResult {
 
 /// Runs programs over local devices: one worker thread a CPU device; all meta devices in the caller's thread, on their clocks.
 /// Threads  one caller.
-/// Errors   the first failure of a device, after all devices stopped and the stages were reset; CommError when a wait times out, or
-///          devices that only count wait for ever, saying what every device waits for and in what circle (hang_report). What failed_midway() says then.
+/// Errors   the first failure of a device, naming action and device, after all devices stopped and the stages were reset. CommError when
+///          a wait or an action takes longer than the timeout, or devices that only count wait for ever, saying what every device waits
+///          for and in what circle (hang_report). HangError when a device does not stop then: see is_abandoned(). What is no Error, such
+///          as std::bad_alloc, becomes one that holds it nested.
 class Executor {
  public:
   /// Makes the dataflow of `layout` and its stages on `devices`, which are of one kind. Graph and topology live as long as the executor.
@@ -49,6 +52,12 @@ class Executor {
   /// Whether the last run failed when a device had begun to change its weights: then those of all devices may be of two steps.
   bool failed_midway() const { return failed_midway_; }
 
+  /// Whether a device's thread is still inside an action of a run that has thrown HangError. From then on run() throws it again, and
+  /// neither the executor nor anything that it and that run were made of may be destroyed or written to while the process lives.
+  bool is_abandoned() const { return !abandoned_.empty(); }
+
+  /// For tests: of the next runs.
+  void set_timeout_seconds(double seconds) { timeout_seconds_ = seconds; }
   /// For tests: called on a device's thread before each of its actions, so that it can be delayed, or stopped until `failed` asks to stop.
   using BeforeAction = std::function<void(int device, const Action& action, const std::stop_token& failed)>;
   void set_before_action(BeforeAction hook) { before_action_ = std::move(hook); }
@@ -58,8 +67,12 @@ class Executor {
 
  private:
   class DeviceRun;
+  struct Attempt;
   using Runs = std::vector<std::unique_ptr<DeviceRun>>;
-  void run_on_workers(Runs& runs, const Program& program, Transport& transport, std::stop_source& failed);
+  std::shared_ptr<Attempt> begin(const Program& program, const RunContext& context, const StepContext& step);
+  void run_on_workers(const std::shared_ptr<Attempt>& attempt, const Program& program);
+  bool comes_back(size_t device, Attempt& attempt, const Program& program);
+  void give_up(const std::vector<size_t>& devices, Attempt& attempt, const Program& program);
   void run_on_clocks(Runs& runs, const Program& program);
   std::string hang(const Runs& runs, const Program& program) const;
   RunResult collect(const Runs& runs);
@@ -73,6 +86,7 @@ class Executor {
   std::vector<std::unique_ptr<Stage>> stages_;
   double timeout_seconds_;
   bool failed_midway_ = false;
+  std::string abandoned_;  ///< why; empty when no thread is
   BeforeAction before_action_;
   std::vector<std::unique_ptr<Worker>> workers_;
 };

@@ -8,6 +8,7 @@
 #include "core/profiler.h"
 #include "core/where.h"
 #include "parallel/run/divergence.h"
+#include "parallel/run/run_errors.h"
 
 namespace sluice::parallel {
 
@@ -79,6 +80,7 @@ void Stage::run_nodes(const RunContext& run, int micro_batch, bool again) {
   for (int node = first_; node < end_; ++node) {
     const NodeFlow& flow = flow_.nodes[node];
     if (again && !flow.recomputed) continue;
+    require<StoppedError>(!run.stop || !run.stop(), "stopped, as was asked for");
     WhereScope scope({graph_.nodes()[node].name.c_str(), index_, micro_batch});
     const ProfilerRange range(*device_, graph_.nodes()[node].name);
     for (int value : topology_.nodes[node].inputs) {

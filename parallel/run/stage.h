@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -20,11 +21,12 @@ struct RunContext {
   const Batch* batch = nullptr;
   std::vector<int64_t> first_sample;  ///< by micro-batch, and one more entry: the number of samples
   bool training = true;
-  double loss_scale = 1;      ///< 1 / total weight of the mini-batch; 1 in evaluation
-  uint32_t step = 0;          ///< training steps done before this one: the random stream
-  bool keeps_output = false;  ///< of the graph's output node, until the run ends
-  bool cuda_graphs = false;   ///< compute actions are launched as CUDA graphs
-  bool is_watched = false;    ///< the first node that makes a number which is not finite throws DivergenceError, naming itself
+  double loss_scale = 1;       ///< 1 / total weight of the mini-batch; 1 in evaluation
+  uint32_t step = 0;           ///< training steps done before this one: the random stream
+  bool keeps_output = false;   ///< of the graph's output node, until the run ends
+  bool cuda_graphs = false;    ///< compute actions are launched as CUDA graphs
+  bool is_watched = false;     ///< the first node that makes a number which is not finite throws DivergenceError, naming itself
+  std::function<bool()> stop;  ///< asked before each node's forward, from any device's thread: true ends the run with StoppedError
 
   int micro_batches() const { return static_cast<int>(first_sample.size()) - 1; }
 };

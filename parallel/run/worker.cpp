@@ -23,9 +23,9 @@ void Worker::submit(std::function<void()> job) {
   changed_.notify_all();
 }
 
-void Worker::wait() {
+bool Worker::wait_until(std::chrono::steady_clock::time_point end) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !job_; });
+  return changed_.wait_until(lock, end, [this] { return !job_; });
 }
 
 void Worker::serve() {

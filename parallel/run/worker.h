@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -6,7 +7,8 @@
 
 namespace sluice::parallel {
 
-/// The thread of one device. Runs one job at a time; a job must not throw.
+/// The thread of one device. Runs one job at a time; a job must not throw. One whose job never ends cannot be destroyed: whoever gives it
+/// up keeps it for ever.
 /// Errors   ResourceError when the system refuses the thread.
 /// Threads  one owner submits and waits.
 class Worker {
@@ -17,8 +19,8 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
 
   void submit(std::function<void()> job);
-  /// Until the submitted job has ended.
-  void wait();
+  /// Waits until the submitted job has ended (true), or until then (false).
+  bool wait_until(std::chrono::steady_clock::time_point end);
 
  private:
   void serve();

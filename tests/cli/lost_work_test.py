@@ -4,7 +4,9 @@
 usage: lost_work_test.py PROGRAM [unittest arguments]
 """
 import base64
+import ctypes
 import json
+import os
 import pathlib
 import random
 import resource
@@ -138,6 +140,95 @@ class Signals(LostWork):
                 self.assertLess(time.monotonic() - begin, 2)
                 self.assertNotIn("trigram", output)
                 self.assertEqual((process.returncode, self.saved_steps(run)), (143, 1))
+
+
+    def ends_within_two_seconds(self, process, code):
+        self.assertIsNone(process.poll())
+        begin = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=120)
+        self.assertLess(time.monotonic() - begin, 2)
+        self.assertEqual(process.returncode, code)
+        return output
+
+    def test_a_validation_ends_within_two_seconds_in_a_mini_batch_of_four(self):
+        process = self.start(model__layers=12, model__dim=256, model__context=128, train__batch=96, data__train_samples=200,
+                             pipeline__micro_batches=8, train__evaluate_every=1, output__save_minutes=0)
+        time.sleep(0.3)
+        self.assertIn("validation after step 1: stopped by a signal", self.ends_within_two_seconds(process, 143))
+        self.assertEqual(self.saved_steps(), 1)
+
+    def test_planning_and_measuring_end_within_two_seconds(self):
+        search = sets(pipeline__devices="64x tpuv3", pipeline__schedule="auto", pipeline__micro_batches="auto", pipeline__remat="auto")
+        long_search = sets(model__layers=1000, pipeline__devices="cpu:0,cpu:1,cpu:2,cpu:3", pipeline__schedule="auto", train__batch=64,
+                           pipeline__micro_batches="auto")
+        for command in (["plan", "transformer-l", *search, *sets(model__layers=400)], self.tiny(*long_search), self.tiny(*sets(pipeline__costs="measured", model__dim=1024)),
+                        ["plan", "tiny", "--profile", *sets(model__dim=1024, data__cache=self.folder / "cache")]):
+            with self.subTest(command):
+                environment = {**os.environ, "SLUICE_CACHE_DIR": str(self.folder / "times")}
+                process = subprocess.Popen([PROGRAM, *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+                time.sleep(1)
+                self.ends_within_two_seconds(process, -signal.SIGTERM)
+                self.assertEqual(self.saved_steps(), 0)
+
+    def test_reading_a_checkpoint_ends_within_two_seconds_and_leaves_it(self):
+        keys = dict(model__dim=1024, model__layers=4, model__context=8, train__batch=1, pipeline__micro_batches=1)
+        self.train(train__steps=1, **keys)
+        generator, were_reading = random.Random(3), 0
+        for command in 5 * [["eval", self.folder / "run"], self.tiny("--resume", "auto", train__steps=FOREVER, **keys)]:
+            process = subprocess.Popen([PROGRAM, *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            time.sleep(generator.uniform(0, 0.5))
+            were_reading += process.poll() is None
+            begin = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=60)
+            self.assertLess(time.monotonic() - begin, 2)
+            self.assertGreaterEqual(self.saved_steps(), 1)
+        self.assertGreater(were_reading, 0)
+
+
+class Hangs(LostWork):
+    """A thread is frozen from outside, as in a kernel that never returns."""
+
+    def freeze(self, thread):
+        seize, interrupt = 0x4206, 0x4207  # PTRACE_SEIZE, PTRACE_INTERRUPT
+        ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+        ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+        for request in seize, interrupt:
+            if ptrace(request, thread, None, None) != 0:
+                self.skipTest(f"may not stop a thread here: {os.strerror(ctypes.get_errno())}")
+        os.waitpid(thread, self.ANY_THREAD)
+
+    ANY_THREAD = 0x40000000  # __WALL
+
+    def busiest_worker(self, process):
+        def seconds(thread):
+            return sum(map(int, (tasks / thread / "stat").read_text().rsplit(")", 1)[1].split()[11:13]))
+        tasks = pathlib.Path(f"/proc/{process.pid}/task")
+        return int(max((thread.name for thread in tasks.iterdir() if thread.name != str(process.pid)), key=seconds))
+
+    def await_end_of(self, process, thread):
+        """The frozen thread ends with the process, which is there until it is asked for."""
+        end = time.monotonic() + 30
+        while os.waitpid(thread, self.ANY_THREAD | os.WNOHANG)[0] == 0:
+            if time.monotonic() > end:
+                process.kill()
+                os.waitpid(thread, self.ANY_THREAD)
+                self.fail("the process waits for its frozen thread")
+            time.sleep(0.01)
+
+    def test_a_thread_that_never_returns_is_reported_after_the_timeout_and_ends_the_process(self):
+        process = self.start(model__dim=256, pipeline__devices="cpu:0,cpu:1", pipeline__timeout=0.5, output__save_every=1)
+        worker = self.busiest_worker(process)
+        begin = time.monotonic()
+        self.freeze(worker)
+        self.await_end_of(process, worker)
+        self.assertLess(time.monotonic() - begin, 10)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 5, errors)
+        for word in "pipeline.timeout", "device 0 (cpu:0)", "device 1 (cpu:1)", "has not come back from", "is not saved: trainer: a device never came back":
+            self.assertIn(word, errors)
+        self.assertGreater(self.saved_steps(), 0)
 
 
 class Output(LostWork):

@@ -152,7 +152,7 @@ TEST(Worker, RunsItsJobsInOrder) {
   int count = 0;
   for (int i = 0; i < 100; ++i) {
     worker.submit([&] { ++count; });
-    worker.wait();
+    EXPECT_TRUE(worker.wait_until(std::chrono::steady_clock::now() + std::chrono::minutes(1)));
   }
   EXPECT_EQ(count, 100);
 }
