@@ -26,9 +26,9 @@ double recompute_seconds(SecondsByKind seconds) { return seconds["R"]; }
 Budget plan_under(const PlanBench& bench, int micro_batches, int percent, int64_t bytes) {
   auto options = bench.plan_options("1f1b", micro_batches);
   options.memory = bytes;
-  options.remat = "full";
+  options.remat = parallel::Remat::full;
   const bool full_fits = bench.trial(options)->predicted().fits;
-  options.remat = "auto";
+  options.remat = parallel::kOpen;
   return {percent, bytes, bench.trial(options), full_fits};
 }
 
@@ -81,7 +81,7 @@ BenchResult run_budgets(const PlanBenchOptions& options, const std::vector<int>&
   const int micro_batches = options.micro_batches.front();
   auto plain = bench.plan_options("1f1b", micro_batches);
   const auto none = bench.trial(plain);
-  plain.remat = "full";
+  plain.remat = parallel::Remat::full;
   const auto full = bench.trial(plain);
   std::vector<Budget> budgets;
   for (const int percent : budgets_percent)

@@ -101,9 +101,10 @@ PeerCase pool(const std::string& kind, int64_t window, int64_t stride, int64_t s
 }
 
 /// A cell in the middle of a network; with `before_is_larger` the one after a reduction.
-PeerCase cell(const std::string& genotype, bool is_reduction, bool before_is_larger) {
-  const models::Genotype& of = is_reduction ? models::reduction_genotype(genotype) : models::normal_genotype(genotype);
+PeerCase cell(models::AmoebaNet network, bool is_reduction, bool before_is_larger) {
+  const models::Genotype& of = is_reduction ? models::reduction_genotype(network) : models::normal_genotype(network);
   const int64_t last = 3 * kFilters, before = 2 * kFilters;
+  const std::string genotype = network == models::AmoebaNet::d ? "d" : "b";
   const std::string name = genotype + (is_reduction ? "_reduction" : "_normal") + (before_is_larger ? "_after_a_reduction" : "");
   return {"cell_" + name,
           {{"module", "cell"},
@@ -122,9 +123,9 @@ PeerCase cell(const std::string& genotype, bool is_reduction, bool before_is_lar
 
 std::vector<PeerCase> all_cases() {
   std::vector<PeerCase> cases;
-  for (const char* genotype : {"d", "b"})
+  for (const auto network : {models::AmoebaNet::d, models::AmoebaNet::b})
     for (bool is_reduction : {false, true})
-      for (bool before_is_larger : {false, true}) cases.push_back(cell(genotype, is_reduction, before_is_larger));
+      for (bool before_is_larger : {false, true}) cases.push_back(cell(network, is_reduction, before_is_larger));
   for (int64_t size : {16, 15})
     for (int64_t stride : {1, 2}) {
       const std::string end = "_stride_" + number(stride) + "_of_" + number(size) + "px";

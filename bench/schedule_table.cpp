@@ -56,7 +56,7 @@ void compare_auto(const std::vector<Row>& rows) {
   for (const Row& row : rows)
     if (row.schedule != "auto" && (!best || row.trial->seconds() < best->trial->seconds())) best = &row;
   if (!open || !best) return;
-  fmt::print("  auto ({}) / best named schedule ({}): {:.3f}\n", open->plan().schedule, best->schedule,
+  fmt::print("  auto ({}) / best named schedule ({}): {:.3f}\n", name_of(open->plan().schedule), best->schedule,
              open->seconds() / best->trial->seconds());
 }
 
@@ -94,8 +94,10 @@ parallel::PlanOptions PlanBench::plan_options(const std::string& schedule, int m
   parallel::PlanOptions plan;
   plan.batch = options_.batch;
   plan.micro_batches = micro_batches;
-  plan.schedule = schedule;
-  plan.virtual_stages = 0;
+  if (schedule == "auto")
+    plan.schedule = parallel::kOpen;
+  else
+    plan.schedule = {parallel::schedule_named(schedule), parallel::kOpen};
   plan.optimizer = model_.optimizer.get();
   plan.times = [this](int64_t samples, const DevicePtr&) { return times(samples); };
   return plan;
@@ -147,7 +149,7 @@ void print_trial(const std::string& name, const PlanTrial& trial, bool kinds) {
 nlohmann::json figures_of(const PlanTrial& trial) {
   const auto& predicted = trial.predicted();
   nlohmann::json figures = {{"micro_batches", trial.plan().micro_batches},
-                            {"partition", parallel::stage_sizes(trial.plan())},
+                            {"partition", trial.plan().partition.stage_sizes()},
                             {"step_seconds", {{"predicted", predicted.step_seconds}, {"measured", trial.seconds()}}},
                             {"bubble", {{"predicted", predicted.bubble}, {"measured", trial.bubble()}}},
                             {"deviation", trial.deviation()},

@@ -136,9 +136,9 @@ void register_all(StepChoice choice) {
   choice.batch = 32;
   for (int devices : {1, 2})
     for (int micro_batches : {1, 2, 4, 8, 16, 32})
-      for (const char* schedule : {"gpipe", "1f1b"})
-        for (const char* remat : {"none", "full"}) {
-          if (devices == 1 && std::string(schedule) == "gpipe") continue;  // differs in memory only
+      for (const auto schedule : {parallel::NamedSchedule::gpipe, parallel::NamedSchedule::one_f_one_b})
+        for (const auto remat : {parallel::Remat::none, parallel::Remat::full}) {
+          if (devices == 1 && schedule == parallel::NamedSchedule::gpipe) continue;  // differs in memory only
           choice.devices = devices;
           choice.micro_batches = micro_batches;
           choice.schedule = schedule;
@@ -167,15 +167,20 @@ int run(int argc, char** argv) {
   app.add_option("--device", choice.device, "cpu, or a GPU: cuda:0");
   app.add_option("--devices", choice.devices, "stages");
   app.add_option("--micro-batches", choice.micro_batches, "M");
-  app.add_option("--schedule", choice.schedule, "gpipe or 1f1b");
-  app.add_option("--partition", choice.partition, "auto, parameters or uniform");
-  app.add_option("--remat", choice.remat, "none or full");
+  std::string schedule, partition, remat;
+  app.add_option("--schedule", schedule, "gpipe or 1f1b")->check(CLI::IsMember({"gpipe", "1f1b"}));
+  app.add_option("--partition", partition, "auto, parameters or uniform")->check(CLI::IsMember({"auto", "parameters", "uniform"}));
+  app.add_option("--remat", remat, "none or full")->check(CLI::IsMember({"none", "full"}));
   app.add_option("--threads", choice.threads, "intra-op threads a device");
   app.add_option("--batch", choice.batch, "samples a mini-batch");
   app.add_option("--precision", choice.precision, "f32, tf32 or bf16");
   app.add_flag("--graphs", choice.cuda_graphs, "launches kernels as CUDA graphs");
   app.add_flag("--bare", choice.bare, "without the executor");
   CLI11_PARSE(app, argc, argv);
+  if (schedule == "gpipe") choice.schedule = parallel::NamedSchedule::gpipe;
+  if (partition == "parameters") choice.partition = parallel::PartitionRule::parameters;
+  if (partition == "uniform") choice.partition = parallel::PartitionRule::uniform;
+  if (remat == "full") choice.remat = parallel::Remat::full;
   if (serving) return serve(choice);
   if (steps > 0 && summarize(choice, steps) == 0) return nodes ? summarize_nodes(choice, steps) : 0;
   if (rounds > 0) return compare(choice, rounds);

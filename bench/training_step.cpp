@@ -21,7 +21,7 @@ std::string model_name(const StepChoice& choice) {
 std::string StepChoice::name() const {
   if (bare) return model_name(*this) + "bare loop batch=" + std::to_string(batch);
   return model_name(*this) + (device == "cpu" ? "" : device + " ") + "K=" + std::to_string(devices) +
-         " M=" + std::to_string(micro_batches) + " " + schedule + " remat=" + remat + " threads=" + std::to_string(threads) +
+         " M=" + std::to_string(micro_batches) + join(" ", name_of(schedule), " remat=", name_of(remat), " threads=", threads) +
          " batch=" + std::to_string(batch) + (precision == "f32" ? "" : " " + precision) + (cuda_graphs ? " graphs" : "");
 }
 
@@ -109,10 +109,8 @@ TrainingStep::TrainingStep(const StepChoice& choice) : model_(step_model(choice.
                                       .precision = precision_named(choice.precision)};
   const parallel::TrainerOptions how{.cuda_graphs = choice.cuda_graphs ? parallel::CudaGraphs::on : parallel::CudaGraphs::off};
   parallel::Plan plan = parallel::plan(model_.graph, stages(choice), options);
-  if (choice.by_node) {
-    plan.segments = parallel::stage_sizes(plan);
-    plan.partition.sizes.assign(model_.graph.nodes().size(), 1);
-  }
+  const parallel::Partition nodes{std::vector<int>(model_.graph.nodes().size(), 1)};
+  if (choice.by_node) plan.partition = parallel::SegmentedPartition(nodes, plan.partition.stage_sizes());
   trainer_ = std::make_unique<parallel::Trainer>(model_.graph, std::move(plan), *model_.optimizer, how);
 }
 

@@ -14,9 +14,9 @@ struct StepChoice {
   std::string device = "cpu";  ///< "cpu" for cpu:0, cpu:1, ...; or one GPU of all stages: "cuda:0"
   int devices = 1;             ///< stages
   int micro_batches = 1;
-  std::string schedule = "1f1b";
-  std::string partition = "auto";
-  std::string remat = "none";
+  parallel::NamedSchedule schedule = parallel::NamedSchedule::one_f_one_b;
+  parallel::PartitionChoice partition = parallel::kOpen;
+  parallel::Remat remat = parallel::Remat::none;
   int threads = 1;  ///< a CPU device
   int64_t batch = 8;
   std::string precision = "f32";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "cli/choice_words.h"
 #include "cli/corpus.h"
 #include "cli/list_text.h"
 #include "cli/search_line.h"
@@ -10,6 +11,7 @@
 #include "core/file/file.h"
 #include "core/gpu_speed.h"
 #include "core/machine_limits.h"
+#include "core/suggestion.h"
 #include "data/loader.h"
 #include "models/amoebanet.h"
 #include "models/resnet.h"
@@ -39,6 +41,12 @@ parallel::NodeTimer measured_times(const layers::Graph& graph, const std::vector
   };
 }
 
+/// The settings take no other words than those of the list.
+template <class Value>
+Value choice_at(const Settings& settings, std::string_view key, const ChoiceWords<Value>& choices) {
+  return *choice_of(choices, settings.text(key));
+}
+
 layers::Graph build_transformer(const Settings& settings) {
   models::TransformerOptions options;
   options.layers = settings.integer("model.layers");
@@ -49,16 +57,16 @@ layers::Graph build_transformer(const Settings& settings) {
   options.context = settings.integer("model.context");
   options.dropout = settings.number("model.dropout");
   options.tied_embeddings = settings.flag("model.tied_embeddings");
-  options.positions = settings.text("model.positions");
-  options.norm = settings.text("model.norm");
-  options.activation = settings.text("model.activation");
+  options.positions = choice_at(settings, "model.positions", kPositionWords);
+  options.norm = choice_at(settings, "model.norm", kNormWords);
+  options.activation = choice_at(settings, "model.activation", kActivationWords);
   options.label_smoothing = settings.number("model.label_smoothing");
   return models::transformer_lm(options);
 }
 
 layers::Graph build_amoebanet(const Settings& settings) {
   models::AmoebaNetOptions options;
-  options.genotype = settings.text("model.name").substr(std::string("amoebanet-").size());
+  if (settings.text("model.name") == "amoebanet-b") options.genotype = models::AmoebaNet::b;
   options.layers = settings.integer("model.layers");
   options.filters = settings.integer("model.filters");
   options.classes = settings.integer("model.classes");
@@ -155,48 +163,58 @@ std::vector<DevicePtr> build_devices(const Settings& settings) {
 
 namespace {
 
-/// The file says how many micro-batches there are: another number beside it is a mistake.
-parallel::Schedule orders_of_file(const Settings& settings) {
-  const std::string& file = settings.text("pipeline.schedule");
-  parallel::Schedule orders = parallel::parse_schedule_csv(read_file(file), file);
-  const int64_t wanted = settings.integer("pipeline.micro_batches");
-  const bool agrees = wanted == 0 || wanted == orders.micro_batches;
-  require(agrees, "pipeline.micro_batches: needs ", orders.micro_batches, ", which ", file, " is for, got ", wanted,
-          "; set it to auto, or give another file");
-  return orders;
+/// A number >= 1, which "auto" leaves open.
+parallel::CountChoice count_choice(const Settings& settings, std::string_view key) {
+  if (settings.is_text(key)) return parallel::kOpen;
+  return static_cast<int>(settings.integer(key));
+}
+
+parallel::ScheduleChoice schedule_choice(const Settings& settings) {
+  const std::string& word = settings.text("pipeline.schedule");
+  if (word.ends_with(".csv")) return parallel::parse_schedule_csv(read_file(word), word);
+  const auto virtual_stages = count_choice(settings, "pipeline.virtual_stages");
+  if (word == "auto") return {parallel::kOpen, virtual_stages};
+  return {parallel::schedule_named(word), virtual_stages};
+}
+
+parallel::PartitionChoice partition_choice(const Settings& settings) {
+  if (settings.is_text("pipeline.partition")) return choice_at(settings, "pipeline.partition", kPartitionWords);
+  parallel::Partition given;
+  for (const int64_t nodes : settings.integers("pipeline.partition")) {
+    require(1 <= nodes && nodes <= INT32_MAX, "pipeline.partition: needs at least one node a stage, got ", nodes);
+    given.sizes.push_back(static_cast<int>(nodes));
+  }
+  return given;
+}
+
+parallel::RematChoice remat_choice(const layers::Graph& graph, const Settings& settings) {
+  std::vector<std::string> names = settings.texts("pipeline.remat"), nodes, known = words_of(kRematWords);
+  if (names.size() == 1)
+    if (const auto choice = choice_of(kRematWords, names[0])) return *choice;
+  for (const auto& node : graph.nodes()) nodes.push_back(node.name);
+  known.insert(known.end(), nodes.begin(), nodes.end());
+  for (const auto& name : names)
+    if (std::ranges::find(nodes, name) == nodes.end())
+      throw UsageError(join("pipeline.remat: needs none, full, auto or names of nodes, got '", name, "'", suggestion(name, known)));
+  return parallel::RematNodes{std::move(names)};
 }
 
 }  // namespace
 
-parallel::PlanOptions plan_options(const Settings& settings, const Optimizer& optimizer) {
-  parallel::PlanOptions options;
-  options.batch = settings.integer("train.batch");
-  options.micro_batches = static_cast<int>(settings.integer("pipeline.micro_batches"));
-  options.virtual_stages = static_cast<int>(settings.integer("pipeline.virtual_stages"));
-  options.schedule = settings.text("pipeline.schedule");
-  options.precision = precision_of(settings);
-  options.optimizer = &optimizer;
-  options.search_seconds = settings.number("pipeline.search_seconds");
-  options.progress = [line = std::make_shared<SearchLine>(stderr)](const parallel::SearchProgress& progress) { line->show(progress); };
-  if (options.schedule.ends_with(".csv")) options.orders = orders_of_file(settings);
-  if (settings.is_text("pipeline.partition")) {
-    options.partition = settings.text("pipeline.partition");
-  } else {
-    options.partition = "list";
-    for (const int64_t nodes : settings.integers("pipeline.partition")) {
-      require(1 <= nodes && nodes <= INT32_MAX, "pipeline.partition: needs at least one node a stage, got ", nodes);
-      options.sizes.push_back(static_cast<int>(nodes));
-    }
-  }
-  options.remat_nodes = settings.texts("pipeline.remat");
-  const std::vector<std::string> words{"none", "full", "auto"};
-  const bool is_word = options.remat_nodes.size() == 1 && std::ranges::find(words, options.remat_nodes[0]) != words.end();
-  options.remat = is_word ? options.remat_nodes[0] : "list";
-  return options;
+parallel::PlanOptions plan_options(const layers::Graph& graph, const Settings& settings, const Optimizer& optimizer) {
+  return {.batch = settings.integer("train.batch"),
+          .micro_batches = count_choice(settings, "pipeline.micro_batches"),
+          .schedule = schedule_choice(settings),
+          .partition = partition_choice(settings),
+          .remat = remat_choice(graph, settings),
+          .precision = precision_of(settings),
+          .optimizer = &optimizer,
+          .search_seconds = settings.number("pipeline.search_seconds"),
+          .progress = [line = std::make_shared<SearchLine>(stderr)](const parallel::SearchProgress& progress) { line->show(progress); }};
 }
 
 parallel::Plan build_plan(const layers::Graph& graph, const Settings& settings, const Optimizer& optimizer) {
-  parallel::PlanOptions options = plan_options(settings, optimizer);
+  parallel::PlanOptions options = plan_options(graph, settings, optimizer);
   const auto devices = build_devices(settings);
   if (settings.text("pipeline.costs") == "measured") options.times = measured_times(graph, devices, settings, optimizer);
   return parallel::plan(graph, devices, options);

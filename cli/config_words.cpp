@@ -12,18 +12,14 @@ struct Word {
   std::string_view field, key;
 };
 
-/// The only list of which key sets which field. No field comes behind one that it begins with.
+/// The only list of which key sets which field, and of which word stands for a value of C++.
 constexpr auto kWords = std::to_array<Word>({
-    {"PlanOptions::remat_nodes", "pipeline.remat"},
     {"PlanOptions::remat", "pipeline.remat"},
     {"PlanOptions::batch", "train.batch"},
-    {"PlanOptions::micro_batches=0", "pipeline.micro_batches=auto"},
     {"PlanOptions::micro_batches", "pipeline.micro_batches"},
     {"PlanOptions::schedule", "pipeline.schedule"},
-    {"PlanOptions::orders", "pipeline.schedule"},
-    {"PlanOptions::virtual_stages", "pipeline.virtual_stages"},
+    {"ScheduleChoice::virtual_stages", "pipeline.virtual_stages"},
     {"PlanOptions::partition", "pipeline.partition"},
-    {"PlanOptions::sizes", "pipeline.partition"},
     {"PlanOptions::precision", "train.precision"},
     {"PlanOptions::memory", "pipeline.memory"},
     {"PlanOptions::search_seconds", "pipeline.search_seconds"},
@@ -31,10 +27,10 @@ constexpr auto kWords = std::to_array<Word>({
     {"Plan::partition", "pipeline.partition"},
     {"Plan::micro_batches", "pipeline.micro_batches"},
     {"Plan::schedule", "pipeline.schedule"},
-    {"Plan::orders", "pipeline.schedule"},
     {"Plan::rematerialize", "pipeline.remat"},
     {"Plan::precision", "train.precision"},
     {"Device::Options::budget_bytes", "pipeline.memory"},
+    {"kOpen", "auto"},
 });
 
 bool is_part_of_a_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == ':'; }

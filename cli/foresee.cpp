@@ -21,7 +21,7 @@ namespace {
 void require_step(const layers::Graph& graph, const parallel::Plan& plan, const Optimizer& optimizer, const Settings& settings,
                   const parallel::Prediction& prediction) {
   if (prediction.fits) return;
-  const std::string advice = parallel::nearest_that_fits(graph, plan.devices, plan_options(settings, optimizer));
+  const std::string advice = parallel::nearest_that_fits(graph, plan.devices, plan_options(graph, settings, optimizer));
   throw OutOfMemory("the plan does not fit: " + prediction.reason + (advice.empty() ? "" : "; " + advice));
 }
 

@@ -7,10 +7,10 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "cli/choice_words.h"
 #include "cli/list_text.h"
 #include "core/error.h"
 #include "parallel/checkpoint.h"
-#include "parallel/program/schedule.h"
 #include "parallel/schedule/named.h"
 
 namespace sluice::cli {
@@ -24,10 +24,10 @@ constexpr double kSteps = parallel::kMostSteps;
 /// Texts come as std::string: a bare literal would become a bool in the variant.
 std::string word(const char* text) { return text; }
 
-/// Schedules that train, and the one that is searched.
-std::vector<std::string> training_schedules() {
-  std::vector<std::string> names = parallel::schedule_names();
-  std::erase(names, "forward-only");
+/// The named ones, and the one that is searched.
+std::vector<std::string> schedule_words() {
+  std::vector<std::string> names;
+  for (const auto schedule : parallel::kNamedSchedules) names.emplace_back(name_of(schedule));
   names.emplace_back("auto");
   return names;
 }
@@ -76,10 +76,9 @@ std::vector<Option> make_options() {
       with(Option{"model.context", integer, int64_t{256}, "tokens of a training sample", {}, 1, 1 << 24}, {of_model(kTransformers)}),
       {"model.dropout", number, 0.0, "share of activations dropped in training", {}, 0, 0.999},
       with(Option{"model.tied_embeddings", boolean, true, "the output projection is the token embedding"}, {of_model(kTransformers)}),
-      with(Option{"model.positions", text, word("learned"), "position encoding", {"learned", "sinusoidal", "rotary"}},
-           {of_model(kTransformers)}),
-      with(Option{"model.norm", text, word("layernorm"), "normalization", {"layernorm", "rmsnorm"}}, {of_model(kTransformers)}),
-      with(Option{"model.activation", text, word("gelu_tanh"), "of the feed-forward layers", {"gelu", "gelu_tanh", "relu", "silu"}},
+      with(Option{"model.positions", text, word("learned"), "position encoding", words_of(kPositionWords)}, {of_model(kTransformers)}),
+      with(Option{"model.norm", text, word("layernorm"), "normalization", words_of(kNormWords)}, {of_model(kTransformers)}),
+      with(Option{"model.activation", text, word("gelu_tanh"), "of the feed-forward layers", words_of(kActivationWords)},
            {of_model(kTransformers)}),
       with(Option{"model.filters",
                   integer,
@@ -183,12 +182,9 @@ std::vector<Option> make_options() {
        {"auto"},
        1,
        1 << 24},
-      with(Option{"pipeline.schedule", word_or_csv, word("1f1b"), "order of forwards and backwards", training_schedules()}, {never_empty}),
-      with(Option{"pipeline.partition",
-                  text_or_integers,
-                  word("auto"),
-                  "auto (fastest slowest stage), parameters, uniform, or nodes a stage: [3, 4, 5]",
-                  {"auto", "parameters", "uniform"}},
+      with(Option{"pipeline.schedule", word_or_csv, word("1f1b"), "order of forwards and backwards", schedule_words()}, {never_empty}),
+      with(Option{"pipeline.partition", text_or_integers, word("auto"),
+                  "auto (fastest slowest stage), parameters, uniform, or nodes a stage: [3, 4, 5]", words_of(kPartitionWords)},
            {never_empty}),
       with(Option{"pipeline.remat", text_or_texts, word("none"),
                   "activations computed again in the backward: none, full, auto (as few as the budget asks for), or names of nodes"},

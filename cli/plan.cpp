@@ -21,8 +21,8 @@ namespace {
 
 void print_plan(std::FILE* out, const layers::Graph& graph, const parallel::Plan& plan, const parallel::Prediction& prediction) {
   fmt::print(out, "{} parameters in {} nodes\n", graph.parameter_count(), graph.nodes().size());
-  fmt::print(out, "partition {} nodes a stage, {} micro-batches, schedule {}\n", list_text(parallel::stage_sizes(plan), "+"),
-             plan.micro_batches, plan.schedule);
+  fmt::print(out, "partition {} nodes a stage, {} micro-batches, schedule {}\n", list_text(plan.partition.stage_sizes(), "+"),
+             plan.micro_batches, name_of(plan.schedule));
   if (plan.is_out_of_time)
     fmt::print(out, "the search ended before it was done (pipeline.search_seconds): this is the best plan until then\n");
   fmt::print(out, "{:<10} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}\n", "device", "parameters", "gradients", "optimizer", "activations",
@@ -49,9 +49,10 @@ std::vector<double> node_seconds(const layers::Graph& graph, int64_t batch, cons
                  ? parallel::counted_nodes(graph, samples, speeds.of(device), plan.precision, optimizer, plan.devices[device]->backend())
                  : plan.times[kinds[device]];
   std::vector<double> seconds;
-  for (int stage = 0; stage < plan.partition.stage_count(); ++stage)
-    for (int i = 0; i < plan.partition.sizes[stage]; ++i) {
-      const parallel::NodeTimes& node = times[kinds[placement[stage]]][seconds.size()];
+  const std::vector<int>& segments = plan.partition.segments().sizes;
+  for (size_t segment = 0; segment < segments.size(); ++segment)
+    for (int i = 0; i < segments[segment]; ++i) {
+      const parallel::NodeTimes& node = times[kinds[placement[segment]]][seconds.size()];
       seconds.push_back(node.forward + node.backward);
     }
   return seconds;
@@ -72,7 +73,7 @@ int run_plan(const Arguments& arguments) {
   const parallel::DeviceSpeeds speeds(speeds_of(plan.devices, plan.precision));
   auto prediction = parallel::predict(graph, plan, *optimizer, settings.integer("train.batch"), speeds);
   if (!prediction.fits)
-    if (const auto advice = parallel::nearest_that_fits(graph, plan.devices, plan_options(settings, *optimizer)); !advice.empty())
+    if (const auto advice = parallel::nearest_that_fits(graph, plan.devices, plan_options(graph, settings, *optimizer)); !advice.empty())
       prediction.reason += "; " + advice;
   prediction.reason = in_config_words(prediction.reason);
 

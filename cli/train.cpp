@@ -81,7 +81,7 @@ class Training {
     require_writable("--trace (output.trace)", trace_);
     require_writable("--json", arguments_.text("--json"));
     say("{} parameters, {} nodes as {} on {} devices, {} micro-batches, {}\n", record_.parameters, graph_.nodes().size(),
-        list_text(parallel::stage_sizes(plan_), "+"), plan_.devices.size(), plan_.micro_batches, plan_.schedule);
+        list_text(plan_.partition.stage_sizes(), "+"), plan_.devices.size(), plan_.micro_batches, name_of(plan_.schedule));
   }
 
   /// Predictions go by the speed in f32, which most operations of a CPU device have; only products are faster in bf16.

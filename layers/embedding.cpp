@@ -1,11 +1,8 @@
 #include "layers/embedding.h"
 
-#include <algorithm>
-
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/embedding.h"
 #include "autograd/ops/reshape.h"
-#include "core/suggestion.h"
 #include "layers/dropout.h"
 
 namespace sluice::layers {
@@ -45,13 +42,8 @@ Var Positions::forward(const Call& call) const {
 }
 
 TokenEmbedding::TokenEmbedding(const Options& options) : scale_(options.scale) {
-  const std::vector<std::string> kinds{"learned", "sinusoidal", "rotary"};
-  require(std::ranges::find(kinds, options.positions) != kinds.end(), "TokenEmbedding: unknown positions '", options.positions, "'",
-          suggestion(options.positions, kinds));
   tokens_ = add("tokens", Embedding(options.vocabulary, options.width, options.standard_deviation));
-  if (options.positions != "rotary")
-    positions_ = add("positions", Positions(options.positions == "learned" ? Positions::Kind::learned : Positions::Kind::sinusoidal,
-                                            options.context, options.width));
+  if (options.positions) positions_ = add("positions", Positions(*options.positions, options.context, options.width));
   dropout_ = add("dropout", Dropout(options.dropout));
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-#include <string>
+#include <optional>
 
 #include "layers/module.h"
 
@@ -35,13 +35,12 @@ class Positions : public Module {
 };
 
 /// Token embedding, scaled, plus positions, plus dropout: the first node of a transformer.
-/// Errors  UsageError for unknown positions (the nearest is named).
 class TokenEmbedding : public Composite {
  public:
   struct Options {
     int64_t vocabulary, width, context;
-    std::string positions = "learned";  ///< learned, sinusoidal, or rotary (which adds nothing here)
-    double scale = 1;                   ///< multiplies the token's row
+    std::optional<Positions::Kind> positions = Positions::Kind::learned;  ///< none: nothing is added, as with rotary ones
+    double scale = 1;                                                     ///< multiplies the token's row
     double standard_deviation = 0.02;
     double dropout = 0;
   };

@@ -1,12 +1,21 @@
 #pragma once
-#include <string>
-
 #include "layers/module.h"
 
 namespace sluice::layers {
 
-/// The activation functions that layers know by name.
-const std::vector<std::string>& activation_names();
+/// An activation function as a layer.
+class Activation : public Module {
+ public:
+  enum class Kind { gelu, gelu_tanh, relu, silu };
+  explicit Activation(Kind kind);
+  Var forward(const Call& call) const override;
+
+ private:
+  Var (*function_)(const Var&);
+};
+inline Activation ReLU() { return Activation(Activation::Kind::relu); }
+inline Activation GELU() { return Activation(Activation::Kind::gelu); }
+inline Activation SiLU() { return Activation(Activation::Kind::silu); }
 
 /// y = out(activation(in(x))).
 /// Shape   x [..., width] -> the same; in.weight [inner, width], out.weight [width, inner], with biases.
@@ -14,9 +23,9 @@ class FeedForward : public Composite {
  public:
   struct Options {
     int64_t width, inner;
-    std::string activation = "gelu_tanh";  ///< gelu, gelu_tanh, relu, silu
-    double standard_deviation = 0;         ///< of in.weight; 0 = 1 / sqrt(width)
-    double output_deviation = 0;           ///< of out.weight; 0 = 1 / sqrt(inner)
+    Activation::Kind activation = Activation::Kind::gelu_tanh;
+    double standard_deviation = 0;  ///< of in.weight; 0 = 1 / sqrt(width)
+    double output_deviation = 0;    ///< of out.weight; 0 = 1 / sqrt(inner)
   };
   explicit FeedForward(const Options& options);
   Var forward(const Call& call) const override;
@@ -25,18 +34,5 @@ class FeedForward : public Composite {
   Var (*activation_)(const Var&);
   int in_, out_;
 };
-
-/// An activation function as a layer. Errors  UsageError for an unknown name (the nearest is named).
-class Activation : public Module {
- public:
-  explicit Activation(const std::string& name);
-  Var forward(const Call& call) const override;
-
- private:
-  Var (*function_)(const Var&);
-};
-inline Activation ReLU() { return Activation("relu"); }
-inline Activation GELU() { return Activation("gelu"); }
-inline Activation SiLU() { return Activation("silu"); }
 
 }  // namespace sluice::layers

@@ -7,7 +7,6 @@
 #include "layers/feed_forward.h"
 #include "layers/linear.h"
 #include "layers/pooling.h"
-#include "models/amoebanet_cell.h"
 
 namespace sluice::models {
 
@@ -20,8 +19,6 @@ constexpr double kAuxiliaryWeight = 0.4;
 
 void check(const AmoebaNetOptions& options) {
   const auto positive = [](const char* key, int64_t value) { require(value > 0, "model.", key, ": needs a number > 0, got ", value); };
-  require(options.genotype == "d" || options.genotype == "b", "model.name: needs amoebanet-d or amoebanet-b, got amoebanet-",
-          options.genotype);
   require(options.layers >= 3, "model.layers: AmoebaNet needs at least 3 normal cells, one before each reduction and one after, got ",
           options.layers);
   require(options.filters >= 16 && options.filters % 4 == 0, "model.filters: needs a multiple of 4 of at least 16, got ", options.filters);

@@ -1,16 +1,16 @@
 #pragma once
 #include <cstdint>
-#include <string>
 
 #include "layers/graph.h"
+#include "models/amoebanet_cell.h"
 
 namespace sluice::models {
 
 /// An image classifier of evolved cells.
 struct AmoebaNetOptions {
-  std::string genotype = "d";  ///< d or b
-  int64_t layers = 18;         ///< normal cells, L; two reduction cells come between them, two before
-  int64_t filters = 208;       ///< of the first third of the normal cells, D; a multiple of 4
+  AmoebaNet genotype = AmoebaNet::d;
+  int64_t layers = 18;    ///< normal cells, L; two reduction cells come between them, two before
+  int64_t filters = 208;  ///< of the first third of the normal cells, D; a multiple of 4
   int64_t classes = 1000;
   int64_t image_size = 224;
   int64_t channels = 3;         ///< of an image

@@ -139,8 +139,8 @@ Sequence edge_module(CellOp op, int64_t in, int64_t out, int64_t stride) {
 
 }  // namespace
 
-const Genotype& normal_genotype(const std::string& name) { return name == "d" ? kNormalD : kNormalB; }
-const Genotype& reduction_genotype(const std::string& name) { return name == "d" ? kReductionD : kReductionB; }
+const Genotype& normal_genotype(AmoebaNet network) { return network == AmoebaNet::d ? kNormalD : kNormalB; }
+const Genotype& reduction_genotype(AmoebaNet network) { return network == AmoebaNet::d ? kReductionD : kReductionB; }
 
 Cell::Cell(const Options& options)
     : genotype_(options.genotype),

@@ -23,8 +23,11 @@ struct Genotype {
   std::vector<int> outputs;
 };
 
-const Genotype& normal_genotype(const std::string& name);  ///< "d" or "b"
-const Genotype& reduction_genotype(const std::string& name);
+/// The evolved networks, by their letters in the paper.
+enum class AmoebaNet { b, d };
+
+const Genotype& normal_genotype(AmoebaNet network);
+const Genotype& reduction_genotype(AmoebaNet network);
 
 /// One cell. Inputs {last output, the output before}: [B, H, W, C], and [B, H, W, C'] or twice as large; a reduction cell halves the image.
 class Cell : public layers::Composite {

@@ -1,9 +1,7 @@
 #include "models/transformer.h"
 
-#include <algorithm>
 #include <cmath>
 
-#include "core/suggestion.h"
 #include "layers/attention.h"
 #include "layers/cross_entropy.h"
 #include "layers/dropout.h"
@@ -16,10 +14,6 @@ namespace sluice::models {
 
 namespace {
 
-void check_name(const char* key, const std::string& name, const std::vector<std::string>& known) {
-  require(std::ranges::find(known, name) != known.end(), "model.", key, ": unknown '", name, "'", suggestion(name, known));
-}
-
 void check(const TransformerOptions& options) {
   const auto positive = [](const char* key, int64_t value) { require(value > 0, "model.", key, ": needs a number > 0, got ", value); };
   positive("layers", options.layers);
@@ -28,9 +22,13 @@ void check(const TransformerOptions& options) {
   positive("vocab", options.vocab);
   positive("context", options.context);
   require(options.ffn >= 0, "model.ffn: needs a number >= 0 (0 = 4 * dim), got ", options.ffn);
-  check_name("positions", options.positions, {"learned", "sinusoidal", "rotary"});
-  check_name("norm", options.norm, {"layernorm", "rmsnorm"});
-  check_name("activation", options.activation, layers::activation_names());
+}
+
+/// What is added to the tokens; rotary positions turn queries and keys instead.
+std::optional<layers::Positions::Kind> added_positions(PositionEncoding encoding) {
+  using Kind = layers::Positions::Kind;
+  if (encoding == PositionEncoding::rotary) return std::nullopt;
+  return encoding == PositionEncoding::learned ? Kind::learned : Kind::sinusoidal;
 }
 
 /// Adds the nodes of one model; Norm is LayerNorm or RMSNorm.
@@ -46,7 +44,7 @@ layers::Graph build(const TransformerOptions& options) {
 
   const auto hidden = [&] {
     auto norm = Sequence().then("norm", Norm(options.dim));
-    if (options.activation == "gelu_tanh") return std::move(norm).then("linear", LinearGELU(options.dim, inner, deviation));
+    if (options.activation == Activation::Kind::gelu_tanh) return std::move(norm).then("linear", LinearGELU(options.dim, inner, deviation));
     return std::move(norm).then("linear", Linear(options.dim, inner, true, deviation)).then("activation", Activation(options.activation));
   };
 
@@ -58,7 +56,7 @@ layers::Graph build(const TransformerOptions& options) {
                       TokenEmbedding({.vocabulary = options.vocab,
                                       .width = options.dim,
                                       .context = options.context,
-                                      .positions = options.positions,
+                                      .positions = added_positions(options.positions),
                                       .scale = options.tied_embeddings ? 1 : std::sqrt(static_cast<double>(options.dim)),
                                       .standard_deviation = row_deviation,
                                       .dropout = options.dropout}),
@@ -71,7 +69,7 @@ layers::Graph build(const TransformerOptions& options) {
                                .then("heads", MultiHeadAttention({.width = options.dim,
                                                                   .heads = options.heads,
                                                                   .causal = true,
-                                                                  .rotary = options.positions == "rotary",
+                                                                  .rotary = options.positions == PositionEncoding::rotary,
                                                                   .context = options.context,
                                                                   .standard_deviation = deviation,
                                                                   .output_deviation = output_deviation(options.dim)})),
@@ -94,7 +92,7 @@ layers::Graph build(const TransformerOptions& options) {
 
 layers::Graph transformer_lm(const TransformerOptions& options) {
   check(options);
-  return options.norm == "layernorm" ? build<layers::LayerNorm>(options) : build<layers::RMSNorm>(options);
+  return options.norm == Normalization::layer_norm ? build<layers::LayerNorm>(options) : build<layers::RMSNorm>(options);
 }
 
 }  // namespace sluice::models

@@ -1,10 +1,13 @@
 #pragma once
 #include <cstdint>
-#include <string>
 
+#include "layers/feed_forward.h"
 #include "layers/graph.h"
 
 namespace sluice::models {
+
+enum class PositionEncoding { learned, sinusoidal, rotary };
+enum class Normalization { layer_norm, rms_norm };
 
 /// A pre-LN decoder language model.
 struct TransformerOptions {
@@ -15,10 +18,10 @@ struct TransformerOptions {
   int64_t vocab = 256;
   int64_t context = 256;  ///< tokens of a training sample, T
   double dropout = 0;
-  bool tied_embeddings = true;           ///< the output projection is the token embedding; then it has no bias
-  std::string positions = "learned";     ///< learned, sinusoidal, rotary
-  std::string norm = "layernorm";        ///< layernorm, rmsnorm
-  std::string activation = "gelu_tanh";  ///< gelu, gelu_tanh, relu, silu
+  bool tied_embeddings = true;  ///< the output projection is the token embedding; then it has no bias
+  PositionEncoding positions = PositionEncoding::learned;
+  Normalization norm = Normalization::layer_norm;
+  layers::Activation::Kind activation = layers::Activation::Kind::gelu_tanh;
   double label_smoothing = 0;
 };
 
@@ -26,7 +29,7 @@ struct TransformerOptions {
 ///         "block0.feed_forward_out", ..., "final_norm", "logits" (the graph's output) and "loss".
 /// Parameters  with d dim, h ffn, V vocab, untied, sinusoidal, layernorm: L (4d^2 + 2dh + 9d + h) + 2Vd + V + 2d, the paper's Transformer-L
 ///             (arXiv 1811.06965 table 1). Learned positions, tied: GPT-2's counts.
-/// Errors  UsageError for sizes <= 0, heads that do not divide dim, unknown names (the nearest is named).
+/// Errors  UsageError for sizes <= 0 and heads that do not divide dim.
 layers::Graph transformer_lm(const TransformerOptions& options);
 
 }  // namespace sluice::models

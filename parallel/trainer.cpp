@@ -28,7 +28,7 @@ struct Trainer::State {
     require(optimizer->ema >= 0 && optimizer->ema < 1, "optimizer.ema: needs a decay in [0, 1), got ", optimizer->ema,
             "; 0 keeps no averages");
     placement = device_of_stage(plan);
-    const Layout layout{topology, plan.partition, placement, plan.rematerialize, static_cast<int>(plan.devices.size()), true};
+    const Layout layout{topology, plan.partition.segments(), placement, plan.rematerialize, static_cast<int>(plan.devices.size()), true};
     const StageOptions common{options.seed, optimizer->state_names().size(), plan.precision, options.stochastic_rounding,
                               optimizer->ema > 0};
     executor = std::make_unique<Executor>(graph, layout, plan.devices, common, options.timeout_seconds);
@@ -43,8 +43,8 @@ struct Trainer::State {
   const Program& program(bool training, int micro_batches) {
     auto& kept = programs[{training, micro_batches}];
     if (kept.devices.empty()) {
-      const Schedule schedule = training ? schedule_of(plan, micro_batches) : make_schedule("forward-only", placement, micro_batches);
-      kept = lower(topology, plan.partition, schedule, plan.rematerialize);
+      const Schedule schedule = training ? schedule_of(plan, micro_batches) : forward_schedule(placement, micro_batches);
+      kept = lower(topology, plan.partition.segments(), schedule, plan.rematerialize);
       require_valid(topology, kept);
     }
     return kept;

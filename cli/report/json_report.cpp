@@ -76,10 +76,10 @@ Json plan_json(const layers::Graph& graph, const parallel::Plan& plan, const par
   Json json = model_json(graph);
   json["fits"] = prediction.fits;
   json["reason"] = prediction.reason;
-  json["partition"] = parallel::stage_sizes(plan);
-  json["segments"] = plan.segments;
+  json["partition"] = plan.partition.stage_sizes();
+  json["segments"] = plan.partition.has_whole_stages() ? std::vector<int>{} : plan.partition.segments_of_stage();
   json["micro_batches"] = plan.micro_batches;
-  json["schedule"] = plan.schedule;
+  json["schedule"] = name_of(plan.schedule);
   json["bound_seconds"] = plan.bound_seconds > 0 ? Json(plan.bound_seconds) : Json(nullptr);
   json["is_exact"] = plan.is_exact;
   json["is_out_of_time"] = plan.is_out_of_time;

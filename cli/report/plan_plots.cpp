@@ -16,7 +16,7 @@ Svg cut_plot(const PlannedStep& step) {
   const auto topology = parallel::topology_of(step.graph);
   std::vector<int64_t> parameters;
   for (size_t node = 0; node < step.graph.nodes().size(); ++node) parameters.push_back(step.graph.parameter_count(static_cast<int>(node)));
-  return partition_plot({topology, step.plan.partition, parameters, step.node_seconds});
+  return partition_plot({topology, step.plan.partition.segments(), parameters, step.node_seconds});
 }
 
 /// The predicted trace with the names of the plan's devices.
@@ -34,7 +34,7 @@ std::vector<int64_t> budgets_of(const PlannedStep& step) {
 }
 
 std::string title_of(const PlannedStep& step) {
-  return fmt::format("Predicted step: {}, {} micro-batches", step.plan.schedule, step.plan.micro_batches);
+  return fmt::format("Predicted step: {}, {} micro-batches", name_of(step.plan.schedule), step.plan.micro_batches);
 }
 
 std::string summary_table(const PlannedStep& step) {
@@ -42,8 +42,9 @@ std::string summary_table(const PlannedStep& step) {
   const std::string outcome = prediction.fits ? fmt::format("{:.4g} s, bubble {:.1f} %", prediction.step_seconds, prediction.bubble * 100)
                                               : "does not fit: " + xml_text(prediction.reason);
   return "<table>\n" + html_row("parameters", fmt::format("{} in {} nodes", step.graph.parameter_count(), step.graph.nodes().size())) +
-         html_row("nodes by stage", list_text(step.plan.partition.sizes, " + ")) + html_row("schedule", step.plan.schedule) +
-         html_row("micro-batches", std::to_string(step.plan.micro_batches)) + html_row("step", outcome) + "</table>\n";
+         html_row("nodes by stage", list_text(step.plan.partition.stage_sizes(), " + ")) +
+         html_row("schedule", name_of(step.plan.schedule)) + html_row("micro-batches", std::to_string(step.plan.micro_batches)) +
+         html_row("step", outcome) + "</table>\n";
 }
 
 std::string device_table(const std::vector<parallel::DevicePrediction>& devices) {

@@ -29,7 +29,7 @@ class Advice {
   Advice(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options)
       : graph_(graph), devices_(devices), options_(options) {
     options_.memory = kUnlimited;  // the devices have it already
-    if (options_.partition == "list") options_.partition = "auto";
+    if (std::holds_alternative<Partition>(options_.partition)) options_.partition = kOpen;
   }
 
   std::string text() {
@@ -43,7 +43,8 @@ class Advice {
  private:
   bool fits(const PlanOptions& options, int devices) {
     const auto nodes = static_cast<int64_t>(graph_.nodes().size());
-    work_ += nodes * std::max(options.micro_batches, 8);
+    const int* number = std::get_if<int>(&options.micro_batches);
+    work_ += nodes * std::max(number ? *number : 0, 8);
     if (devices > nodes || work_ > kMostWork) return false;
     const auto counting = counting_devices(devices_, devices);
     static const AdamW usual({});
@@ -62,31 +63,32 @@ class Advice {
   }
 
   void rematerialization() {
-    if (options_.remat == "auto") return;
-    options_.remat = "auto";
-    if (fits(options_)) add("PlanOptions::remat=auto");
+    if (std::holds_alternative<Open>(options_.remat)) return;
+    options_.remat = kOpen;
+    if (fits(options_)) add("PlanOptions::remat=kOpen");
   }
 
   void micro_batches() {
-    if (!text_.empty() || options_.orders || options_.micro_batches == 0) return;
-    PlanOptions open = options_;
-    for (int64_t number = 2 * int64_t{open.micro_batches}; number <= open.batch; number *= 2) {
-      open.micro_batches = static_cast<int>(number);
-      if (!fits(open)) continue;
-      add("PlanOptions::remat=auto and PlanOptions::micro_batches=", number);
+    const int* given = std::get_if<int>(&options_.micro_batches);
+    if (!text_.empty() || options_.schedule.fixed() || !given) return;
+    PlanOptions more = options_;
+    for (int64_t number = 2 * int64_t{*given}; number <= more.batch; number *= 2) {
+      more.micro_batches = static_cast<int>(number);
+      if (!fits(more)) continue;
+      add("PlanOptions::remat=kOpen and PlanOptions::micro_batches=", number);
       return;
     }
   }
 
   void more_devices() {
-    if (options_.orders) return;
+    if (options_.schedule.fixed()) return;
     const int have = static_cast<int>(devices_.size());
     PlanOptions open = options_;
-    open.micro_batches = 0;
+    open.micro_batches = kOpen;
     for (int count = have + 1; count <= 16 * have; count = count < have + 3 ? count + 1 : count * 2) {
       const bool as_cut = fits(options_, count);
       if (!as_cut && !fits(open, count)) continue;
-      add(count, " devices", as_cut ? "" : ", PlanOptions::micro_batches=0", " and PlanOptions::remat=auto");
+      add(count, " devices", as_cut ? "" : ", PlanOptions::micro_batches=kOpen", " and PlanOptions::remat=kOpen");
       return;
     }
   }
@@ -95,10 +97,11 @@ class Advice {
     PlanOptions smaller = options_;
     while (smaller.batch > 1) {
       smaller.batch /= 2;
-      if (smaller.orders && smaller.orders->micro_batches > smaller.batch) return;
-      smaller.micro_batches = static_cast<int>(std::min<int64_t>(smaller.micro_batches, smaller.batch));
+      const Schedule* fixed = smaller.schedule.fixed();
+      if (fixed && fixed->micro_batches > smaller.batch) return;
+      if (int* number = std::get_if<int>(&smaller.micro_batches)) *number = static_cast<int>(std::min<int64_t>(*number, smaller.batch));
       if (!fits(smaller)) continue;
-      add("PlanOptions::batch=", smaller.batch, " and PlanOptions::remat=auto");
+      add("PlanOptions::batch=", smaller.batch, " and PlanOptions::remat=kOpen");
       return;
     }
   }

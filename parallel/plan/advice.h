@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "parallel/plan.h"
+#include "parallel/plan/options.h"
 
 namespace sluice::parallel {
 

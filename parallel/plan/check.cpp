@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "parallel/program/schedule_check.h"
-#include "parallel/schedule/named.h"
 
 namespace sluice::parallel {
 
@@ -16,56 +15,30 @@ bool is_time(double seconds) { return seconds >= 0 && std::isfinite(seconds); }
 /// Sums of sizes that were checked one by one do not overflow in 64 bits.
 int64_t sum_of(const std::vector<int>& sizes) { return std::accumulate(sizes.begin(), sizes.end(), int64_t{0}); }
 
-void require_sizes(const std::vector<int>& sizes, const char* name, const char* what) {
-  for (size_t stage = 0; stage < sizes.size(); ++stage)
-    require(sizes[stage] >= 1, name, ": needs at least one ", what, " a stage, got ", sizes[stage], " for stage ", stage);
-}
-
-void require_stages(const Plan& plan) {
-  require(!plan.partition.sizes.empty(), "Plan::partition: needs at least one stage; give the number of nodes of each");
-  require_sizes(plan.partition.sizes, "Plan::partition", "node");
-  require_sizes(plan.segments, "Plan::segments", "segment");
-  require(plan.segments.empty() || sum_of(plan.segments) == plan.partition.stage_count(), "Plan::segments: needs the ",
-          plan.partition.stage_count(), " parts of Plan::partition in all, got ", sum_of(plan.segments),
-          "; give a number for each stage, or none for whole stages");
-}
-
-/// Stages before they are cut into segments.
-int stages_of(const Plan& plan) { return static_cast<int>(plan.segments.empty() ? plan.partition.sizes.size() : plan.segments.size()); }
-
-void require_orders(const Plan& plan) {
-  const Schedule& orders = *plan.orders;
-  require_complete(orders, "Plan::orders");
-  require(orders.device_count() == static_cast<int>(plan.devices.size()), "Plan::orders: is for ", orders.device_count(),
-          " devices, Plan::devices has ", plan.devices.size(), "; give as many devices");
-  require(orders.stage_count() == stages_of(plan), "Plan::orders: is for ", orders.stage_count(), " stages, Plan::partition has ",
-          stages_of(plan), "; cut the model into as many");
-  require(plan.schedule == "auto" || orders.micro_batches == plan.micro_batches, "Plan::orders: is for ", orders.micro_batches,
-          " micro-batches, Plan::micro_batches is ", plan.micro_batches, "; make them equal");
-}
-
-void require_named(const Plan& plan) {
-  std::vector<std::string> names = schedule_names();
-  std::erase(names, "forward-only");
-  if (std::ranges::find(names, plan.schedule) == names.end()) {
-    const std::string nearest = nearest_word(plan.schedule, names);
-    throw UsageError(join("Plan::schedule: needs a schedule that trains by name, or Plan::orders, got '", plan.schedule,
-                          "' without orders; ", nearest.empty() ? "such as '1f1b'" : join("did you mean '", nearest, "'?")));
-  }
-  const int devices = static_cast<int>(plan.devices.size()), stages = stages_of(plan);
-  const int each = plan.schedule == "interleaved" ? std::max(1, stages / devices) : 1;
-  const size_t wanted = stage_placement(plan.schedule, devices, each).size();
-  require(stages == static_cast<int>(wanted), "Plan::partition: schedule ", plan.schedule, " on ", devices, " devices needs ", wanted,
+void require_fitting(const Plan& plan, NamedSchedule schedule) {
+  require(std::ranges::find(kNamedSchedules, schedule) != kNamedSchedules.end(), "Plan::schedule: needs one of NamedSchedule, got number ",
+          static_cast<int>(schedule));
+  const int devices = static_cast<int>(plan.devices.size()), stages = plan.partition.stage_count();
+  const int each = schedule == NamedSchedule::interleaved ? std::max(1, stages / devices) : 1;
+  const size_t wanted = stage_placement(schedule, devices, each).size();
+  require(stages == static_cast<int>(wanted), "Plan::partition: schedule ", name_of(schedule), " on ", devices, " devices needs ", wanted,
           " stages, got ", stages, "; cut the model anew");
 }
 
-void require_chain(const Plan& plan) {
-  if (plan.schedule != "auto" || plan.chain.forward.empty()) return;
-  try {
-    require_costs(plan.chain, stages_of(plan), plan.chain.can_split());
-  } catch (const UsageError& error) {
-    throw UsageError(join("Plan::chain: ", error.what()));
-  }
+void require_places(const Plan& plan, const Schedule& order) {
+  require(order.device_count() == static_cast<int>(plan.devices.size()), "Plan::schedule: is for ", order.device_count(),
+          " devices, Plan::devices has ", plan.devices.size(), "; give as many devices");
+  require(order.stage_count() == plan.partition.stage_count(), "Plan::schedule: is for ", order.stage_count(),
+          " stages, Plan::partition has ", plan.partition.stage_count(), "; cut the model into as many");
+}
+
+void require_fitting(const Plan& plan, const SearchedSchedule& schedule) { require_places(plan, schedule.order()); }
+
+void require_fitting(const Plan& plan, const Schedule& fixed) {
+  require_complete(fixed, "Plan::schedule");
+  require_places(plan, fixed);
+  require(fixed.micro_batches == plan.micro_batches, "Plan::schedule: is for ", fixed.micro_batches,
+          " micro-batches, Plan::micro_batches is ", plan.micro_batches, "; make them equal");
 }
 
 void require_numbers(const Plan& plan) {
@@ -101,17 +74,17 @@ void require_valid(const Plan& plan) {
   require(plan.precision == Precision::f32 || plan.precision == Precision::tf32 || plan.precision == Precision::bf16,
           "Plan::precision: needs f32, tf32 or bf16, got number ", static_cast<int>(plan.precision));
   require_devices(plan.devices, plan.precision, "Plan::devices");
-  require_stages(plan);
-  plan.orders ? require_orders(plan) : require_named(plan);
-  require_chain(plan);
+  require(plan.partition.stage_count() > 0, "Plan::partition: needs at least one stage; give the number of nodes of each");
+  std::visit([&](const auto& schedule) { require_fitting(plan, schedule); }, plan.schedule);
   require_numbers(plan);
 }
 
 void require_valid(const Plan& plan, const layers::Graph& graph) {
   require_valid(plan);
   const auto nodes = static_cast<int64_t>(graph.nodes().size());
-  require(sum_of(plan.partition.sizes) == nodes, "Plan::partition: needs the model's ", nodes, " nodes in all, got ",
-          sum_of(plan.partition.sizes), "; change the sizes of the stages");
+  const int64_t planned = sum_of(plan.partition.segments().sizes);
+  require(planned == nodes, "Plan::partition: needs the model's ", nodes, " nodes in all, got ", planned,
+          "; change the sizes of the stages");
   require(static_cast<int64_t>(plan.rematerialize.size()) == nodes, "Plan::rematerialize: needs an entry for each of the model's ", nodes,
           " nodes, got ", plan.rematerialize.size(), "; false recomputes nothing");
   for (const auto& kind : plan.times)

@@ -1,7 +1,8 @@
 #pragma once
 #include <string_view>
 
-#include "parallel/plan.h"
+#include "layers/graph.h"
+#include "parallel/plan/plan.h"
 
 namespace sluice::parallel {
 

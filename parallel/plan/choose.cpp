@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "parallel/plan/model_topology.h"
 #include "parallel/plan/node_bytes.h"
 #include "parallel/plan/stage_chain.h"
-#include "parallel/schedule/named.h"
 
 namespace sluice::parallel {
 
@@ -19,8 +19,8 @@ const Optimizer& optimizer_of(const PlanOptions& options) {
 
 /// Whether nothing is left to choose.
 bool is_settled(const PlanChoices& choices, int devices) {
-  return choices.schedules.size() == 1 && choices.schedules[0].name != "auto" && choices.micro_batches.size() == 1 &&
-         choices.rematerialize && choices.partitions.contains(stages_of(choices.schedules[0], devices));
+  return choices.schedules.size() == 1 && !choices.schedules[0].is_open && choices.micro_batches.size() == 1 && choices.rematerialize &&
+         choices.partitions.contains(stages_of(choices.schedules[0], devices));
 }
 
 std::vector<int64_t> budgets_of(const std::vector<DevicePtr>& devices) {
@@ -41,6 +41,11 @@ bool is_chain(const Topology& topology) {
     for (const int value : topology.nodes[node].inputs)
       if (topology.node_of(value) >= 0 && topology.node_of(value) != node - 1) return false;
   return true;
+}
+
+/// The order of a family that is not open.
+PlannedSchedule order_by(const ScheduleFamily& family) {
+  return std::visit([](const auto& order) -> PlannedSchedule { return order; }, family.order);
 }
 
 /// One plan search with what it needs, and the plans that come of it.
@@ -95,16 +100,15 @@ class Chooser {
   /// A plan without any search: everything is rematerialized where that is open, in as many micro-batches as may be.
   Plan at_once() const {
     const PlanChoices& choices = problem_.choices;
-    const auto named = std::ranges::find_if(choices.schedules, [](const auto& family) { return family.name != "auto"; });
-    const ScheduleFamily& family = named == choices.schedules.end() ? choices.schedules.front() : *named;
+    const auto settled = std::ranges::find(choices.schedules, false, &ScheduleFamily::is_open);
+    const ScheduleFamily& family = settled == choices.schedules.end() ? choices.schedules.front() : *settled;
     const int nodes = static_cast<int>(graph_.nodes().size()), stages = stages_of(family, static_cast<int>(devices_.size()));
     const auto fixed = choices.partitions.find(stages);
     Plan plan;
     plan.devices = devices_;
     plan.partition = fixed == choices.partitions.end() ? partition_uniform(nodes, stages) : fixed->second;
     plan.micro_batches = std::ranges::max(choices.micro_batches);
-    plan.schedule = family.named();
-    plan.orders = family.orders;
+    plan.schedule = order_by(family);
     plan.rematerialize = choices.rematerialize.value_or(std::vector<bool>(graph_.nodes().size(), true));
     plan.precision = options_.precision;
     plan.is_out_of_time = is_out_of_time_;
@@ -169,22 +173,20 @@ class Chooser {
   Plan plan_of(const FoundPlan& found) const {
     Plan plan;
     plan.devices = devices_;
-    plan.partition = found.partition;
-    if (std::ranges::max(found.segments) > 1) plan.segments = found.segments;
+    plan.partition = SegmentedPartition(found.partition, found.segments);
     plan.micro_batches = found.micro_batches;
-    plan.schedule = found.family;
+    plan.schedule = found.family.is_open ? SearchedSchedule(found.schedule, chain_of_stages(found)) : order_by(found.family);
     plan.rematerialize = found.rematerialize;
     plan.precision = options_.precision;
-    const bool is_named = std::ranges::find(schedule_names(), found.family) != schedule_names().end();
-    if (!is_named) {
-      plan.orders = found.schedule;
-      const ModelCosts& costs = problem_.costs.at(found.micro_batches);
-      const auto placement = in_segments(found.schedule, found.segments).device_of_stage;
-      const auto stages = stage_costs(problem_.topology, costs, found.partition, placement, found.rematerialize);
-      plan.chain =
-          whole_chain(chain_of(problem_.topology, costs.any(), found.partition, stages, placement, problem_.links), found.segments);
-    }
     return plan;
+  }
+
+  /// What the order was searched with: the costs of whole stages.
+  StageCosts chain_of_stages(const FoundPlan& found) const {
+    const ModelCosts& costs = problem_.costs.at(found.micro_batches);
+    const auto placement = in_segments(found.schedule, found.segments).device_of_stage;
+    const auto stages = stage_costs(problem_.topology, costs, found.partition, placement, found.rematerialize);
+    return whole_chain(chain_of(problem_.topology, costs.any(), found.partition, stages, placement, problem_.links), found.segments);
   }
 
   Plan assemble(const PlanSearchResult& result) const {
@@ -264,8 +266,7 @@ Plan choose_plan(const layers::Graph& graph, std::vector<DevicePtr> devices, con
   const ScheduleFamily& family = choices.schedules[0];
   plan.partition = choices.partitions.at(stages_of(family, count));
   plan.micro_batches = choices.micro_batches[0];
-  plan.schedule = family.name;
-  plan.orders = family.orders;
+  plan.schedule = order_by(family);
   plan.rematerialize = *choices.rematerialize;
   plan.precision = options.precision;
   if (options.times)

@@ -1,5 +1,5 @@
 #pragma once
-#include "parallel/plan.h"
+#include "parallel/plan/options.h"
 #include "parallel/plan/search.h"
 
 namespace sluice::parallel {

@@ -1,9 +1,10 @@
 // What partitioning needs of a graph: its shape, and which ways gradients take through it.
+#include "parallel/plan/model_topology.h"
+
 #include <algorithm>
 #include <set>
 
 #include "layers/tables.h"
-#include "parallel/plan.h"
 
 namespace sluice::parallel {
 

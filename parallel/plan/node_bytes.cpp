@@ -6,7 +6,7 @@
 #include "autograd/backward.h"
 #include "core/where.h"
 #include "layers/tables.h"
-#include "parallel/plan.h"
+#include "parallel/plan/model_topology.h"
 
 namespace sluice::parallel {
 

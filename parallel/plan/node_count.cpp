@@ -9,7 +9,7 @@
 #include "core/ops/sums_of_squares.h"
 #include "core/where.h"
 #include "layers/tables.h"
-#include "parallel/plan.h"
+#include "parallel/plan/model_topology.h"
 
 namespace sluice::parallel {
 

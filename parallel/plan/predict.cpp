@@ -1,8 +1,10 @@
+#include "parallel/plan/predict.h"
+
 #include <algorithm>
 
-#include "parallel/plan.h"
 #include "parallel/plan/check.h"
 #include "parallel/plan/choose.h"
+#include "parallel/plan/model_topology.h"
 #include "parallel/plan/node_bytes.h"
 #include "parallel/program/simulate.h"
 #include "parallel/trainer.h"
@@ -47,7 +49,7 @@ SimulationCosts simulation_costs(const layers::Graph& graph, const Topology& top
   SimulationCosts costs;
   const auto placement = device_of_stage(plan);
   costs.step.assign(plan.devices.size(), 0);
-  const auto stages = stage_costs(topology, model, plan.partition, placement, plan.rematerialize);
+  const auto stages = stage_costs(topology, model, plan.partition.segments(), placement, plan.rematerialize);
   for (size_t stage = 0; stage < stages.size(); ++stage) {
     const double factor = model.on(placement[stage]).crowding.factor(peaks[placement[stage]]);
     costs.forward.push_back(factor * stages[stage].forward);
@@ -106,7 +108,7 @@ void simulate_times(const layers::Graph& graph, const Plan& plan, const Optimize
     model.kinds.push_back(model_bytes(graph, samples, plan.precision, plan.devices[device]->backend(), optimizer));
     set_times(model.kinds.back(), plan.times[model.kinds.size() - 1]);
   }
-  const Program program = lower(topology, plan.partition, schedule_of(plan, plan.micro_batches), plan.rematerialize);
+  const Program program = lower(topology, plan.partition.segments(), schedule_of(plan, plan.micro_batches), plan.rematerialize);
   const Timeline timeline = simulate(program, simulation_costs(graph, topology, plan, model, speeds, peaks));
   std::vector<size_t> first(plan.devices.size(), 0);  // by device: its first event, as the trace is ordered by device
   for (size_t device = 1; device < first.size(); ++device) first[device] = first[device - 1] + program.devices[device - 1].size();

@@ -20,7 +20,7 @@ namespace sluice::parallel {
 
 namespace {
 
-using Part = double NodeTimes::*;
+using TimeOfNode = double NodeTimes::*;
 
 double median_of(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -39,7 +39,7 @@ Batch repeated(const Batch& batch, int64_t samples, int micro_batches) {
 
 /// A way to run the model that its actions are timed in.
 struct Way {
-  const char* schedule;
+  NamedSchedule schedule;
   bool by_node = false;  ///< each node a stage of its own: how long it takes; else each device one stage
   bool rematerializes = false;
 };
@@ -99,20 +99,22 @@ class Profile {
   }
   /// Of the runs that hold most.
   int64_t bytes() const {
-    return std::max(bytes_of({"1f1b", true}, usual_micro_batches_), bytes_of({"zb-h1", true}, usual_micro_batches_));
+    using enum NamedSchedule;
+    return std::max(bytes_of({one_f_one_b, true}, usual_micro_batches_), bytes_of({zb_h1, true}, usual_micro_batches_));
   }
 
   std::vector<NodeTimes> measure(int64_t free_bytes) const {
+    using enum NamedSchedule;
     std::vector<NodeTimes> times(counts_.size());
-    run({"1f1b"}, usual_micro_batches_);  // a machine that idled is slow at first
-    const Samples nodes = run({"1f1b", true}, usual_micro_batches_), split_nodes = run({"zb-h1", true}, usual_micro_batches_);
-    const Samples split = run({"zb-h1"}, usual_micro_batches_), again = run({"1f1b", false, true}, usual_micro_batches_);
-    const Samples whole = run({"1f1b"}, usual_micro_batches_);
+    run({one_f_one_b}, usual_micro_batches_);  // a machine that idled is slow at first
+    const Samples nodes = run({one_f_one_b, true}, usual_micro_batches_), split_nodes = run({zb_h1, true}, usual_micro_batches_);
+    const Samples split = run({zb_h1}, usual_micro_batches_), again = run({one_f_one_b, false, true}, usual_micro_batches_);
+    const Samples whole = run({one_f_one_b}, usual_micro_batches_);
     take(nodes, whole, &NodeTimes::forward, ActionKind::forward, times);
     take(nodes, whole, &NodeTimes::backward, ActionKind::backward, times);
     take(split_nodes, split, &NodeTimes::input_gradient, ActionKind::input_gradient, times);
     take(split_nodes, split, &NodeTimes::weight_gradient, ActionKind::weight_gradient, times);
-    take(run({"1f1b", true, true}, usual_micro_batches_), again, &NodeTimes::recompute, ActionKind::recompute, times);
+    take(run({one_f_one_b, true, true}, usual_micro_batches_), again, &NodeTimes::recompute, ActionKind::recompute, times);
     share_step(whole.step(), times);
     note_crowding(whole, free_bytes, times);
     return times;
@@ -124,8 +126,8 @@ class Profile {
   Plan plan_of(const Way& way, int micro_batches) const {
     Plan plan;
     plan.devices = devices_;
-    plan.partition = way.by_node ? Partition{std::vector<int>(counts_.size(), 1)} : blocks_;
-    if (way.by_node) plan.segments = blocks_.sizes;
+    const Partition nodes{std::vector<int>(counts_.size(), 1)};
+    plan.partition = way.by_node ? SegmentedPartition(nodes, blocks_.sizes) : blocks_;
     plan.micro_batches = micro_batches;
     plan.schedule = way.schedule;
     plan.rematerialize.assign(counts_.size(), way.rematerializes);
@@ -151,7 +153,7 @@ class Profile {
   }
 
   /// The medians of the nodes, scaled so that those of a device add up to what they take as one stage.
-  void take(const Samples& nodes, const Samples& whole, Part part, ActionKind kind, std::vector<NodeTimes>& times) const {
+  void take(const Samples& nodes, const Samples& whole, TimeOfNode part, ActionKind kind, std::vector<NodeTimes>& times) const {
     for (int block = 0; block < blocks_.stage_count(); ++block) {
       double sum = 0;
       for (int node = blocks_.first_node(block); node < blocks_.end_node(block); ++node)
@@ -182,7 +184,7 @@ class Profile {
     constexpr double kSteps = 3;
     const double affordable = options_.seconds * static_cast<double>(devices_.size()) / (kSteps * std::max(1e-9, seconds_of_one));
     int number = static_cast<int>(std::min<double>(kMost, affordable));
-    while (number > usual_micro_batches_ && bytes_of({"gpipe"}, number) > free_bytes) number /= 2;
+    while (number > usual_micro_batches_ && bytes_of({NamedSchedule::gpipe}, number) > free_bytes) number /= 2;
     return number;
   }
 
@@ -191,7 +193,7 @@ class Profile {
     const double usual = seconds_of_micro_batch(whole);
     const int number = crowd(usual, free_bytes);
     if (number <= usual_micro_batches_ || usual <= 0) return;
-    const double crowding = std::max(0.0, seconds_of_micro_batch(run({"gpipe"}, number)) / usual - 1);
+    const double crowding = std::max(0.0, seconds_of_micro_batch(run({NamedSchedule::gpipe}, number)) / usual - 1);
     for (NodeTimes& node : times) {
       node.crowding = crowding;
       node.crowding_bytes = static_cast<double>(whole.peak_bytes) / static_cast<double>(devices_.size());
@@ -216,7 +218,7 @@ std::map<std::string, NodeTimes> means_by_work(const std::vector<NodeTimes>& tim
   std::map<std::string, int> nodes;
   for (const auto& work : works) ++nodes[work];
   for (size_t node = 0; node < times.size(); ++node)
-    for (const Part part : kNodeTimes) means[works[node]].*part += times[node].*part / nodes[works[node]];
+    for (const TimeOfNode part : kNodeTimes) means[works[node]].*part += times[node].*part / nodes[works[node]];
   return means;
 }
 

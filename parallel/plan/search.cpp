@@ -11,7 +11,6 @@
 #include "parallel/plan/cut_oracle.h"
 #include "parallel/plan/remat.h"
 #include "parallel/plan/stage_chain.h"
-#include "parallel/schedule/named.h"
 
 namespace sluice::parallel {
 
@@ -31,7 +30,7 @@ class FamilySearch {
         result_(result),
         devices_(static_cast<int>(problem.budgets.size())),
         nodes_(problem.topology.node_count()),
-        named_(family.orders ? *family.orders : make_schedule(family.named(), devices_, micro_batches, family.virtual_stages)),
+        named_(order_of(family, devices_, micro_batches)),
         marks_(problem.choices.rematerialize) {}
 
   /// Returns whether every plan was tried.
@@ -43,7 +42,7 @@ class FamilySearch {
         consider_all_marks(fixed->second);
       else
         for_each_cut(nodes_, named_.stage_count(), [&](const Partition& partition) { consider_all_marks(partition); });
-      if (marks_ || !problem_.choices.segments) return family_.name != "auto";  // of which the orders are searched, not listed
+      if (marks_ || !problem_.choices.segments) return !family_.is_open;  // of which the orders are searched, not listed
       tries_all_ = false;
     }
     if (fixed != problem_.choices.partitions.end()) {
@@ -208,7 +207,7 @@ class FamilySearch {
     const Schedule schedule = in_segments(named_, cut.segments);
     const auto stages = stage_costs(problem_.topology, costs_, cut.partition, schedule.device_of_stage, marks);
     if (is_slower_than_best(schedule, stages)) return kInfinity;
-    FoundPlan plan{named_.micro_batches, family_.name, named_, cut.segments, cut.partition, marks, 0, peaks_of(schedule, stages)};
+    FoundPlan plan{named_.micro_batches, family_, named_, cut.segments, cut.partition, marks, 0, peaks_of(schedule, stages)};
     const bool fits = keeps_to_budgets(plan);
     if (!fits && !tries_all_) return std::nullopt;
     const StageCosts chain = chain_of(problem_.topology, costs_.any(), cut.partition, stages, schedule.device_of_stage, problem_.links);
@@ -217,7 +216,7 @@ class FamilySearch {
       result_.ruled_out_seconds = std::min(result_.ruled_out_seconds, plan.seconds);
       return std::nullopt;
     }
-    if (family_.name == "auto") take_faster_order(plan, stages, chain);
+    if (family_.is_open) take_faster_order(plan, stages, chain);
     ++result_.evaluated;
     const double seconds = plan.seconds;
     if (!result_.best || seconds < result_.best->seconds) {
@@ -297,7 +296,7 @@ class FamilySearch {
   /// Moves one boundary at a time by a few nodes as long as some move makes the step shorter.
   void improve(Partition partition, double seconds) {
     const int64_t actions = int64_t{named_.micro_batches} * named_.stage_count() * 3;
-    const int64_t work = actions * (family_.name == "auto" ? 40 : 1) + int64_t{nodes_} * (marks_ ? 40 : 400);
+    const int64_t work = actions * (family_.is_open ? 40 : 1) + int64_t{nodes_} * (marks_ ? 40 : 400);
     int64_t trials = std::clamp<int64_t>(4'000'000 / work, 0, 400);
     for (bool moved = true; moved && trials > 0;) {
       moved = false;
@@ -369,7 +368,7 @@ void search_parts(const PlanProblem& problem, const std::vector<Part>& parts, Se
   for (size_t i = 0; i < parts.size(); ++i) {
     const auto& [bound, number, family] = parts[i];
     if (result.best && bound >= result.best->seconds) continue;
-    watch.begin(join("searching ", family->named(), " with ", number, " micro-batches (", i + 1, " of ", parts.size(), ")"));
+    watch.begin(join("searching ", name_of(*family), " with ", number, " micro-batches (", i + 1, " of ", parts.size(), ")"));
     if (!FamilySearch(problem, number, *family, watch, result).run()) result.is_exact = false;
   }
 }

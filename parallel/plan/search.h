@@ -6,30 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "parallel/plan/families.h"
 #include "parallel/plan/search_watch.h"
 #include "parallel/plan/stage_cost.h"
 #include "parallel/program/links.h"
 #include "parallel/schedule/search.h"
 
 namespace sluice::parallel {
-
-/// A schedule that the search may use, with the stages a device where it leaves them open.
-struct ScheduleFamily {
-  std::string name;  ///< of make_schedule, or "auto": any order on the stages that `placed_as` gives
-  int virtual_stages = 1;
-  std::string placed_as{};           ///< of "auto": a schedule of make_schedule with the same placement
-  std::optional<Schedule> orders{};  ///< a schedule of the user's own, for its number of micro-batches
-
-  const std::string& named() const { return placed_as.empty() ? name : placed_as; }
-};
-
-inline constexpr int kMostVirtualStages = 4;  ///< that a search tries
-
-/// The stages of a family on `devices` devices.
-int stages_of(const ScheduleFamily& family, int devices);
-
-/// All orders of all placements of stages that make sense for the devices and nodes at hand: "auto".
-std::vector<ScheduleFamily> all_schedule_families(int devices, int nodes);
 
 /// What may be chosen. A list of one is no choice.
 struct PlanChoices {
@@ -52,7 +35,7 @@ struct PlanProblem {
 
 struct FoundPlan {
   int micro_batches = 0;
-  std::string family;         ///< name of its ScheduleFamily
+  ScheduleFamily family;
   Schedule schedule;          ///< of the stages before they are cut into segments
   std::vector<int> segments;  ///< by stage of the schedule
   Partition partition;        ///< into segments

@@ -78,10 +78,10 @@ Partition partition_given(const std::vector<int>& sizes, int nodes) {
   for (std::size_t stage = 0; stage < sizes.size(); ++stage)
     require(sizes[stage] >= 1, "partition: every stage needs at least one node, got ", sizes[stage], " for stage ", stage,
             "; remove the stage or give it a node");
-  const Partition partition{sizes};
-  require(partition.node_count() == nodes, "partition: the sizes must sum to the model's ", nodes, " nodes, got the sum ",
-          partition.node_count(), "; change the sizes by ", nodes - partition.node_count(), " in all");
-  return partition;
+  const auto sum = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  require(sum == nodes, "partition: the sizes must sum to the model's ", nodes, " nodes, got the sum ", sum, "; change the sizes by ",
+          nodes - sum, " in all");
+  return {sizes};
 }
 
 double bottleneck(const Partition& partition, const std::vector<double>& costs) {

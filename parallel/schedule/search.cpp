@@ -52,12 +52,13 @@ class Search {
   }
 
   void try_named() {
-    for (const std::string& name : schedule_names()) {
+    for (const NamedSchedule schedule : kNamedSchedules) {
       const int stages = static_cast<int>(device_of_stage_.size());
-      const bool splits = name.starts_with("zb-");
-      if (name == "forward-only" || stages % devices_ != 0 || (splits ? !costs_.can_split() : costs_.backward.empty())) continue;
-      const int each = name == "interleaved" ? stages / devices_ : 1;
-      if (stage_placement(name, devices_, each) == device_of_stage_) consider(make_schedule(name, devices_, micro_batches_, each), name);
+      const bool splits = schedule == NamedSchedule::zb_h1 || schedule == NamedSchedule::zb_v;
+      if (stages % devices_ != 0 || (splits ? !costs_.can_split() : costs_.backward.empty())) continue;
+      const int each = schedule == NamedSchedule::interleaved ? stages / devices_ : 1;
+      if (stage_placement(schedule, devices_, each) != device_of_stage_) continue;
+      consider(make_schedule(schedule, devices_, micro_batches_, each), std::string(name_of(schedule)));
     }
   }
 
@@ -249,7 +250,7 @@ class Search {
 
 FoundSchedule search_schedule(const StageCosts& costs, const std::vector<int>& device_of_stage, int micro_batches,
                               const std::vector<double>& byte_cap, const std::function<void()>& watch) {
-  make_schedule("forward-only", device_of_stage, 1);  // a placement over devices without gaps
+  forward_schedule(device_of_stage, 1);  // a placement over devices without gaps
   require(micro_batches >= 1, "schedule: needs at least one micro-batch, got ", micro_batches, "; set micro_batches to 1 or more");
   require_costs(costs, static_cast<int>(device_of_stage.size()), costs.can_split());
   require(costs.can_split() || costs.input_gradient.empty() == costs.weight_gradient.empty(),

@@ -54,7 +54,13 @@ TEST(Config, SizesThatAreNoSizesAreRefused) {
     EXPECT_NE(set_refusal(bad), "") << bad;
 }
 
-TEST(Config, ChoiceThatIsNoneNamesTheNearest) { EXPECT_TRUE(has(set_refusal("pipeline.schedule=1fb1"), "did you mean '1f1b'")); }
+TEST(Config, ChoiceThatIsNoneNamesTheNearest) {
+  EXPECT_TRUE(has(set_refusal("pipeline.schedule=1fb1"), "did you mean '1f1b'"));
+  EXPECT_TRUE(has(set_refusal("pipeline.partition=uniforme"), "did you mean 'uniform'"));
+  EXPECT_TRUE(has(set_refusal("model.norm=layer_norm"), "did you mean 'layernorm'"));
+  EXPECT_TRUE(has(set_refusal("model.positions=leanred"), "did you mean 'learned'"));
+  EXPECT_TRUE(has(set_refusal("model.activation=rleu"), "did you mean 'relu'"));
+}
 
 TEST(Config, AutoStandsForANumberThatIsOpenAndSchedulesMayBeFiles) {
   Settings settings;

@@ -30,7 +30,7 @@ parallel::Topology chain(int nodes) {
 
 /// A chain with a node a stage, each forward 1 ms, each part of a backward 1 ms.
 parallel::Trace trace_of(const std::string& schedule, int devices, int micro_batches, int virtual_stages = 1, bool remat = false) {
-  const auto order = parallel::make_schedule(schedule, devices, micro_batches, virtual_stages);
+  const auto order = parallel::make_schedule(parallel::schedule_named(schedule), devices, micro_batches, virtual_stages);
   const int stages = order.stage_count();
   const auto topology = chain(stages);
   const auto program = lower(topology, parallel::partition_uniform(stages, stages), order, std::vector<bool>(stages, remat));

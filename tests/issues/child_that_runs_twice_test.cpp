@@ -46,21 +46,22 @@ Batch batch() {
   return batch_of({{"x", x}, {"label", tensor_of({0, 1, 2, 3, 0, 1}, {kSamples}, DType::i32)}});
 }
 
-std::unique_ptr<Trainer> trained(int micro_batches, const std::string& remat, const std::string& on, int steps) {
+std::unique_ptr<Trainer> trained(int micro_batches, Remat remat, const std::string& on, int steps) {
   const Graph graph = shared_norm();
-  const Plan chosen = plan(graph, devices(on), {.batch = kSamples, .micro_batches = micro_batches, .partition = "uniform", .remat = remat});
+  const Plan chosen =
+      plan(graph, devices(on), {.batch = kSamples, .micro_batches = micro_batches, .partition = PartitionRule::uniform, .remat = remat});
   const AdamW optimizer({.lr = 1e-2});
   auto trainer = std::make_unique<Trainer>(graph, chosen, optimizer, TrainerOptions{.seed = 5});
   const Prediction predicted = predict(graph, chosen, optimizer, kSamples, {});
   for (int step = 0; step < steps; ++step) trainer->step(batch());
   for (size_t device = 0; device < chosen.devices.size(); ++device)
-    EXPECT_EQ(chosen.devices[device]->peak_bytes(), predicted.devices[device].peak_bytes) << on << ", remat " << remat;
+    EXPECT_EQ(chosen.devices[device]->peak_bytes(), predicted.devices[device].peak_bytes) << on << ", remat " << name_of(remat);
   return trainer;
 }
 
 TEST(ChildThatRunsTwice, ChangesTheStatisticsByAllThatItSaw) {
   const std::vector<double> x = batch().load("x", 0, kSamples).to_vector();
-  for (const char* remat : {"none", "full"})
+  for (const Remat remat : {Remat::none, Remat::full})
     for (int micro_batches : {1, 3}) {
       const auto model = trained(micro_batches, remat, "cpu:0", 1)->model();
       for (size_t c = 0; c < 3; ++c) {
@@ -69,19 +70,20 @@ TEST(ChildThatRunsTwice, ChangesTheStatisticsByAllThatItSaw) {
         double mean = 0, squares = 0;
         for (double value : seen) mean += value / static_cast<double>(seen.size());
         for (double value : seen) squares += (value - mean) * (value - mean);
-        EXPECT_NEAR(model.at("both.inner.norm.running_mean").to_vector()[c], 0.1 * mean, 1e-6) << remat << ", M = " << micro_batches;
+        EXPECT_NEAR(model.at("both.inner.norm.running_mean").to_vector()[c], 0.1 * mean, 1e-6)
+            << name_of(remat) << ", M = " << micro_batches;
         EXPECT_NEAR(model.at("both.inner.norm.running_variance").to_vector()[c], 0.9 + 0.1 * squares / static_cast<double>(seen.size() - 1),
                     1e-5)
-            << remat << ", M = " << micro_batches;
+            << name_of(remat) << ", M = " << micro_batches;
       }
     }
 }
 
 TEST(ChildThatRunsTwice, HasOneAnswerForEveryPipeline) {
-  const std::string hash = trained(2, "none", "cpu:0", 3)->weights_hash();
-  EXPECT_EQ(trained(2, "full", "cpu:0", 3)->weights_hash(), hash);
-  EXPECT_EQ(trained(2, "none", "cpu:0,cpu:1", 3)->weights_hash(), hash);
-  EXPECT_EQ(trained(2, "full", "cpu:0,cpu:1,cpu:2", 3)->weights_hash(), hash);
+  const std::string hash = trained(2, Remat::none, "cpu:0", 3)->weights_hash();
+  EXPECT_EQ(trained(2, Remat::full, "cpu:0", 3)->weights_hash(), hash);
+  EXPECT_EQ(trained(2, Remat::none, "cpu:0,cpu:1", 3)->weights_hash(), hash);
+  EXPECT_EQ(trained(2, Remat::full, "cpu:0,cpu:1,cpu:2", 3)->weights_hash(), hash);
 }
 
 }  // namespace

@@ -58,20 +58,19 @@ class Instances {
   std::mt19937 random_;
 };
 
-PlanOptions options_of(const std::string& schedule, const std::string& remat) {
-  return {.batch = kBatch, .micro_batches = 0, .schedule = schedule, .remat = remat, .optimizer = &kOptimizer};
+PlanOptions options_of(NamedSchedule schedule, Remat remat = Remat::none) {
+  return {.batch = kBatch, .micro_batches = kOpen, .schedule = schedule, .remat = remat, .optimizer = &kOptimizer};
 }
 
 /// Every cut with every number of micro-batches from which plan() chooses.
 template <class Visit>
 void for_all_plans(const layers::Graph& graph, const std::vector<DevicePtr>& devices, PlanOptions options, Visit visit) {
   const int count = static_cast<int>(devices.size());
-  options.partition = "list";
   for (const int number : {1, 2, 3, 4}) {
     if (number == 3 && count != 3) continue;
     options.micro_batches = number;
     for_each_cut(static_cast<int>(graph.nodes().size()), count, [&](const Partition& partition) {
-      options.sizes = partition.sizes;
+      options.partition = partition;
       visit(predict(graph, plan(graph, devices, options), kOptimizer, kBatch, devices[0]->options().speed));
     });
   }
@@ -92,7 +91,8 @@ TEST(ClaimsOfPlans, AreTrueOfCountedBytesAndMeasuredTimes) {
     const auto graph = instances.graph(instances.pick(count + 1, 6), false);
     const auto devices = sluice::devices(join(count, "x meta"));
     const auto times = instances.measured(graph.nodes().size());
-    PlanOptions options = options_of(instances.pick(0, 2) ? "1f1b" : "zb-h1", instances.pick(0, 3) ? "none" : "full");
+    PlanOptions options = options_of(instances.pick(0, 2) ? NamedSchedule::one_f_one_b : NamedSchedule::zb_h1,
+                                     instances.pick(0, 3) ? Remat::none : Remat::full);
     options.times = [&](int64_t, const DevicePtr&) { return times; };
     std::vector<Prediction> all;
     for_all_plans(graph, devices, options, [&](const Prediction& prediction) { all.push_back(prediction); });
@@ -121,7 +121,7 @@ TEST(ClaimsOfPlans, AreNotMadeOfAPlanThatDoesNotFit) {
   const auto graph = instances.graph(5, false);
   const auto devices = sluice::devices("2x meta");
   for (const auto& device : devices) device->set_budget_bytes(64);
-  PlanOptions options = options_of("1f1b", "none");
+  PlanOptions options = options_of(NamedSchedule::one_f_one_b);
   const Plan chosen = plan(graph, devices, options);
   EXPECT_FALSE(predict(graph, chosen, kOptimizer, kBatch, {}).fits);
   EXPECT_FALSE(chosen.is_exact);
@@ -138,7 +138,7 @@ TEST(ClaimsOfPlans, HaveABoundThatNoPlanOfAGraphWithBranchesBeats) {
     const auto graph = instances.graph(instances.pick(3, 5), true);
     const auto devices = sluice::devices(join(count, "x meta"));
     const auto times = instances.measured(graph.nodes().size());
-    PlanOptions options = options_of(instances.pick(0, 2) ? "gpipe" : "zb-h1", "none");
+    PlanOptions options = options_of(instances.pick(0, 2) ? NamedSchedule::gpipe : NamedSchedule::zb_h1);
     const bool is_measured = instances.pick(0, 2) == 0;
     if (is_measured) options.times = [&](int64_t, const DevicePtr&) { return times; };
     const Plan chosen = plan(graph, devices, options);

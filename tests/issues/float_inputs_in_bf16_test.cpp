@@ -26,9 +26,9 @@ class Identity : public Module {
   Var forward(const Call& call) const override { return call.inputs[0]; }
 };
 
-Plan plan_in_bf16(const Graph& graph, const std::string& on = "cpu:0", const std::string& remat = "none") {
+Plan plan_in_bf16(const Graph& graph, const std::string& on = "cpu:0", Remat remat = Remat::none) {
   return plan(graph, devices(on),
-              {.batch = kSamples, .micro_batches = 2, .partition = "uniform", .remat = remat, .precision = Precision::bf16});
+              {.batch = kSamples, .micro_batches = 2, .partition = PartitionRule::uniform, .remat = remat, .precision = Precision::bf16});
 }
 
 /// A classifier that begins with `first`, whose output has four channels, on images in the given dtype.
@@ -49,23 +49,23 @@ Batch images(DType dtype) {
   return batch_of({{"image", cast(image, dtype)}, {"label", tensor_of({0, 1, 2, 3}, {kSamples}, DType::i32)}});
 }
 
-std::string hash_after_training(const Graph& graph, DType dtype, const std::string& on, const std::string& remat) {
+std::string hash_after_training(const Graph& graph, DType dtype, const std::string& on, Remat remat) {
   const AdamW optimizer({.lr = 1e-2});
   const Plan chosen = plan_in_bf16(graph, on, remat);
   const Prediction predicted = predict(graph, chosen, optimizer, kSamples, {});
   Trainer trainer(graph, chosen, optimizer, {.seed = 1});
   for (int step = 0; step < 3; ++step) trainer.step(images(dtype));
   for (size_t device = 0; device < chosen.devices.size(); ++device)
-    EXPECT_EQ(chosen.devices[device]->peak_bytes(), predicted.devices[device].peak_bytes) << on << ", remat " << remat;
+    EXPECT_EQ(chosen.devices[device]->peak_bytes(), predicted.devices[device].peak_bytes) << on << ", remat " << name_of(remat);
   return trainer.weights_hash();
 }
 
 /// A layer that takes an image itself computes on it as bf16, as if the image had come so.
 template <class M>
 void expect_to_train_as_on_rounded_images(const M& first) {
-  const std::string hash = hash_after_training(classifier(first, DType::bf16), DType::bf16, "cpu:0", "none");
-  EXPECT_EQ(hash_after_training(classifier(first, DType::f32), DType::f32, "cpu:0", "none"), hash);
-  EXPECT_EQ(hash_after_training(classifier(first, DType::f32), DType::f32, "cpu:0,cpu:1", "full"), hash);
+  const std::string hash = hash_after_training(classifier(first, DType::bf16), DType::bf16, "cpu:0", Remat::none);
+  EXPECT_EQ(hash_after_training(classifier(first, DType::f32), DType::f32, "cpu:0", Remat::none), hash);
+  EXPECT_EQ(hash_after_training(classifier(first, DType::f32), DType::f32, "cpu:0,cpu:1", Remat::full), hash);
 }
 
 TEST(FloatInputs, KeepTheirDtypeInBf16) {

@@ -37,7 +37,7 @@ double gradient_norm(int micro_batches) {
   const layers::Value image = graph.input("image", {6}), label = graph.input("label", {}, DType::i32);
   const layers::Value logits = graph.add("logits", layers::Linear(6, 5), image);
   graph.loss(graph.add("loss", Loss(), {logits, label}));
-  const Plan chosen = plan(graph, devices("cpu:0"), {.batch = 8, .micro_batches = micro_batches, .partition = "uniform"});
+  const Plan chosen = plan(graph, devices("cpu:0"), {.batch = 8, .micro_batches = micro_batches, .partition = PartitionRule::uniform});
   Trainer trainer(graph, chosen, SGD({.lr = 0.1}));
   const Tensor pixels = empty({8, 6});
   fill_normal(pixels, 0, 1, random_key(1, "image"));

@@ -96,7 +96,7 @@ TEST(GraphMisuse, AGraphWithoutLossIsRefused) {
   of.graph.add("a", Linear(4, 4), of.x);
   parallel::Plan by_hand;
   by_hand.devices = devices("cpu:0");
-  by_hand.partition = {{1}};
+  by_hand.partition = parallel::Partition{{1}};
   by_hand.rematerialize = {false};
   expect_error<UsageError>([&] { parallel::Trainer(of.graph, by_hand, SGD({.lr = 0.1})); }, {"has no loss"});
 }
@@ -159,11 +159,6 @@ TEST(GraphMisuse, OneModuleServesManyNodesAndGraphs) {
     EXPECT_EQ(of->graph.parameters().size(), 4u);
   }
   EXPECT_EQ(hash_after_a_step(one.graph), hash_after_a_step(other.graph));
-}
-
-TEST(GraphMisuse, AnUnknownKindOfPositionsIsRefusedWithTheNearest) {
-  expect_error<UsageError>([] { TokenEmbedding({.vocabulary = 5, .width = 4, .context = 6, .positions = "leanred"}); },
-                           {"'leanred'", "did you mean 'learned'"});
 }
 
 TEST(GraphMisuse, GenerationFromMoreThanTheTokensIsRefused) {

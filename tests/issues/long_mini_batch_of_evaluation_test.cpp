@@ -46,7 +46,7 @@ TEST(ALongMiniBatchOfAnEvaluation, StopsBehindTheNodeThatIsBeingComputedAndLeave
   const auto logits = graph.add("logits", layers::Linear(6, 5), b);
   graph.loss(graph.add("loss", layers::CrossEntropy(), {logits, label}));
   const auto make = [&] {
-    const Plan chosen = plan(graph, devices("cpu:0,cpu:1"), {.batch = kSamples, .micro_batches = 3, .partition = "uniform"});
+    const Plan chosen = plan(graph, devices("cpu:0,cpu:1"), {.batch = kSamples, .micro_batches = 3, .partition = PartitionRule::uniform});
     AdamW optimizer({.lr = 1e-2});
     optimizer.ema = 0.9;
     return std::make_unique<Trainer>(graph, chosen, optimizer);

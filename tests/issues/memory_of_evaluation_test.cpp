@@ -18,7 +18,7 @@ TEST(TheMemoryOfAnEvaluation, IsPredictedToTheByteAndHeldAgainstTheBudget) {
   const AdamW optimizer({.lr = 1e-2});
   for (const char* names : {"cpu:0", "cpu:0,cpu:1", "cpu:0,cpu:1,cpu:2"})
     for (const bool with_output : {false, true}) {
-      const Plan chosen = plan(graph, devices(names), {.batch = kSamples, .micro_batches = 4, .partition = "uniform"});
+      const Plan chosen = plan(graph, devices(names), {.batch = kSamples, .micro_batches = 4, .partition = PartitionRule::uniform});
       const Prediction predicted = predict_evaluation(graph, chosen, optimizer, kSamples, with_output);
       ASSERT_TRUE(predicted.fits);
       Trainer trainer(graph, chosen, optimizer);

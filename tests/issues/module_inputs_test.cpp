@@ -50,7 +50,7 @@ TEST(ModuleInputs, TooFewAreRefusedWhenTheGraphIsBuilt) {
   expect_error<UsageError>([&] { of.graph.add("n", Linear(4, 4), none); }, {"node 'n'", "Linear", "1 input", "got 0"});
   expect_error<UsageError>([&] { of.graph.add("r", Residual(Linear(4, 4), 0), none); }, {"node 'r'", "Residual", "1 or 2 inputs", "got 0"});
   expect_error<UsageError>([&] { of.graph.add("s", Sequence().then("d", Difference()), of.x); }, {"node 's'", "Sequence", "2 inputs"});
-  const models::Cell cell({.genotype = &models::normal_genotype("d"), .last = 4, .before = 4, .filters = 4});
+  const models::Cell cell({.genotype = &models::normal_genotype(models::AmoebaNet::d), .last = 4, .before = 4, .filters = 4});
   expect_error<UsageError>([&] { of.graph.add("cell", cell, of.x); }, {"node 'cell'", "Cell", "2 inputs", "got 1"});
   EXPECT_TRUE(of.graph.nodes().empty());
 }

@@ -37,7 +37,7 @@ Batch image_batch(int64_t samples, uint64_t seed) {
 std::string trained(const Graph& graph, const std::vector<int>& sizes) {
   std::string names = "cpu:0";
   for (size_t i = 1; i < sizes.size(); ++i) names += ",cpu:" + std::to_string(i);
-  const PlanOptions options{.batch = 6, .micro_batches = 2, .partition = "list", .sizes = sizes};
+  const PlanOptions options{.batch = 6, .micro_batches = 2, .partition = Partition{sizes}};
   Trainer trainer(graph, plan(graph, devices(names), options), SGD({.lr = 0.1}), {.seed = 1});
   for (uint64_t seed : {1, 2}) trainer.step(image_batch(6, seed));
   return trainer.weights_hash();

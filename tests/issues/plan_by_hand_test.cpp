@@ -35,9 +35,9 @@ Batch numbers() {
 Plan right_plan() {
   Plan plan;
   plan.devices = devices("cpu:0,cpu:1");
-  plan.partition.sizes = {2, 2};
+  plan.partition = Partition{{2, 2}};
   plan.micro_batches = 2;
-  plan.schedule = "1f1b";
+  plan.schedule = NamedSchedule::one_f_one_b;
   plan.rematerialize.assign(4, false);
   return plan;
 }
@@ -46,8 +46,6 @@ struct Spoiled {
   const char* field;
   std::function<void(Plan&)> spoil;
 };
-
-void take_orders(Plan& plan) { plan.orders = make_schedule("1f1b", 2, 2); }
 
 std::vector<Spoiled> spoiled_devices() {
   return {{"devices", [](Plan& plan) { plan.devices.clear(); }},
@@ -58,71 +56,75 @@ std::vector<Spoiled> spoiled_devices() {
 }
 
 std::vector<Spoiled> spoiled_stages() {
-  return {{"partition", [](Plan& plan) { plan.partition.sizes.clear(); }},
-          {"partition", [](Plan& plan) { plan.partition.sizes = {4}; }},
+  const auto cut = [](std::vector<int> sizes) { return Spoiled{"partition", [sizes](Plan& plan) { plan.partition = Partition{sizes}; }}; };
+  const auto segments = [](std::vector<int> counts) {
+    return Spoiled{"partition", [counts](Plan& plan) { plan.partition = SegmentedPartition(Partition{{2, 2}}, counts); }};
+  };
+  return {{"partition", [](Plan& plan) { plan.partition = {}; }},
+          cut({}),
+          cut({4}),
+          cut({2, 1}),
+          cut({4, 0}),
+          cut({5, -1}),
+          cut({INT32_MAX, INT32_MAX}),
+          cut({1, 1, 1, 1}),
+          segments({}),
+          segments({1}),
+          segments({2}),
+          segments({2, 2}),
+          segments({2, 0}),
+          segments({3, -1}),
+          segments({INT32_MAX, INT32_MAX}),
           {"partition",
            [](Plan& plan) {
-             plan.partition.sizes = {2, 1};
-           }},
-          {"partition",
-           [](Plan& plan) {
-             plan.partition.sizes = {4, 0};
-           }},
-          {"partition",
-           [](Plan& plan) {
-             plan.partition.sizes = {5, -1};
-           }},
-          {"partition",
-           [](Plan& plan) {
-             plan.partition.sizes = {INT32_MAX, INT32_MAX};
-           }},
-          {"partition",
-           [](Plan& plan) {
-             plan.partition.sizes = {1, 1, 1, 1};
-           }},
-          {"segments", [](Plan& plan) { plan.segments = {1}; }},
-          {"segments",
-           [](Plan& plan) {
-             plan.segments = {2, 2};
-           }},
-          {"segments",
-           [](Plan& plan) {
-             plan.segments = {2, 0};
-           }},
-          {"segments",
-           [](Plan& plan) {
-             plan.segments = {3, -1};
-           }},
-          {"segments",
-           [](Plan& plan) {
-             plan.segments = {INT32_MAX, INT32_MAX};
+             plan.partition = SegmentedPartition(Partition{{INT32_MAX, INT32_MAX}}, {1, 1});
            }},
           {"rematerialize", [](Plan& plan) { plan.rematerialize.clear(); }},
           {"rematerialize", [](Plan& plan) { plan.rematerialize.resize(3); }},
           {"rematerialize", [](Plan& plan) { plan.rematerialize.resize(5); }}};
 }
 
+/// Forwards and backwards of each stage.
+StageCosts costs_of(std::vector<double> seconds) {
+  StageCosts costs;
+  costs.forward = costs.backward = std::move(seconds);
+  return costs;
+}
+
 std::vector<Spoiled> spoiled_schedules() {
+  const auto named = [](NamedSchedule schedule, const char* field) {
+    return Spoiled{field, [=](Plan& plan) { plan.schedule = schedule; }};
+  };
+  const auto own = [](const Schedule& schedule) { return Spoiled{"schedule", [=](Plan& plan) { plan.schedule = schedule; }}; };
+  const auto searched = [](const Schedule& schedule, const StageCosts& costs) {
+    return Spoiled{"schedule", [=](Plan& plan) { plan.schedule = SearchedSchedule(schedule, costs); }};
+  };
+  using enum NamedSchedule;
   return {{"micro_batches", [](Plan& plan) { plan.micro_batches = 0; }},
           {"micro_batches", [](Plan& plan) { plan.micro_batches = -3; }},
-          {"schedule", [](Plan& plan) { plan.schedule = ""; }},
-          {"schedule", [](Plan& plan) { plan.schedule = "1f2b"; }},
-          {"schedule", [](Plan& plan) { plan.schedule = "auto"; }},
-          {"schedule", [](Plan& plan) { plan.schedule = "mine.csv"; }},
-          {"schedule", [](Plan& plan) { plan.schedule = "forward-only"; }},
-          {"partition", [](Plan& plan) { plan.schedule = "zb-v"; }},
-          {"orders", [](Plan& plan) { plan.orders = Schedule{}; }},
-          {"orders", [](Plan& plan) { plan.orders = make_schedule("1f1b", 3, 2); }},
-          {"orders", [](Plan& plan) { plan.orders = make_schedule("1f1b", 2, 3); }},
-          {"orders", [](Plan& plan) { plan.orders = make_schedule("zb-v", 2, 2); }},
-          {"orders", [](Plan& plan) { plan.orders = make_schedule("forward-only", 2, 2); }}};
+          named(static_cast<NamedSchedule>(-1), "schedule"),
+          named(static_cast<NamedSchedule>(9), "schedule"),
+          named(zb_v, "partition"),
+          own({}),
+          own(make_schedule(one_f_one_b, 3, 2)),
+          own(make_schedule(one_f_one_b, 2, 3)),
+          own(make_schedule(zb_v, 2, 2)),
+          own(forward_schedule({0, 1}, 2)),
+          searched({}, costs_of({1, 1})),
+          searched(make_schedule(one_f_one_b, 3, 2), costs_of({1, 1, 1})),
+          searched(make_schedule(zb_v, 2, 2), costs_of({1, 1, 1, 1})),
+          searched(forward_schedule({0, 1}, 2), costs_of({1, 1})),
+          searched(make_schedule(one_f_one_b, 2, 2), costs_of({1, kInfinity})),
+          searched(make_schedule(one_f_one_b, 2, 2), costs_of({1})),
+          searched(make_schedule(one_f_one_b, 2, 2), {})};
 }
 
 std::vector<Spoiled> spoiled_orders() {
   const auto spoil = [](auto change) {
-    return Spoiled{"orders", [change](Plan& plan) {
-                     take_orders(plan);
-                     change(*plan.orders);
+    return Spoiled{"schedule", [change](Plan& plan) {
+                     Schedule orders = make_schedule(NamedSchedule::one_f_one_b, 2, 2);
+                     change(orders);
+                     plan.schedule = std::move(orders);
                    }};
   };
   return {spoil([](Schedule& orders) { orders.devices[1].pop_back(); }),
@@ -156,19 +158,7 @@ std::vector<Spoiled> spoiled_numbers() {
           {"times", [](Plan& plan) { plan.times.resize(3); }},
           {"times", [](Plan& plan) { plan.times = {std::vector<NodeTimes>(3)}; }},
           {"times", [](Plan& plan) { plan.times = {std::vector<NodeTimes>(4, NodeTimes{.forward = kNaN})}; }},
-          {"times", [](Plan& plan) { plan.times = {std::vector<NodeTimes>(4, NodeTimes{.step = -1})}; }},
-          {"chain",
-           [](Plan& plan) {
-             take_orders(plan);
-             plan.schedule = "auto";
-             plan.chain.forward = {1, kInfinity};
-             plan.chain.backward = {1, 1};
-           }},
-          {"chain", [](Plan& plan) {
-             take_orders(plan);
-             plan.schedule = "auto";
-             plan.chain.forward = plan.chain.backward = {1};
-           }}};
+          {"times", [](Plan& plan) { plan.times = {std::vector<NodeTimes>(4, NodeTimes{.step = -1})}; }}};
 }
 
 std::vector<Spoiled> all_spoiled() {
@@ -176,6 +166,13 @@ std::vector<Spoiled> all_spoiled() {
   for (const auto& part : {spoiled_devices(), spoiled_stages(), spoiled_schedules(), spoiled_orders(), spoiled_numbers()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
+}
+
+/// Some of what is wrong cannot even be written: then this throws.
+Plan spoiled_plan(const Spoiled& wrong) {
+  Plan plan = right_plan();
+  wrong.spoil(plan);
+  return plan;
 }
 
 TEST(PlanByHand, ThatIsRightTrains) {
@@ -190,11 +187,9 @@ TEST(PlanByHand, WithAnyFieldWrongIsRefusedByNameEverywhere) {
   int index = 0;
   for (const Spoiled& wrong : all_spoiled()) {
     SCOPED_TRACE(join("case ", index++, ", ", wrong.field));
-    Plan plan = right_plan();
-    wrong.spoil(plan);
     const std::string field = join("Plan::", wrong.field);
-    expect_error<UsageError>([&] { Trainer(graph, plan, sgd); }, {field});
-    expect_error<UsageError>([&] { predict(graph, plan, sgd, kSamples, {}); }, {field});
+    expect_error<UsageError>([&] { Trainer(graph, spoiled_plan(wrong), sgd); }, {field});
+    expect_error<UsageError>([&] { predict(graph, spoiled_plan(wrong), sgd, kSamples, {}); }, {field});
   }
 }
 
@@ -202,41 +197,43 @@ TEST(PlanByHand, WithAnyFieldWrongIsRefusedByNameEverywhere) {
 TEST(PlanByHand, IsRefusedByWhatReadsItAlone) {
   for (const auto& part : {spoiled_schedules(), spoiled_orders()})
     for (const Spoiled& wrong : part) {
-      Plan plan = right_plan();
-      wrong.spoil(plan);
       const std::string field = join("Plan::", wrong.field);
-      expect_error<UsageError>([&] { device_of_stage(plan); }, {field});
-      expect_error<UsageError>([&] { schedule_of(plan, 2); }, {field});
-      expect_error<UsageError>([&] { stage_sizes(plan); }, {field});
+      expect_error<UsageError>([&] { device_of_stage(spoiled_plan(wrong)); }, {field});
+      expect_error<UsageError>([&] { schedule_of(spoiled_plan(wrong), 2); }, {field});
     }
 }
 
 int pick(int least, int end) { return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(least, end)); }
 
+/// Some that train, and some that no plan can have.
+Schedule random_orders() {
+  Schedule orders = make_schedule(kNamedSchedules[pick(0, 4)], 2, pick(1, 4), 1);
+  for (int changes = pick(0, 3); changes > 0; --changes) {
+    auto& order = orders.devices[pick(0, 2)];
+    const int at = pick(0, static_cast<int>(order.size())), to = pick(0, static_cast<int>(order.size()));
+    const int change = pick(0, 6);
+    if (change <= 2) std::swap(order[at], order[to]);
+    if (change == 3) order[at].stage = pick(-1, 4);
+    if (change == 4) order[at].micro_batch = pick(-1, 4);
+    if (change == 5) order[at].kind = static_cast<Compute>(pick(0, 5));
+  }
+  return orders;
+}
+
+std::vector<int> random_numbers() { return *rc::gen::container<std::vector<int>>(rc::gen::inRange(-1, 4)); }
+
 /// A plan with some fields made at random.
 Plan random_plan() {
   Plan plan = right_plan();
-  const std::vector<std::string> names{"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "forward-only", "auto", "", "x"};
-  if (pick(0, 3) == 0) plan.partition.sizes = *rc::gen::container<std::vector<int>>(rc::gen::inRange(-1, 4));
-  if (pick(0, 3) == 0) plan.partition.sizes = std::vector<int>(4, 1);
-  if (pick(0, 4) == 0) plan.segments = *rc::gen::container<std::vector<int>>(rc::gen::inRange(-1, 4));
+  if (pick(0, 3) == 0) plan.partition = Partition{random_numbers()};
+  if (pick(0, 3) == 0) plan.partition = Partition{std::vector<int>(4, 1)};
+  if (pick(0, 4) == 0) plan.partition = SegmentedPartition(plan.partition.segments(), random_numbers());
   if (pick(0, 3) == 0) plan.micro_batches = pick(-1, 9);
-  if (pick(0, 2) == 0) plan.schedule = names[pick(0, static_cast<int>(names.size()))];
+  if (pick(0, 2) == 0) plan.schedule = static_cast<NamedSchedule>(pick(-1, 6));
   if (pick(0, 4) == 0) plan.rematerialize = *rc::gen::container<std::vector<bool>>(rc::gen::arbitrary<bool>());
   if (pick(0, 4) == 0) plan.devices.resize(pick(0, 3));
-  if (pick(0, 2) == 0) {
-    plan.orders = make_schedule(names[pick(0, 4)], 2, pick(1, 4), 1);
-    auto& orders = *plan.orders;
-    for (int changes = pick(0, 3); changes > 0; --changes) {
-      auto& order = orders.devices[pick(0, 2)];
-      const int at = pick(0, static_cast<int>(order.size())), to = pick(0, static_cast<int>(order.size()));
-      const int change = pick(0, 6);
-      if (change <= 2) std::swap(order[at], order[to]);
-      if (change == 3) order[at].stage = pick(-1, 4);
-      if (change == 4) order[at].micro_batch = pick(-1, 4);
-      if (change == 5) order[at].kind = static_cast<Compute>(pick(0, 5));
-    }
-  }
+  if (pick(0, 3) == 0) plan.schedule = random_orders();
+  if (pick(0, 6) == 0) plan.schedule = SearchedSchedule(random_orders(), costs_of({1, 1}));
   return plan;
 }
 
@@ -248,17 +245,17 @@ std::string hash_after_a_step(const Plan& plan) {
 
 RC_GTEST_PROP(PlanByHand, MadeAtRandomIsRefusedOrGivesTheAnswer, ()) {
   for (int instance = 0; instance < 20; ++instance) {
-    const Plan plan = random_plan();
+    Plan alone = right_plan();
     std::string hash;
     try {
+      const Plan plan = random_plan();
       hash = hash_after_a_step(plan);
+      alone.micro_batches = plan.micro_batches;
     } catch (const UsageError&) {
       continue;
     }
-    Plan alone = right_plan();
     alone.devices.resize(1);
-    alone.partition.sizes = {4};
-    alone.micro_batches = plan.micro_batches;
+    alone.partition = Partition{{4}};
     RC_ASSERT(hash == hash_after_a_step(alone));
   }
 }

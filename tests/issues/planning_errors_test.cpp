@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "cli/config_words.h"
 #include "layers/cross_entropy.h"
 #include "layers/linear.h"
@@ -33,8 +35,8 @@ layers::Graph chain(bool by_threes = false) {
 TEST(PlanningErrors, NameTheNodeThatFailsOnAnyNumberOfDevices) {
   const auto wrong = chain(true);
   for (const char* names : {"cpu:0", "cpu:0,cpu:1", "3x meta"})
-    for (const char* remat : {"none", "auto"}) {
-      SCOPED_TRACE(join(names, ", ", remat));
+    for (const RematChoice& remat : {RematChoice(Remat::none), {kOpen}}) {
+      SCOPED_TRACE(join(names, ", remat choice ", remat.index()));
       const auto planned = [&] {
         const Plan chosen = plan(wrong, devices(names), {.batch = 4, .micro_batches = 2, .remat = remat});
         predict(wrong, chosen, AdamW({}), 4, {});
@@ -43,10 +45,11 @@ TEST(PlanningErrors, NameTheNodeThatFailsOnAnyNumberOfDevices) {
     }
 }
 
-/// The message of what planning with these options throws.
-std::string message_of(const PlanOptions& options, const std::vector<DevicePtr>& devices = sluice::devices("cpu:0,cpu:1")) {
+/// The message of what making these options, or planning with them, throws.
+std::string message_of(const std::function<PlanOptions()>& options,
+                       const std::vector<DevicePtr>& devices = sluice::devices("cpu:0,cpu:1")) {
   try {
-    plan(chain(), devices, options);
+    plan(chain(), devices, options());
   } catch (const UsageError& error) {
     return error.what();
   }
@@ -54,22 +57,45 @@ std::string message_of(const PlanOptions& options, const std::vector<DevicePtr>&
 }
 
 TEST(PlanningErrors, NameTheFieldOfCppAndInTheProgramTheKey) {
-  Schedule three = make_schedule("1f1b", 3, 2);
-  Schedule empty;
-  const std::vector<std::tuple<PlanOptions, std::string, std::string>> cases{
-      {{.batch = 0}, "PlanOptions::batch", "train.batch"},
-      {{.batch = 4, .micro_batches = 5}, "PlanOptions::micro_batches", "pipeline.micro_batches"},
-      {{.batch = 4, .micro_batches = -1}, "PlanOptions::micro_batches", "pipeline.micro_batches"},
-      {{.batch = 4, .micro_batches = 2, .orders = three}, "PlanOptions::orders", "pipeline.schedule"},
-      {{.batch = 4, .micro_batches = 2, .orders = empty}, "PlanOptions::orders", "pipeline.schedule"},
-      {{.batch = 4, .schedule = "interleaved", .virtual_stages = 9}, "PlanOptions::virtual_stages", "pipeline.virtual_stages"},
-      {{.batch = 4, .virtual_stages = -2}, "PlanOptions::virtual_stages", "pipeline.virtual_stages"},
-      {{.batch = 4, .partition = "uniforme"}, "PlanOptions::partition", "pipeline.partition"},
-      {{.batch = 4, .partition = "list", .sizes = {3}}, "PlanOptions::sizes", "pipeline.partition"},
-      {{.batch = 4, .remat = "nosuch"}, "PlanOptions::remat", "pipeline.remat"},
-      {{.batch = 4, .remat = "list", .remat_nodes = {"secnd"}}, "PlanOptions::remat_nodes", "pipeline.remat"},
-      {{.batch = 4, .memory = 0}, "PlanOptions::memory", "pipeline.memory"},
-      {{.batch = 4, .search_seconds = -1}, "PlanOptions::search_seconds", "pipeline.search_seconds"},
+  using Options = PlanOptions;
+  constexpr auto kInterleaved = NamedSchedule::interleaved;
+  const Schedule two = make_schedule(NamedSchedule::gpipe, 2, 2), three = make_schedule(NamedSchedule::gpipe, 3, 2);
+  const std::vector<std::tuple<std::function<Options()>, std::string, std::string>> cases{
+      {[] { return Options{.batch = 0}; }, "PlanOptions::batch", "train.batch"},
+      {[] { return Options{.batch = 4, .micro_batches = 5}; }, "PlanOptions::micro_batches", "pipeline.micro_batches"},
+      {[] { return Options{.batch = 4, .micro_batches = 0}; }, "PlanOptions::micro_batches", "pipeline.micro_batches"},
+      {[] { return Options{.batch = 4, .micro_batches = -1}; }, "PlanOptions::micro_batches", "pipeline.micro_batches"},
+      {[&] { return Options{.batch = 4, .micro_batches = 3, .schedule = two}; }, "PlanOptions::micro_batches", "pipeline.micro_batches"},
+      {[&] { return Options{.batch = 4, .micro_batches = 2, .schedule = three}; }, "PlanOptions::schedule", "pipeline.schedule"},
+      {[] { return Options{.batch = 4, .micro_batches = 2, .schedule = Schedule{}}; }, "PlanOptions::schedule", "pipeline.schedule"},
+      {[] {
+         return Options{.batch = 4, .schedule = {kInterleaved, 9}};
+       },
+       "ScheduleChoice::virtual_stages", "pipeline.virtual_stages"},
+      {[] {
+         return Options{.batch = 4, .schedule = {kInterleaved, INT32_MAX}};
+       },
+       "ScheduleChoice::virtual_stages", "pipeline.virtual_stages"},
+      {[] {
+         return Options{.batch = 4, .schedule = {kInterleaved, -2}};
+       },
+       "ScheduleChoice::virtual_stages", "pipeline.virtual_stages"},
+      {[] {
+         return Options{.batch = 4, .schedule = {kOpen, 0}};
+       },
+       "ScheduleChoice::virtual_stages", "pipeline.virtual_stages"},
+      {[] { return Options{.batch = 4, .partition = Partition{{3}}}; }, "PlanOptions::partition", "pipeline.partition"},
+      {[] {
+         return Options{.batch = 4, .partition = Partition{{3, 2}}};
+       },
+       "PlanOptions::partition", "pipeline.partition"},
+      {[] {
+         return Options{.batch = 4, .partition = Partition{{3, 0}}};
+       },
+       "PlanOptions::partition", "pipeline.partition"},
+      {[] { return Options{.batch = 4, .remat = RematNodes{{"secnd"}}}; }, "PlanOptions::remat", "pipeline.remat"},
+      {[] { return Options{.batch = 4, .memory = 0}; }, "PlanOptions::memory", "pipeline.memory"},
+      {[] { return Options{.batch = 4, .search_seconds = -1}; }, "PlanOptions::search_seconds", "pipeline.search_seconds"},
   };
   for (const auto& [options, field, key] : cases) {
     const std::string message = message_of(options);
@@ -84,8 +110,9 @@ TEST(PlanningErrors, NameTheFieldOfCppAndInTheProgramTheKey) {
 
 TEST(PlanningErrors, NameDevicesThatNoPlanCanHave) {
   const auto cpu = make_device("cpu:0");
+  const auto four_samples = [] { return PlanOptions{.batch = 4}; };
   for (const std::vector<DevicePtr>& wrong : {std::vector<DevicePtr>{}, {nullptr}, {cpu, cpu}, {cpu, make_device("meta:0")}})
-    EXPECT_EQ(message_of({.batch = 4}, wrong).find("Plan::devices: "), 0) << message_of({.batch = 4}, wrong);
+    EXPECT_EQ(message_of(four_samples, wrong).find("Plan::devices: "), 0) << message_of(four_samples, wrong);
   EXPECT_EQ(cli::in_config_words("Plan::devices: needs one"), "pipeline.devices: needs one");
 }
 
@@ -99,12 +126,13 @@ TEST(PlanningErrors, AdviseInTheWordsOfTheCaller) {
   const auto refused = predict(graph, plan(graph, {device}, {.batch = 64, .micro_batches = 1}), AdamW({}), 64, {});
   EXPECT_NE(refused.reason.find("raise Device::Options::budget_bytes"), refused.reason.npos) << refused.reason;
   EXPECT_NE(cli::in_config_words(refused.reason).find("raise pipeline.memory"), refused.reason.npos);
-  EXPECT_EQ(cli::in_config_words("2 devices, PlanOptions::micro_batches=0 and PlanOptions::remat=auto"),
+  EXPECT_EQ(cli::in_config_words("2 devices, PlanOptions::micro_batches=kOpen and PlanOptions::remat=kOpen"),
             "2 devices, pipeline.micro_batches=auto and pipeline.remat=auto");
 }
 
 TEST(PlanningErrors, LeaveOtherWordsAlone) {
-  for (const char* text : {"", "remat", "MyPlan::devices", "Plan::devices_of", "PlanOptions::rematerialization", "NewPlanOptions::batch"})
+  for (const char* text :
+       {"", "remat", "MyPlan::devices", "Plan::devices_of", "PlanOptions::rematerialization", "NewPlanOptions::batch", "kOpened"})
     EXPECT_EQ(cli::in_config_words(text), text);
 }
 

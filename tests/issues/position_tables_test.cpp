@@ -13,9 +13,10 @@
 namespace sluice::parallel {
 namespace {
 
+using models::PositionEncoding;
 constexpr int kSamples = 4;
 
-models::TransformerOptions options_of(const std::string& positions) {
+models::TransformerOptions options_of(PositionEncoding positions) {
   auto options = testing::tiny_transformer_options();
   options.positions = positions;
   return options;
@@ -23,7 +24,7 @@ models::TransformerOptions options_of(const std::string& positions) {
 
 /// What a device counts for the table of all its attentions, and for the one of its embedding.
 int64_t table_bytes(const models::TransformerOptions& options) {
-  const int64_t width = options.positions == "rotary" ? options.dim / options.heads : options.dim;
+  const int64_t width = options.positions == PositionEncoding::rotary ? options.dim / options.heads : options.dim;
   return Device::charged_size(options.context * width * 4);
 }
 
@@ -32,34 +33,34 @@ Plan plan_of(const layers::Graph& graph, const std::string& names, int micro_bat
 }
 
 TEST(PositionTables, AreOneOnADeviceFromTheStart) {
-  for (const char* positions : {"rotary", "sinusoidal"}) {
+  for (const auto positions : {PositionEncoding::rotary, PositionEncoding::sinusoidal}) {
     const auto options = options_of(positions);
     const layers::Graph graph = models::transformer_lm(options);
     const Plan chosen = plan_of(graph, "meta:0");
     Trainer trainer(graph, chosen, SGD({.lr = 0.1}));
     int64_t placed = 0;
     for (const auto& parameter : trainer.placements()) placed += parameter.value_bytes;
-    EXPECT_EQ(chosen.devices[0]->live_bytes() - placed, table_bytes(options)) << positions;
+    EXPECT_EQ(chosen.devices[0]->live_bytes() - placed, table_bytes(options)) << static_cast<int>(positions);
     trainer.step(meta_batch(graph, kSamples));
-    EXPECT_EQ(chosen.devices[0]->live_bytes() - placed, table_bytes(options)) << positions << ", after a step";
+    EXPECT_EQ(chosen.devices[0]->live_bytes() - placed, table_bytes(options)) << static_cast<int>(positions) << ", after a step";
   }
 }
 
 TEST(PositionTables, AreSharedByTheStagesOfADevice) {
-  const layers::Graph graph = models::transformer_lm(options_of("rotary"));
+  const layers::Graph graph = models::transformer_lm(options_of(PositionEncoding::rotary));
   const Plan chosen =
-      plan(graph, devices("meta:0,meta:1"), {.batch = kSamples, .micro_batches = 2, .schedule = "interleaved", .virtual_stages = 2});
+      plan(graph, devices("meta:0,meta:1"), {.batch = kSamples, .micro_batches = 2, .schedule = {NamedSchedule::interleaved, 2}});
   ASSERT_GT(chosen.partition.stage_count(), 2);
   Trainer trainer(graph, chosen, SGD({.lr = 0.1}));
   std::vector<int64_t> others(2, 0);
   for (size_t i = 0; i < 2; ++i) others[i] = chosen.devices[i]->live_bytes();
   for (const auto& parameter : trainer.placements()) others[parameter.device] -= parameter.value_bytes;
-  for (int64_t bytes : others) EXPECT_TRUE(bytes == table_bytes(options_of("rotary")) || bytes == 0) << bytes;
+  for (int64_t bytes : others) EXPECT_TRUE(bytes == table_bytes(options_of(PositionEncoding::rotary)) || bytes == 0) << bytes;
 }
 
 /// The bytes and operations of a training of three steps and an evaluation, against those that its plan counted in one step.
 TEST(PositionTables, AreInThePredictedBytesAndInNoStepsCost) {
-  for (const char* positions : {"rotary", "sinusoidal"})
+  for (const auto positions : {PositionEncoding::rotary, PositionEncoding::sinusoidal})
     for (const char* names : {"cpu:0", "cpu:0,cpu:1", "cpu:0,cpu:1,cpu:2"}) {
       const auto options = options_of(positions);
       const layers::Graph graph = models::transformer_lm(options);
@@ -68,15 +69,17 @@ TEST(PositionTables, AreInThePredictedBytesAndInNoStepsCost) {
       Trainer trainer(graph, chosen, SGD({.lr = 0.1}));
       trainer.evaluate(testing::token_batch(options, kSamples, 7));
       for (uint64_t step : {1, 2, 3})
-        EXPECT_EQ(trainer.step(testing::token_batch(options, kSamples, step)).flops, prediction.flops) << positions << " on " << names;
+        EXPECT_EQ(trainer.step(testing::token_batch(options, kSamples, step)).flops, prediction.flops)
+            << static_cast<int>(positions) << " on " << names;
       for (size_t i = 0; i < chosen.devices.size(); ++i)
-        EXPECT_EQ(chosen.devices[i]->peak_bytes(), prediction.devices[i].peak_bytes) << positions << " on " << names << ", device " << i;
+        EXPECT_EQ(chosen.devices[i]->peak_bytes(), prediction.devices[i].peak_bytes)
+            << static_cast<int>(positions) << " on " << names << ", device " << i;
     }
 }
 
 TEST(PositionTables, CountOnceInTheSearchesModelOfAStage) {
-  const auto options = options_of("rotary");
-  const layers::Graph with = models::transformer_lm(options), without = models::transformer_lm(options_of("learned"));
+  const auto options = options_of(PositionEncoding::rotary);
+  const layers::Graph with = models::transformer_lm(options), without = models::transformer_lm(options_of(PositionEncoding::learned));
   const ModelCost model = model_bytes(with, 1, Precision::f32, DeviceKind::cpu, SGD({}));
   ASSERT_EQ(model.tables.size(), 1);
   EXPECT_EQ(model.tables[0].bytes, table_bytes(options));

@@ -125,7 +125,8 @@ class TwoCells : public Composite {
 };
 
 TEST(RandomStreams, OfDroppedPathsAreThoseOfTheirCell) {
-  const TwoCells module({.genotype = &models::normal_genotype("d"), .last = 4, .before = 4, .filters = 4, .drop_path_keep = 0.5});
+  const TwoCells module(
+      {.genotype = &models::normal_genotype(models::AmoebaNet::d), .last = 4, .before = 4, .filters = 4, .drop_path_keep = 0.5});
   Call call = call_on(full({32, 2, 2, 4}, 1));
   call.inputs.push_back(call.inputs[0]);
   for (const auto& spec : module.parameters()) {

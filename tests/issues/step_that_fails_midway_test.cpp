@@ -31,7 +31,7 @@ class FailingOptimizer : public AdamW {
 
 std::unique_ptr<Trainer> trainer_that_fails(int device, int64_t step) {
   const auto graph = skip_graph();
-  const Plan chosen = plan(graph, devices("cpu:0,cpu:1"), {.batch = kSamples, .micro_batches = 2, .partition = "uniform"});
+  const Plan chosen = plan(graph, devices("cpu:0,cpu:1"), {.batch = kSamples, .micro_batches = 2, .partition = PartitionRule::uniform});
   return std::make_unique<Trainer>(graph, chosen, FailingOptimizer(device, step), TrainerOptions{.seed = 7});
 }
 

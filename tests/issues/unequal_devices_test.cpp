@@ -68,18 +68,18 @@ TEST(UnequalDevices, GetTheCutThatIsFastestOfAll) {
     const int count = 2 + instance % 2;
     const auto graph = chain(5 + instance % 3, random);
     const auto devices = devices_of(count, random);
-    PlanOptions options{.batch = kBatch, .micro_batches = 4, .schedule = "1f1b", .optimizer = &kOptimizer, .times = measured(graph)};
+    PlanOptions options{.batch = kBatch, .micro_batches = 4, .optimizer = &kOptimizer, .times = measured(graph)};
     const Plan chosen = plan(graph, devices, options);
     EXPECT_TRUE(chosen.is_exact);
-    options.partition = "list";
     double best = std::numeric_limits<double>::infinity();
     for_each_cut(static_cast<int>(graph.nodes().size()), count, [&](const Partition& partition) {
-      options.sizes = partition.sizes;
+      options.partition = partition;
       best = std::min(best, step_seconds(graph, plan(graph, devices, options)));
     });
+    const auto sizes = chosen.partition.stage_sizes();
     EXPECT_LE(step_seconds(graph, chosen), best * (1 + 1e-9));
     EXPECT_GE(step_seconds(graph, chosen), chosen.bound_seconds * (1 - 1e-9));
-    uneven += chosen.partition.sizes.front() != chosen.partition.sizes.back();
+    uneven += sizes.front() != sizes.back();
   }
   EXPECT_GT(uneven, 10);
 }
@@ -95,17 +95,17 @@ TEST(UnequalDevices, OfTwoKindsShareAModelByTheirSpeeds) {
   const auto mixed = devices("2x h100,2x a100", {}, DescribedOptions{Precision::bf16});
   EXPECT_EQ(device_kinds(mixed), (std::vector{0, 0, 1, 1}));
   PlanOptions options{.batch = kBatch, .micro_batches = 4, .precision = Precision::bf16, .optimizer = &kOptimizer};
-  for (const char* schedule : {"1f1b", "gpipe", "auto"}) {
-    SCOPED_TRACE(schedule);
+  for (const ScheduleChoice& schedule : {ScheduleChoice(NamedSchedule::one_f_one_b), {NamedSchedule::gpipe}, {kOpen, 1}}) {
     options.schedule = schedule;
-    options.partition = "auto";
+    options.partition = kOpen;
     const Plan chosen = plan(graph, mixed, options);
-    const auto sizes = stage_sizes(chosen);
+    SCOPED_TRACE(name_of(chosen.schedule));
+    const auto sizes = chosen.partition.stage_sizes();
     const auto placement = device_of_stage(chosen);
     int on_fast = 0;
     for (size_t stage = 0; stage < sizes.size(); ++stage) on_fast += placement[stage] < 2 ? sizes[stage] : 0;
     EXPECT_GT(on_fast, static_cast<int>(graph.nodes().size()) * 11 / 20);
-    options.partition = "uniform";
+    options.partition = PartitionRule::uniform;
     EXPECT_LT(step_seconds(graph, chosen), 0.95 * step_seconds(graph, plan(graph, mixed, options)));
   }
 }
@@ -114,7 +114,7 @@ TEST(UnequalDevices, KeepToTheirOwnBudgets) {
   std::mt19937 random(9);
   const auto graph = chain(8, random);
   auto devices = devices_of(2, random);
-  PlanOptions options{.batch = kBatch, .micro_batches = 4, .schedule = "1f1b", .optimizer = &kOptimizer};
+  PlanOptions options{.batch = kBatch, .micro_batches = 4, .optimizer = &kOptimizer};
   const auto peaks = predict(graph, plan(graph, devices, options), kOptimizer, kBatch, {}).devices;
   devices[0]->set_budget_bytes(peaks[0].peak_bytes * 2 / 3);
   const auto prediction = predict(graph, plan(graph, devices, options), kOptimizer, kBatch, {});

@@ -20,7 +20,7 @@ constexpr int kSamples = 6;
 
 std::unique_ptr<Trainer> trainer_over(const std::string& names, const TrainerOptions& options = {}, double ema = 0) {
   const auto graph = skip_graph();
-  const Plan chosen = plan(graph, devices(names), {.batch = kSamples, .micro_batches = 2, .partition = "uniform"});
+  const Plan chosen = plan(graph, devices(names), {.batch = kSamples, .micro_batches = 2, .partition = PartitionRule::uniform});
   AdamW optimizer({.lr = 1e-2});
   optimizer.ema = ema;
   return std::make_unique<Trainer>(graph, chosen, optimizer, options);

@@ -74,7 +74,7 @@ layers::Graph gated_graph(const std::shared_ptr<Gate>& gate) {
 }
 
 std::unique_ptr<Trainer> trainer_on(const char* names, const layers::Graph& graph) {
-  const Plan chosen = plan(graph, devices(names), {.batch = kSamples, .micro_batches = 2, .partition = "uniform"});
+  const Plan chosen = plan(graph, devices(names), {.batch = kSamples, .micro_batches = 2, .partition = PartitionRule::uniform});
   return std::make_unique<Trainer>(graph, chosen, AdamW({.lr = 1e-2}), TrainerOptions{.seed = 7, .timeout_seconds = 0.2});
 }
 

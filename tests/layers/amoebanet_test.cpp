@@ -7,26 +7,26 @@
 namespace sluice::models {
 namespace {
 
-int64_t parameters_of(const std::string& genotype, int64_t layers, int64_t filters) {
+int64_t parameters_of(AmoebaNet genotype, int64_t layers, int64_t filters) {
   return amoebanet({.genotype = genotype, .layers = layers, .filters = filters, .classes = 1001}).parameter_count();
 }
 
 TEST(AmoebaNet, HasTheParametersOfThePublishedLayout) {
-  EXPECT_EQ(parameters_of("d", 18, 208), 81'140'766);
-  EXPECT_EQ(parameters_of("d", 18, 416), 317'548'353);
-  EXPECT_EQ(parameters_of("d", 18, 544), 540'204'945);
-  EXPECT_EQ(parameters_of("d", 36, 544), 1'053'302'481);
-  EXPECT_EQ(parameters_of("d", 72, 512), 1'842'618'441);
-  EXPECT_EQ(parameters_of("b", 18, 512), 557'286'057);
+  EXPECT_EQ(parameters_of(AmoebaNet::d, 18, 208), 81'140'766);
+  EXPECT_EQ(parameters_of(AmoebaNet::d, 18, 416), 317'548'353);
+  EXPECT_EQ(parameters_of(AmoebaNet::d, 18, 544), 540'204'945);
+  EXPECT_EQ(parameters_of(AmoebaNet::d, 36, 544), 1'053'302'481);
+  EXPECT_EQ(parameters_of(AmoebaNet::d, 72, 512), 1'842'618'441);
+  EXPECT_EQ(parameters_of(AmoebaNet::b, 18, 512), 557'286'057);
 }
 
 TEST(AmoebaNet, AddsTheAuxiliaryHeadOfThePublishedLayout) {
-  const auto graph = amoebanet({.genotype = "d", .layers = 18, .filters = 208, .classes = 1001, .aux_head = true});
+  const auto graph = amoebanet({.genotype = AmoebaNet::d, .layers = 18, .filters = 208, .classes = 1001, .aux_head = true});
   EXPECT_EQ(graph.parameter_count(), 81'785'166);
 }
 
 TEST(AmoebaNet, PutsReductionsBeforeAThirdAndTwoThirdsOfItsCells) {
-  const auto graph = amoebanet({.genotype = "d", .layers = 6, .filters = 16, .classes = 10, .image_size = 32});
+  const auto graph = amoebanet({.genotype = AmoebaNet::d, .layers = 6, .filters = 16, .classes = 10, .image_size = 32});
   std::string names;
   for (const auto& node : graph.nodes()) names += node.name + " ";
   EXPECT_EQ(names, "stem stem_cell0 stem_cell1 cell0 cell1 reduction0 cell2 cell3 reduction1 cell4 cell5 head loss ");

@@ -39,7 +39,7 @@ TEST(AmoebaNet, HasOneAnswerForEverySchedule) {  // three stages a device need t
 }
 
 TEST(AmoebaNet, GivesTheLogitsThatItsLossIsOf) {
-  const auto outcome = sluice::testing::train(tiny_amoebanet(), images, {2, "1f1b"});
+  const auto outcome = sluice::testing::train(tiny_amoebanet(), images, {2, NamedSchedule::one_f_one_b});
   ASSERT_EQ(outcome.outputs.size(), static_cast<size_t>(kSamples * kClasses));
   const auto labels = images(sluice::testing::kEvaluationSeed).load("label", 0, kSamples).to_vector();
   double loss = 0;

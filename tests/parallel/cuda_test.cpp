@@ -20,7 +20,8 @@ using sluice::testing::token_batch;
 
 struct Choice {
   std::string devices = "cuda:0";
-  std::string schedule = "1f1b", remat = "none";
+  NamedSchedule schedule = NamedSchedule::one_f_one_b;
+  Remat remat = Remat::none;
   Precision precision = Precision::f32;
   CudaGraphs graphs = CudaGraphs::off;
 };
@@ -39,7 +40,7 @@ class CudaTraining : public ::testing::Test {
                 {.batch = kSamples,
                  .micro_batches = 4,
                  .schedule = choice.schedule,
-                 .partition = "uniform",
+                 .partition = PartitionRule::uniform,
                  .remat = choice.remat,
                  .precision = choice.precision});
   }
@@ -76,8 +77,8 @@ class CudaTraining : public ::testing::Test {
   /// Three steps: one that warms up, one that makes the graphs, one that updates them.
   void expect_same_with_graphs(const Outcome& reference, const Choice& choice) const {
     const Outcome outcome = train(choice, 3);
-    EXPECT_EQ(outcome.hash, reference.hash) << choice.devices << ' ' << choice.schedule << ' ' << choice.remat;
-    EXPECT_EQ(outcome.losses, reference.losses) << choice.devices << ' ' << choice.schedule << ' ' << choice.remat;
+    EXPECT_EQ(outcome.hash, reference.hash) << choice.devices << ' ' << name_of(choice.schedule) << ' ' << name_of(choice.remat);
+    EXPECT_EQ(outcome.losses, reference.losses) << choice.devices << ' ' << name_of(choice.schedule) << ' ' << name_of(choice.remat);
     for (const auto& counts : outcome.graphs) {
       EXPECT_GT(counts.instantiated, 0);
       EXPECT_EQ(counts.launched, 2 * counts.instantiated) << "the third step updates the graphs of the second";
@@ -104,11 +105,11 @@ TEST_F(CudaTraining, HasOneAnswerWhateverThePartitionScheduleAndRematerializatio
   for (const Precision precision : {Precision::f32, Precision::bf16}) {
     const Outcome reference = train({.precision = precision}, 2);
     for (const char* names : {"cuda:0,cuda:0", "cuda:0,cuda:0,cuda:0,cuda:0"})
-      for (const char* schedule : {"gpipe", "1f1b"})
-        for (const char* remat : {"none", "full"}) {
+      for (const auto schedule : {NamedSchedule::gpipe, NamedSchedule::one_f_one_b})
+        for (const Remat remat : {Remat::none, Remat::full}) {
           const Outcome outcome = train({names, schedule, remat, precision}, 2);
-          EXPECT_EQ(outcome.hash, reference.hash) << names << ' ' << schedule << ' ' << remat;
-          EXPECT_EQ(outcome.losses, reference.losses) << names << ' ' << schedule << ' ' << remat;
+          EXPECT_EQ(outcome.hash, reference.hash) << names << ' ' << name_of(schedule) << ' ' << name_of(remat);
+          EXPECT_EQ(outcome.losses, reference.losses) << names << ' ' << name_of(schedule) << ' ' << name_of(remat);
         }
   }
 }
@@ -125,20 +126,21 @@ TEST_F(CudaTraining, HasTheSameAnswerWithGraphs) {
   const Outcome reference = train({}, 3);
   for (const auto& counts : reference.graphs) EXPECT_EQ(counts.launched, 0);
   for (const auto& devices : names)
-    for (const char* schedule : {"gpipe", "1f1b"})
-      for (const char* remat : {"none", "full"})
+    for (const auto schedule : {NamedSchedule::gpipe, NamedSchedule::one_f_one_b})
+      for (const Remat remat : {Remat::none, Remat::full})
         expect_same_with_graphs(reference, {devices, schedule, remat, Precision::f32, CudaGraphs::on});
 }
 
 TEST_F(CudaTraining, HasTheSameAnswerWithGraphsInBf16) {
-  expect_same_with_graphs(train({.precision = Precision::bf16}, 3), {"cuda:0,cuda:0", "1f1b", "none", Precision::bf16, CudaGraphs::on});
+  expect_same_with_graphs(train({.precision = Precision::bf16}, 3),
+                          {"cuda:0,cuda:0", NamedSchedule::one_f_one_b, Remat::none, Precision::bf16, CudaGraphs::on});
 }
 
 TEST_F(CudaTraining, HasTheSameAnswerWithGraphsOverTwoGpus) {
   if (cuda_device_count() < 2) GTEST_SKIP() << "this machine has one GPU";
   const Outcome reference = train({}, 3);
-  for (const char* remat : {"none", "full"})
-    expect_same_with_graphs(reference, {"cuda:0,cuda:1", "1f1b", remat, Precision::f32, CudaGraphs::on});
+  for (const Remat remat : {Remat::none, Remat::full})
+    expect_same_with_graphs(reference, {"cuda:0,cuda:1", NamedSchedule::one_f_one_b, remat, Precision::f32, CudaGraphs::on});
 }
 
 TEST_F(CudaTraining, ResumesFromACheckpointOnAnotherPartition) {

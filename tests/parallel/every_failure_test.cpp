@@ -34,20 +34,20 @@ struct Victim {
   const char* name;
   const char* model;
   int devices;
-  const char* schedule;
-  const char* remat;
+  NamedSchedule schedule;
+  Remat remat;
   int virtual_stages = 1;
   double moving_average = 0;
 };
 std::ostream& operator<<(std::ostream& out, const Victim& victim) { return out << victim.name; }
 
 const Victim kVictims[] = {
-    {"gpipe", "skips", 3, "gpipe", "none"},
-    {"one_forward_one_backward", "tied", 3, "1f1b", "full", 1, 0.9},
-    {"interleaved", "tied", 2, "interleaved", "none", 2},
-    {"zero_bubble_h1", "statistics", 2, "zb-h1", "none", 1, 0.9},
-    {"zero_bubble_v", "skips", 2, "zb-v", "full"},
-    {"statistics", "statistics", 3, "1f1b", "full"},
+    {"gpipe", "skips", 3, NamedSchedule::gpipe, Remat::none},
+    {"one_forward_one_backward", "tied", 3, NamedSchedule::one_f_one_b, Remat::full, 1, 0.9},
+    {"interleaved", "tied", 2, NamedSchedule::interleaved, Remat::none, 2},
+    {"zero_bubble_h1", "statistics", 2, NamedSchedule::zb_h1, Remat::none, 1, 0.9},
+    {"zero_bubble_v", "skips", 2, NamedSchedule::zb_v, Remat::full},
+    {"statistics", "statistics", 3, NamedSchedule::one_f_one_b, Remat::full},
 };
 
 layers::Graph graph_of(const Victim& victim) {
@@ -124,9 +124,8 @@ class Patient {
                                          plan(graph_, sluice::devices(names),
                                               {.batch = kSamples,
                                                .micro_batches = kMicroBatches,
-                                               .schedule = victim.schedule,
-                                               .virtual_stages = victim.virtual_stages,
-                                               .partition = "uniform",
+                                               .schedule = {victim.schedule, victim.virtual_stages},
+                                               .partition = PartitionRule::uniform,
                                                .remat = victim.remat}),
                                          optimizer_, TrainerOptions{.seed = 3, .clip = 1, .timeout_seconds = kLongWait});
     trainer_->step(batch_of(victim, 1));

@@ -25,7 +25,7 @@ using sluice::testing::skip_graph;
 
 Program two_stages(const layers::Graph& graph, const char* schedule) {
   const Topology topology = topology_of(graph);
-  return lower(topology, partition_uniform(topology.node_count(), 2), make_schedule(schedule, 2, 2),
+  return lower(topology, partition_uniform(topology.node_count(), 2), make_schedule(schedule_named(schedule), 2, 2),
                std::vector<bool>(topology.node_count(), false));
 }
 

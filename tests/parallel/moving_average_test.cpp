@@ -38,7 +38,9 @@ Model language_model() {
 }
 
 struct Choice {
-  std::string devices = "cpu:0", schedule = "1f1b", remat = "none";
+  std::string devices = "cpu:0";
+  NamedSchedule schedule = NamedSchedule::one_f_one_b;
+  Remat remat = Remat::none;
   Precision precision = Precision::f32;
   bool stochastic_rounding = false;
   double ema = kEma;
@@ -49,7 +51,7 @@ Plan plan_of(const Model& model, const Choice& choice) {
               {.batch = kSamples,
                .micro_batches = 4,
                .schedule = choice.schedule,
-               .partition = "uniform",
+               .partition = PartitionRule::uniform,
                .remat = choice.remat,
                .precision = choice.precision});
 }
@@ -98,11 +100,11 @@ Outcome train(const Model& model, const Choice& choice, bool evaluates = true) {
 void expect_one_answer(const Model& model, Precision precision, bool stochastic_rounding) {
   std::optional<Outcome> first;
   for (const char* names : {"cpu:0", "cpu:0,cpu:1", "cpu:0,cpu:1,cpu:2", "cpu:0,cpu:1,cpu:2,cpu:3"})
-    for (const char* schedule : {"gpipe", "1f1b"})
-      for (const char* remat : {"none", "full"}) {
+    for (const auto schedule : {NamedSchedule::gpipe, NamedSchedule::one_f_one_b})
+      for (const Remat remat : {Remat::none, Remat::full}) {
         const Outcome outcome = train(model, {names, schedule, remat, precision, stochastic_rounding});
         if (!first) first = outcome;
-        EXPECT_EQ(outcome, *first) << names << ", " << schedule << ", " << remat << ", " << name_of(precision);
+        EXPECT_EQ(outcome, *first) << names << ", " << name_of(schedule) << ", " << name_of(remat) << ", " << name_of(precision);
       }
 }
 
@@ -238,7 +240,7 @@ TEST(CudaTrainingWithMovingAverages, HasOneAnswerThatIsNearTheCpus) {
   if (const std::string reason = cuda_unavailable_reason(); !reason.empty()) GTEST_SKIP() << reason;
   for (const Model& model : {classifier(), language_model()}) {
     const Outcome cpu = train(model, {}), whole = train(model, {.devices = "cuda:0"});
-    const Outcome cut = train(model, {.devices = "cuda:0,cuda:0", .remat = "full"});
+    const Outcome cut = train(model, {.devices = "cuda:0,cuda:0", .remat = Remat::full});
     EXPECT_EQ(whole, cut);
     for (size_t i = 0; i < cpu.losses.size(); ++i) EXPECT_NEAR(whole.losses[i], cpu.losses[i], 0.02 * std::abs(cpu.losses[i]));
     const auto trainer = trainer_of(model, {.devices = "cuda:0,cuda:0", .precision = Precision::bf16});

@@ -21,34 +21,44 @@ using sluice::testing::token_batch;
 
 struct Choice {
   int devices;
-  std::string schedule, remat, partition = "uniform";
+  NamedSchedule schedule;
+  RematChoice remat = Remat::none;
+  PartitionChoice partition = PartitionRule::uniform;
   int micro_batches = 4;
   Precision precision = Precision::f32;
   bool stochastic_rounding = false;
   std::optional<int> weights_late{};  ///< the schedule's backwards are split, and each W comes so many backwards after its I
 
-  int virtual_stages() const { return schedule == "interleaved" ? 2 : 1; }
+  int virtual_stages() const { return schedule == NamedSchedule::interleaved ? 2 : 1; }
 };
 
-std::vector<Choice> choices() {
+using enum NamedSchedule;
+
+/// With none, all and some of the nodes rematerialized.
+std::vector<Choice> choices(const RematNodes& some) {
   std::vector<Choice> all;
-  for (const char* remat : {"none", "full", "list"}) {
+  for (const RematChoice& remat : {RematChoice(Remat::none), {Remat::full}, {some}}) {
     for (int devices : {1, 2, 3, 4})
-      for (const char* schedule : {"gpipe", "1f1b"}) all.push_back({devices, schedule, remat});
+      for (const auto schedule : {gpipe, one_f_one_b}) all.push_back({devices, schedule, remat});
     for (int devices : {1, 2, 4})
-      for (const char* schedule : {"interleaved", "zb-h1", "zb-v"}) all.push_back({devices, schedule, remat});
-    all.push_back({.devices = 2, .schedule = "1f1b", .remat = remat, .weights_late = 0});
-    all.push_back({.devices = 4, .schedule = "1f1b", .remat = remat, .weights_late = 2});
-    all.push_back({.devices = 1, .schedule = "gpipe", .remat = remat, .weights_late = 100});
+      for (const auto schedule : {interleaved, zb_h1, zb_v}) all.push_back({devices, schedule, remat});
+    all.push_back({.devices = 2, .schedule = one_f_one_b, .remat = remat, .weights_late = 0});
+    all.push_back({.devices = 4, .schedule = one_f_one_b, .remat = remat, .weights_late = 2});
+    all.push_back({.devices = 1, .schedule = gpipe, .remat = remat, .weights_late = 100});
   }
-  all.push_back({3, "1f1b", "none", "parameters"});
-  all.push_back({3, "gpipe", "full", "auto"});
+  all.push_back({3, one_f_one_b, Remat::none, PartitionRule::parameters});
+  all.push_back({3, gpipe, Remat::full, kOpen});
   return all;
 }
 
+std::string text_of(const RematChoice& remat) {
+  const auto* all = std::get_if<Remat>(&remat);
+  return all ? std::string(name_of(*all)) : "some";
+}
+
 std::string describe_choice(const Choice& choice) {
-  return join(choice.devices, " devices, ", choice.schedule, choice.weights_late ? " with split backwards" : "", ", remat ", choice.remat,
-              ", ", choice.partition, ", ", choice.micro_batches, " micro-batches");
+  return join(choice.devices, " devices, ", name_of(choice.schedule), choice.weights_late ? " with split backwards" : "", ", remat ",
+              text_of(choice.remat), ", ", choice.micro_batches, " micro-batches");
 }
 
 /// Each B as I, and its W after so many more backwards, or at the end.
@@ -82,29 +92,26 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
-Plan make_plan(const layers::Graph& graph, const Choice& choice, int64_t batch, const std::vector<std::string>& remat_nodes) {
+Plan make_plan(const layers::Graph& graph, const Choice& choice, int64_t batch) {
   std::string names;
   for (int i = 0; i < choice.devices; ++i) names += (i ? ",cpu:" : "cpu:") + std::to_string(i);
   PlanOptions options{.batch = batch,
                       .micro_batches = choice.micro_batches,
-                      .schedule = choice.schedule,
-                      .virtual_stages = choice.virtual_stages(),
+                      .schedule = {choice.schedule, choice.virtual_stages()},
                       .partition = choice.partition,
                       .remat = choice.remat,
-                      .remat_nodes = remat_nodes,
                       .precision = choice.precision};
   Plan chosen = plan(graph, devices(names), options);
   if (choice.weights_late)
-    chosen.orders =
+    chosen.schedule =
         with_late_weights(make_schedule(choice.schedule, choice.devices, choice.micro_batches), static_cast<size_t>(*choice.weights_late));
   return chosen;
 }
 
 template <class MakeBatch>
-Outcome train(const layers::Graph& graph, const Choice& choice, int64_t samples, const std::vector<std::string>& remat_nodes,
-              const MakeBatch& batch) {
+Outcome train(const layers::Graph& graph, const Choice& choice, int64_t samples, const MakeBatch& batch) {
   const AdamW optimizer({.lr = 1e-2});
-  const Plan chosen = make_plan(graph, choice, samples, remat_nodes);
+  const Plan chosen = make_plan(graph, choice, samples);
   Trainer trainer(graph, chosen, optimizer, {.seed = 3, .clip = 0.5, .stochastic_rounding = choice.stochastic_rounding});
   const Prediction prediction = predict(graph, chosen, optimizer, samples, {});
   Outcome outcome;
@@ -121,40 +128,40 @@ TEST(OneAnswer, OfATransformerWithTiedEmbeddingsAndDropout) {
   const auto options = tiny_transformer_options();
   const layers::Graph graph = models::transformer_lm(options);
   const auto batch = [&](uint64_t seed) { return token_batch(options, 8, seed); };
-  const std::vector<std::string> remat_nodes{"block0.attention", "block1.feed_forward_in", "logits"};
-  const Outcome first = train(graph, choices()[0], 8, remat_nodes, batch);
-  for (const Choice& choice : choices()) EXPECT_EQ(train(graph, choice, 8, remat_nodes, batch), first) << describe_choice(choice);
+  const RematNodes some{{"block0.attention", "block1.feed_forward_in", "logits"}};
+  const Outcome first = train(graph, choices(some)[0], 8, batch);
+  for (const Choice& choice : choices(some)) EXPECT_EQ(train(graph, choice, 8, batch), first) << describe_choice(choice);
 }
 
 TEST(OneAnswer, OfADagWithSkipsOverSeveralStages) {
   const layers::Graph graph = skip_graph();
   const auto batch = [&](uint64_t seed) { return skip_batch(10, seed); };
-  const std::vector<std::string> remat_nodes{"a", "b", "f", "h"};
-  const Outcome first = train(graph, choices()[0], 10, remat_nodes, batch);
-  for (const Choice& choice : choices()) EXPECT_EQ(train(graph, choice, 10, remat_nodes, batch), first) << describe_choice(choice);
+  const RematNodes some{{"a", "b", "f", "h"}};
+  const Outcome first = train(graph, choices(some)[0], 10, batch);
+  for (const Choice& choice : choices(some)) EXPECT_EQ(train(graph, choice, 10, batch), first) << describe_choice(choice);
 }
 
 TEST(OneAnswer, OfRunningStatisticsOfBatchNorm) {
   const layers::Graph graph = image_graph();
   const auto batch = [&](uint64_t seed) { return image_batch(10, seed); };
-  const std::vector<std::string> remat_nodes{"norm", "pool", "block"};
-  const Outcome first = train(graph, choices()[0], 10, remat_nodes, batch);
-  for (const Choice& choice : choices()) EXPECT_EQ(train(graph, choice, 10, remat_nodes, batch), first) << describe_choice(choice);
+  const RematNodes some{{"norm", "pool", "block"}};
+  const Outcome first = train(graph, choices(some)[0], 10, batch);
+  for (const Choice& choice : choices(some)) EXPECT_EQ(train(graph, choice, 10, batch), first) << describe_choice(choice);
 }
 
 TEST(OneAnswer, WithFewerMicroBatchesThanStagesAndWithUnevenOnes) {
   const layers::Graph graph = skip_graph();
   const auto batch = [&](uint64_t seed) { return skip_batch(10, seed); };
   for (int micro_batches : {1, 2, 3, 7}) {
-    Choice choice{1, "gpipe", "none"};
+    Choice choice{1, gpipe};
     choice.micro_batches = micro_batches;
-    const Outcome first = train(graph, choice, 10, {}, batch);
+    const Outcome first = train(graph, choice, 10, batch);
     for (int devices : {1, 2, 4})
-      for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v"})
-        for (const char* remat : {"none", "full"}) {
+      for (const auto schedule : kNamedSchedules)
+        for (const Remat remat : {Remat::none, Remat::full}) {
           Choice other{devices, schedule, remat};
           other.micro_batches = micro_batches;
-          EXPECT_EQ(train(graph, other, 10, {}, batch), first) << describe_choice(other);
+          EXPECT_EQ(train(graph, other, 10, batch), first) << describe_choice(other);
         }
   }
 }
@@ -164,10 +171,10 @@ template <class MakeBatch>
 Outcome expect_one_answer_in_bf16(const layers::Graph& graph, int64_t samples, bool stochastic_rounding, const MakeBatch& batch) {
   std::optional<Outcome> first;
   for (int devices : {1, 2, 4})
-    for (const char* schedule : {"gpipe", "1f1b", "zb-v"})
-      for (const char* remat : {"none", "full"}) {
-        const Choice choice{devices, schedule, remat, "uniform", 4, Precision::bf16, stochastic_rounding};
-        const Outcome outcome = train(graph, choice, samples, {}, batch);
+    for (const auto schedule : {gpipe, one_f_one_b, zb_v})
+      for (const Remat remat : {Remat::none, Remat::full}) {
+        const Choice choice{devices, schedule, remat, PartitionRule::uniform, 4, Precision::bf16, stochastic_rounding};
+        const Outcome outcome = train(graph, choice, samples, batch);
         if (!first) first = outcome;
         EXPECT_EQ(outcome, *first) << describe_choice(choice) << (stochastic_rounding ? ", rounded stochastically" : "");
       }
@@ -180,7 +187,7 @@ TEST(OneAnswer, InBf16WithEitherRounding) {
   const auto batch = [&](uint64_t seed) { return token_batch(options, 8, seed); };
   const Outcome nearest = expect_one_answer_in_bf16(graph, 8, false, batch);
   const Outcome stochastic = expect_one_answer_in_bf16(graph, 8, true, batch);
-  const Outcome single = train(graph, choices()[0], 8, {}, batch);
+  const Outcome single = train(graph, {1, gpipe}, 8, batch);
   EXPECT_NE(nearest.hash, stochastic.hash);
   EXPECT_NE(nearest.hash, single.hash);
   for (size_t i = 0; i < single.losses.size(); ++i) {
@@ -199,17 +206,17 @@ TEST(OneAnswer, InBf16OfBatchNorm) {
 
 TEST(OneAnswer, InTf32OnACpuIsThatOfF32) {
   const auto batch = [&](uint64_t seed) { return skip_batch(10, seed); };
-  EXPECT_EQ(train(skip_graph(), {2, "1f1b", "none", "uniform", 4, Precision::tf32}, 10, {}, batch),
-            train(skip_graph(), {2, "1f1b", "none"}, 10, {}, batch));
+  EXPECT_EQ(train(skip_graph(), {2, one_f_one_b, Remat::none, PartitionRule::uniform, 4, Precision::tf32}, 10, batch),
+            train(skip_graph(), {2, one_f_one_b}, 10, batch));
 }
 
 TEST(OneAnswer, AcrossMicroBatchesToRounding) {
   const auto options = tiny_transformer_options();
   const layers::Graph graph = models::transformer_lm(options);
   const auto batch = [&](uint64_t seed) { return token_batch(options, 8, seed); };
-  const Outcome whole = train(graph, {1, "gpipe", "none", "uniform", 1}, 8, {}, batch);
+  const Outcome whole = train(graph, {.devices = 1, .schedule = gpipe, .micro_batches = 1}, 8, batch);
   for (int micro_batches : {2, 3, 8}) {
-    const Outcome cut = train(graph, {2, "1f1b", "none", "uniform", micro_batches}, 8, {}, batch);
+    const Outcome cut = train(graph, {.devices = 2, .schedule = one_f_one_b, .micro_batches = micro_batches}, 8, batch);
     for (size_t i = 0; i < whole.losses.size(); ++i)
       EXPECT_NEAR(cut.losses[i], whole.losses[i], 1e-5 * whole.losses[i]) << micro_batches << " micro-batches";
   }
@@ -220,7 +227,7 @@ TEST(OneAnswer, WithAnotherNumberOfMicroBatchesAtEveryStep) {
   const AdamW optimizer({.lr = 1e-2});
   std::vector<std::string> hashes;
   for (int devices : {1, 3}) {
-    Trainer trainer(graph, make_plan(graph, {devices, "1f1b", "none"}, 10, {}), optimizer);
+    Trainer trainer(graph, make_plan(graph, {devices, one_f_one_b}, 10), optimizer);
     for (int micro_batches : {4, 1, 7, 2}) {
       trainer.evaluate(skip_batch(5, 99));
       trainer.step(skip_batch(10, static_cast<uint64_t>(micro_batches)), micro_batches);
@@ -232,7 +239,7 @@ TEST(OneAnswer, WithAnotherNumberOfMicroBatchesAtEveryStep) {
 
 TEST(Trainer, LearnsAFixedBatch) {
   const layers::Graph graph = skip_graph();
-  Trainer trainer(graph, make_plan(graph, {2, "1f1b", "none"}, 10, {}), AdamW({.lr = 2e-2}));
+  Trainer trainer(graph, make_plan(graph, {2, one_f_one_b}, 10), AdamW({.lr = 2e-2}));
   const double first = trainer.step(skip_batch(10, 1)).loss;
   double last = first;
   for (int step = 0; step < 60; ++step) last = trainer.step(skip_batch(10, 1)).loss;
@@ -241,7 +248,7 @@ TEST(Trainer, LearnsAFixedBatch) {
 
 TEST(Trainer, NamesDeviceNodeAndBytesWhenTheBudgetIsTooSmall) {
   const layers::Graph graph = skip_graph();
-  Plan chosen = make_plan(graph, {2, "1f1b", "none"}, 10, {});
+  Plan chosen = make_plan(graph, {2, one_f_one_b}, 10);
   chosen.devices[0]->set_budget_bytes(4096);  // one device alone: of two that run out, either may be the first
   const Prediction prediction = predict(graph, chosen, AdamW({.lr = 1e-2}), 10, {});
   EXPECT_FALSE(prediction.fits);
@@ -260,7 +267,7 @@ TEST(Trainer, NamesDeviceNodeAndBytesWhenTheBudgetIsTooSmall) {
 
 TEST(Trainer, KeepsItsWeightsWhenABatchIsBadAndGoesOn) {
   const layers::Graph graph = skip_graph();
-  Trainer trainer(graph, make_plan(graph, {3, "1f1b", "none"}, 10, {}), AdamW({.lr = 1e-2}));
+  Trainer trainer(graph, make_plan(graph, {3, one_f_one_b}, 10), AdamW({.lr = 1e-2}));
   trainer.step(skip_batch(10, 1));
   const std::string before = trainer.weights_hash();
   Batch bad = skip_batch(10, 2);
@@ -282,9 +289,9 @@ TEST(Trainer, KeepsItsWeightsWhenABatchIsBadAndGoesOn) {
 TEST(Trainer, RefusesGradientsThatAreNotFiniteAndGoesOnAsIfTheStepHadNotBeen) {
   const layers::Graph graph = skip_graph();
   for (Precision precision : {Precision::f32, Precision::bf16}) {
-    const Choice choice{2, "gpipe", "none", "uniform", 4, precision};
-    Trainer trainer(graph, make_plan(graph, choice, 10, {}), AdamW({.lr = 1e-2}), {.clip = 1});
-    Trainer undisturbed(graph, make_plan(graph, choice, 10, {}), AdamW({.lr = 1e-2}), {.clip = 1});
+    const Choice choice{.devices = 2, .schedule = gpipe, .precision = precision};
+    Trainer trainer(graph, make_plan(graph, choice, 10), AdamW({.lr = 1e-2}), {.clip = 1});
+    Trainer undisturbed(graph, make_plan(graph, choice, 10), AdamW({.lr = 1e-2}), {.clip = 1});
     Batch bad = skip_batch(10, 2);
     bad.load = [load = bad.load](const std::string& input, int64_t first, int64_t count) {
       return input == "image" ? full({count, 6}, NAN) : load(input, first, count);
@@ -305,7 +312,7 @@ TEST(Trainer, RefusesStochasticRoundingWhereNothingIsRounded) {
   const layers::Graph graph = skip_graph();
   expect_error<UsageError>(
       [&] {
-        Trainer(graph, make_plan(graph, {1, "gpipe", "none"}, 10, {}), AdamW({.lr = 1e-2}), {.stochastic_rounding = true});
+        Trainer(graph, make_plan(graph, {1, gpipe}, 10), AdamW({.lr = 1e-2}), {.stochastic_rounding = true});
       },
       {"train.stochastic_rounding", "bf16", "got f32"});
 }

@@ -28,30 +28,29 @@ Plan plan_of(const layers::Graph& graph, const Pipeline& pipeline, int64_t sampl
               {.batch = samples,
                .micro_batches = kMicroBatches,
                .schedule = pipeline.schedule,
-               .orders = pipeline.orders,
-               .virtual_stages = pipeline.virtual_stages,
                .remat = pipeline.remat,
                .memory = memory,
                .optimizer = &kOptimizer});
 }
 
-int64_t largest_peak(const layers::Graph& graph, Pipeline pipeline, const std::string& remat, int64_t samples) {
+int64_t largest_peak(const layers::Graph& graph, Pipeline pipeline, Remat remat, int64_t samples) {
   pipeline.remat = remat;
   const Prediction prediction = predict(graph, plan_of(graph, pipeline, samples), kOptimizer, samples, {});
   return std::ranges::max(prediction.devices, {}, &DevicePrediction::peak_bytes).peak_bytes;
 }
 
 int64_t budget_of(const layers::Graph& graph, const Pipeline& pipeline, int64_t samples) {
-  if (pipeline.remat != "auto") return kUnlimited;
-  return (largest_peak(graph, pipeline, "none", samples) + largest_peak(graph, pipeline, "full", samples)) / 2;
+  if (!std::holds_alternative<Open>(pipeline.remat)) return kUnlimited;
+  return (largest_peak(graph, pipeline, Remat::none, samples) + largest_peak(graph, pipeline, Remat::full, samples)) / 2;
 }
 
 }  // namespace
 
 Outcome train(const layers::Graph& graph, const BatchMaker& batch, const Pipeline& pipeline) {
-  SCOPED_TRACE(join(pipeline.devices, " devices, ", pipeline.schedule, " of ", pipeline.virtual_stages, ", remat ", pipeline.remat));
   const int64_t samples = batch(0).samples;
   const Plan chosen = plan_of(graph, pipeline, samples, budget_of(graph, pipeline, samples));
+  SCOPED_TRACE(join(pipeline.devices, " devices, ", chosen.partition.stage_count(), " stages, ", name_of(chosen.schedule), ", ",
+                    std::ranges::count(chosen.rematerialize, true), " nodes rematerialized"));
   Outcome outcome;
   const Prediction prediction = predict(graph, chosen, kOptimizer, samples, {});
   EXPECT_TRUE(prediction.fits) << prediction.reason;
@@ -69,21 +68,23 @@ Outcome train(const layers::Graph& graph, const BatchMaker& batch, const Pipelin
 void expect_one_answer(const layers::Graph& graph, const BatchMaker& batch) {
   const Outcome first = train(graph, batch, {});
   for (const int devices : {1, 2, 3, 4})
-    for (const char* schedule : {"gpipe", "1f1b"})
-      for (const char* remat : {"none", "full"}) EXPECT_EQ(train(graph, batch, {devices, schedule, remat}), first);
+    for (const auto schedule : {NamedSchedule::gpipe, NamedSchedule::one_f_one_b})
+      for (const Remat remat : {Remat::none, Remat::full}) EXPECT_EQ(train(graph, batch, {devices, schedule, remat}), first);
 }
 
 void expect_one_answer_of_every_schedule(const layers::Graph& graph, const BatchMaker& batch) {
   const Outcome first = train(graph, batch, {});
   std::vector<Pipeline> pipelines;
   for (const int devices : {1, 2, 4}) {
-    for (const char* schedule : {"gpipe", "1f1b", "zb-h1", "zb-v", "auto"}) pipelines.push_back({.devices = devices, .schedule = schedule});
-    for (const int stages : {2, 3}) pipelines.push_back({.devices = devices, .schedule = "interleaved", .virtual_stages = stages});
+    for (const auto schedule : {NamedSchedule::gpipe, NamedSchedule::one_f_one_b, NamedSchedule::zb_h1, NamedSchedule::zb_v})
+      pipelines.push_back({.devices = devices, .schedule = schedule});
+    pipelines.push_back({.devices = devices, .schedule = kOpen});
+    for (const int stages : {2, 3}) pipelines.push_back({.devices = devices, .schedule = {NamedSchedule::interleaved, stages}});
     const std::string table = schedule_csv(shuffled_schedule(devices, 2 * devices, kMicroBatches, 1));
-    pipelines.push_back({.devices = devices, .schedule = "mine.csv", .orders = parse_schedule_csv(table, "mine.csv")});
+    pipelines.push_back({.devices = devices, .schedule = parse_schedule_csv(table, "mine.csv")});
   }
   for (Pipeline& pipeline : pipelines)
-    for (const char* remat : {"none", "full", "auto"}) {
+    for (const RematChoice& remat : {RematChoice(Remat::none), {Remat::full}, {kOpen}}) {
       pipeline.remat = remat;
       EXPECT_EQ(train(graph, batch, pipeline), first);
     }

@@ -1,12 +1,11 @@
 #pragma once
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/batch.h"
 #include "layers/graph.h"
-#include "parallel/program/schedule.h"
+#include "parallel/plan/choices.h"
 
 namespace sluice::testing {
 
@@ -27,9 +26,8 @@ constexpr uint64_t kEvaluationSeed = 77;
 /// How a graph is trained on CPU devices, in four micro-batches.
 struct Pipeline {
   int devices = 1;
-  std::string schedule = "gpipe", remat = "none";  ///< remat "auto": within a budget halfway between what none and full need
-  int virtual_stages = 0;                          ///< of interleaved; 0 = open
-  std::optional<parallel::Schedule> orders{};      ///< that the schedule names
+  parallel::ScheduleChoice schedule = parallel::NamedSchedule::gpipe;
+  parallel::RematChoice remat = parallel::Remat::none;  ///< open: within a budget halfway between what none and full need
 };
 
 /// Three steps and an evaluation. Expects the bytes of every device to be those predicted.

@@ -26,10 +26,9 @@ TEST(Plan, RefusesWhatCannotBeWithTheCure) {
   const auto graph = skip_graph();
   expect_error<UsageError>([&] { plan(graph, devices("20x meta"), {.batch = 4}); }, {"20 devices for 12 nodes", "use fewer devices"});
   expect_error<UsageError>([&] { plan(graph, three(), {.batch = 4, .micro_batches = 5}); }, {"from 1 to the 4 samples"});
-  expect_error<UsageError>([&] { plan(graph, three(), {.batch = 4, .schedule = "1f2b"}); }, {"1f1b"});
-  expect_error<UsageError>([&] { plan(graph, three(), {.batch = 4, .partition = "uniforme"}); }, {"uniform"});
-  expect_error<UsageError>([&] { plan(graph, three(), {.batch = 4, .partition = "list", .sizes = {5, 5}}); }, {"2 numbers for 3 stages"});
-  expect_error<UsageError>([&] { plan(graph, three(), {.batch = 4, .remat = "list", .remat_nodes = {"stam"}}); }, {"did you mean 'stem'?"});
+  expect_error<UsageError>([&] { plan(graph, three(), {.batch = 4, .schedule = schedule_named("1f2b")}); }, {"1f1b"});
+  expect_error<UsageError>([&] { plan(graph, three(), {.batch = 4, .partition = Partition{{5, 5}}}); }, {"2 numbers for 3 stages"});
+  expect_error<UsageError>([&] { plan(graph, three(), {.batch = 4, .remat = RematNodes{{"stam"}}}); }, {"did you mean 'stem'?"});
 }
 
 TEST(Plan, NeedsShapesToCount) {
@@ -54,8 +53,8 @@ TEST(Plan, AutoBalancesMeasuredOperations) {
   const auto graph = models::transformer_lm(options);
   std::vector<double> costs;
   for (const auto& node : counted_nodes(graph, 2, {}, Precision::f32, AdamW({}))) costs.push_back(node.forward + node.backward);
-  const auto chosen = plan(graph, three(), {.batch = 8, .micro_batches = 4, .partition = "auto"});
-  EXPECT_LE(bottleneck(chosen.partition, costs), bottleneck(partition_uniform(static_cast<int>(costs.size()), 3), costs));
+  const auto chosen = plan(graph, three(), {.batch = 8, .micro_batches = 4, .partition = kOpen});
+  EXPECT_LE(bottleneck(chosen.partition.segments(), costs), bottleneck(partition_uniform(static_cast<int>(costs.size()), 3), costs));
 }
 
 /// Inputs of floats once kept their costs to the device that they were loaded on, so that all of an image model's nodes were free.
@@ -96,11 +95,11 @@ TEST(Prediction, OfRematerializationIsSmallerAndSlower) {
   auto options = tiny_transformer_options();
   options.layers = 8;
   const auto graph = models::transformer_lm(options);
-  const auto predicted = [&](const char* remat) {
-    return predict(graph, plan(graph, devices("cpu:0,cpu:1"), {.batch = 32, .micro_batches = 8, .schedule = "gpipe", .remat = remat}),
-                   AdamW({.lr = 1e-2}), 32, {});
+  const auto predicted = [&](Remat remat) {
+    const PlanOptions planned{.batch = 32, .micro_batches = 8, .schedule = NamedSchedule::gpipe, .remat = remat};
+    return predict(graph, plan(graph, devices("cpu:0,cpu:1"), planned), AdamW({.lr = 1e-2}), 32, {});
   };
-  const Prediction none = predicted("none"), full = predicted("full");
+  const Prediction none = predicted(Remat::none), full = predicted(Remat::full);
   EXPECT_LT(full.devices[0].activation_peak_bytes, 0.5 * static_cast<double>(none.devices[0].activation_peak_bytes));
   EXPECT_GT(full.step_seconds, none.step_seconds);
   EXPECT_GT(full.flops, none.flops);
@@ -112,8 +111,7 @@ TEST(Prediction, HasTheBubbleOfTheFormula) {
   const auto label = graph.input("label", {}, DType::i32);
   for (int i = 0; i < 4; ++i) x = graph.add("layer" + std::to_string(i), layers::Linear(64, 64), x);
   graph.loss(graph.add("loss", layers::CrossEntropy(), {x, label}));
-  const Plan chosen =
-      plan(graph, devices("4x meta"), {.batch = 64, .micro_batches = 8, .schedule = "1f1b", .partition = "list", .sizes = {1, 1, 1, 2}});
+  const Plan chosen = plan(graph, devices("4x meta"), {.batch = 64, .micro_batches = 8, .partition = Partition{{1, 1, 1, 2}}});
   const DeviceSpeed fast_links{1e9, 1e15, 1e15, 0};
   const double bubble = predict(graph, chosen, SGD({.lr = 0.1}), 64, fast_links).bubble;
   EXPECT_NEAR(bubble, 3.0 / 11.0, 0.08) << "(K-1)/(M+K-1); the first stage computes no input gradient, the last one has the loss";
@@ -152,12 +150,11 @@ std::vector<DevicePtr> cpus(int count) {
   return result;
 }
 
-PlanOptions open_options(const std::string& schedule, const std::string& remat, int64_t memory = kUnlimited) {
+PlanOptions open_options(ScheduleChoice schedule, RematChoice remat, int64_t memory = kUnlimited) {
   return {.batch = kSamples,
           .micro_batches = 4,
-          .schedule = schedule,
-          .virtual_stages = 0,
-          .remat = remat,
+          .schedule = std::move(schedule),
+          .remat = std::move(remat),
           .memory = memory,
           .optimizer = &kOptimizer};
 }
@@ -189,13 +186,14 @@ TEST(OpenPlan, OfEverySchedulePlacementAndRematerializationTrainsToOneAnswerInIt
 
 TEST(OpenPlan, RecomputesInSegmentsWhereStagesAreTooLargeAndKeepsTheAnswer) {
   const auto graph = models::transformer_lm(deep_options());
-  const std::string answer = trained(graph, plan(graph, cpus(1), {.batch = kSamples, .micro_batches = 4, .schedule = "gpipe"}));
+  const std::string answer =
+      trained(graph, plan(graph, cpus(1), {.batch = kSamples, .micro_batches = 4, .schedule = NamedSchedule::gpipe}));
   for (const int count : {1, 2})
-    for (const char* schedule : {"gpipe", "1f1b", "auto"}) {
-      SCOPED_TRACE(join(count, " devices, ", schedule));
-      const int64_t full = largest_peak(graph, plan(graph, cpus(count), open_options(schedule, "full")));
-      const Plan chosen = plan(graph, cpus(count), open_options(schedule, "auto", full * 9 / 10));
-      EXPECT_FALSE(chosen.segments.empty()) << "all of it rematerialized in whole stages needs more";
+    for (const ScheduleChoice& schedule : {ScheduleChoice(NamedSchedule::gpipe), {NamedSchedule::one_f_one_b}, {kOpen}}) {
+      const int64_t full = largest_peak(graph, plan(graph, cpus(count), open_options(schedule, Remat::full)));
+      const Plan chosen = plan(graph, cpus(count), open_options(schedule, kOpen, full * 9 / 10));
+      SCOPED_TRACE(join(count, " devices, ", name_of(chosen.schedule)));
+      EXPECT_FALSE(chosen.partition.has_whole_stages()) << "all of it rematerialized in whole stages needs more";
       EXPECT_EQ(trained(graph, chosen), answer);
     }
 }
@@ -209,12 +207,12 @@ TEST(OpenPlan, RematerializesNoMoreThanItsBudgetAsksFor) {
     return seconds;
   };
   for (const int count : {1, 2}) {
-    const int64_t none = largest_peak(graph, plan(graph, cpus(count), open_options("1f1b", "none")));
-    const double full = recomputed(plan(graph, cpus(count), open_options("1f1b", "full")));
+    const int64_t none = largest_peak(graph, plan(graph, cpus(count), open_options(NamedSchedule::one_f_one_b, Remat::none)));
+    const double full = recomputed(plan(graph, cpus(count), open_options(NamedSchedule::one_f_one_b, Remat::full)));
     double before = 0;
     for (const int percent : {100, 90, 80, 70}) {
       SCOPED_TRACE(join(count, " devices, ", percent, " % of ", none, " bytes"));
-      const Plan chosen = plan(graph, cpus(count), open_options("1f1b", "auto", none * percent / 100));
+      const Plan chosen = plan(graph, cpus(count), open_options(NamedSchedule::one_f_one_b, kOpen, none * percent / 100));
       trained(graph, chosen);
       const double seconds = recomputed(chosen);
       EXPECT_EQ(seconds > 0, percent < 100);
@@ -227,50 +225,49 @@ TEST(OpenPlan, RematerializesNoMoreThanItsBudgetAsksFor) {
 
 TEST(OpenPlan, OfAScheduleFromATableHasTheSameAnswer) {
   const auto graph = models::transformer_lm(deep_options());
-  const std::string answer = trained(graph, plan(graph, cpus(1), open_options("gpipe", "none")));
+  const std::string answer = trained(graph, plan(graph, cpus(1), open_options(NamedSchedule::gpipe, Remat::none)));
   for (const unsigned seed : {1u, 2u, 3u})
-    for (const char* remat : {"none", "full", "auto"}) {
-      SCOPED_TRACE(join("seed ", seed, ", remat ", remat));
-      PlanOptions options = open_options("mine.csv", remat);
-      options.orders = parse_schedule_csv(schedule_csv(shuffled_schedule(2, 4, 4, seed)), "mine.csv");
-      const Plan chosen = plan(graph, cpus(2), options);
-      EXPECT_EQ(chosen.schedule, "mine.csv");
+    for (const RematChoice& remat : {RematChoice(Remat::none), {Remat::full}, {kOpen}}) {
+      SCOPED_TRACE(join("seed ", seed, ", remat choice ", remat.index()));
+      const Schedule table = parse_schedule_csv(schedule_csv(shuffled_schedule(2, 4, 4, seed)), "mine.csv");
+      const Plan chosen = plan(graph, cpus(2), open_options(table, remat));
+      EXPECT_EQ(name_of(chosen.schedule), "mine.csv");
       EXPECT_EQ(trained(graph, chosen), answer);
     }
 }
 
 TEST(OpenPlan, TakesAnotherNumberOfMicroBatchesAtAStepUnlessItsScheduleIsATable) {
   const auto graph = models::transformer_lm(deep_options());
-  const std::string answer = trained(graph, plan(graph, cpus(1), open_options("gpipe", "none")), {0, 7, 2});
-  const int64_t full = largest_peak(graph, plan(graph, cpus(2), open_options("auto", "full")));
-  const Plan open = plan(graph, cpus(2), open_options("auto", "auto", full * 9 / 10));
+  const std::string answer = trained(graph, plan(graph, cpus(1), open_options(NamedSchedule::gpipe, Remat::none)), {0, 7, 2});
+  const int64_t full = largest_peak(graph, plan(graph, cpus(2), open_options(kOpen, Remat::full)));
+  const Plan open = plan(graph, cpus(2), open_options(kOpen, kOpen, full * 9 / 10));
   for (const auto& device : open.devices) device->set_budget_bytes(kUnlimited);  // two micro-batches are larger than four
   EXPECT_EQ(trained(graph, open, {0, 7, 2}), answer);
-  PlanOptions options = open_options("mine.csv", "none");
-  options.orders = shuffled_schedule(2, 4, 4, 1);
-  options.orders->name = "mine.csv";
-  Trainer fixed(graph, plan(graph, cpus(2), options), kOptimizer);
+  Schedule table = shuffled_schedule(2, 4, 4, 1);
+  table.name = "mine.csv";
+  Trainer fixed(graph, plan(graph, cpus(2), open_options(table, Remat::none)), kOptimizer);
   fixed.step(token_batch(deep_options(), kSamples, 0));
   expect_error<UsageError>([&] { fixed.step(token_batch(deep_options(), kSamples, 0), 7); },
                            {"'mine.csv' is for 4 micro-batches", "mini-batch of 7", "schedule by name"});
 }
 
-/// One change that the advice names, on top of what was planned: "3 devices and PlanOptions::remat=auto".
+/// One change that the advice names, on top of what was planned: "3 devices and PlanOptions::remat=kOpen".
 std::pair<PlanOptions, int> with_change(PlanOptions options, int count, const std::string& change) {
   std::smatch found;
   if (std::regex_search(change, found, std::regex("(\\d+) devices"))) count = std::stoi(found[1]);
   if (std::regex_search(change, found, std::regex("PlanOptions::batch=(\\d+)"))) options.batch = std::stoll(found[1]);
   if (std::regex_search(change, found, std::regex("micro_batches=(\\d+)"))) options.micro_batches = std::stoi(found[1]);
-  if (change.find("PlanOptions::remat=auto") != std::string::npos) options.remat = "auto";
-  options.micro_batches = static_cast<int>(std::min<int64_t>(options.micro_batches, options.batch));
+  if (change.find("PlanOptions::micro_batches=kOpen") != std::string::npos) options.micro_batches = kOpen;
+  if (change.find("PlanOptions::remat=kOpen") != std::string::npos) options.remat = kOpen;
+  if (int* number = std::get_if<int>(&options.micro_batches)) *number = static_cast<int>(std::min<int64_t>(*number, options.batch));
   return {options, count};
 }
 
 TEST(OpenPlan, UnderAnImpossibleBudgetSaysWhatIsShortAndTheAdviceFits) {
   const auto graph = models::transformer_lm(deep_options());
-  const int64_t full = largest_peak(graph, plan(graph, cpus(2), open_options("1f1b", "full")));
+  const int64_t full = largest_peak(graph, plan(graph, cpus(2), open_options(NamedSchedule::one_f_one_b, Remat::full)));
   for (const int percent : {95, 75, 55, 40}) {
-    PlanOptions options = open_options("1f1b", "none", full * percent / 100);
+    PlanOptions options = open_options(NamedSchedule::one_f_one_b, Remat::none, full * percent / 100);
     options.micro_batches = 1;
     const auto devices = cpus(2);
     const Prediction refused = predict(graph, plan(graph, devices, options), kOptimizer, kSamples, {});

@@ -110,7 +110,7 @@ TEST(CountedNodes, AddUpToTheStepOfOneDevice) {
     EXPECT_NEAR(node.input_gradient + node.weight_gradient, node.backward, 0.35 * node.backward);
     EXPECT_EQ(node.recompute, node.forward);
   }
-  const auto one = plan(graph, {meta()}, {.batch = 4, .schedule = "gpipe"});
+  const auto one = plan(graph, {meta()}, {.batch = 4, .schedule = NamedSchedule::gpipe});
   EXPECT_NEAR(seconds, predict(graph, one, kOptimizer, 4, speed).step_seconds, 0.05 * seconds);
 }
 

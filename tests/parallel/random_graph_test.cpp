@@ -56,7 +56,7 @@ Plan one_device(const Training& training) {
   Plan plan;
   const auto nodes = static_cast<int>(training.model.graph.nodes().size());
   plan.devices = cpus(1);
-  plan.partition = {{nodes}};
+  plan.partition = Partition{{nodes}};
   plan.micro_batches = training.micro_batches[0];
   plan.rematerialize.assign(static_cast<size_t>(nodes), false);
   return plan;
@@ -69,40 +69,42 @@ Partition random_partition(int nodes, int stages, Draw& draw) {
 }
 
 /// An order that was searched, for stages anywhere.
-void search_orders(Plan& plan, int devices, Draw& draw) {
-  const auto stages = plan.partition.sizes.size();
+SearchedSchedule searched_order(int stage_count, int devices, int micro_batches, Draw& draw) {
+  const auto stages = static_cast<size_t>(stage_count);
   const auto seconds = [&] {
     std::vector<double> all(stages);
     for (double& cost : all) cost = draw.from(1, 9);
     return all;
   };
-  plan.chain = {.forward = seconds(),
-                .backward = seconds(),
-                .input_gradient = seconds(),
-                .weight_gradient = seconds(),
-                .recompute = {},
-                .transfer = {},
-                .kept = {},
-                .kept_for_weights = {}};
+  const StageCosts costs{.forward = seconds(),
+                         .backward = seconds(),
+                         .input_gradient = seconds(),
+                         .weight_gradient = seconds(),
+                         .recompute = {},
+                         .transfer = {},
+                         .kept = {},
+                         .kept_for_weights = {}};
   std::vector<int> placement(stages);
   for (size_t stage = 0; stage < stages; ++stage)
     placement[stage] = static_cast<int>(stage) < devices ? static_cast<int>(stage) : draw.from(0, devices - 1);
   for (size_t stage = stages; stage-- > 1;)
     std::swap(placement[stage], placement[static_cast<size_t>(draw.from(0, static_cast<int>(stage)))]);
-  plan.orders = search_schedule(plan.chain, placement, plan.micro_batches).schedule;
+  return {search_schedule(costs, placement, micro_batches).schedule, costs};
 }
 
 Plan random_plan(const Training& training, Draw& draw) {
   Plan plan = one_device(training);
-  const int nodes = plan.partition.node_count(), stages = draw.from(1, std::min(nodes, 5));
+  const int nodes = plan.partition.segments().node_count(), stages = draw.from(1, std::min(nodes, 5));
   plan.partition = random_partition(nodes, stages, draw);
-  plan.schedule = draw.of<std::string>({"gpipe", "1f1b", "zb-h1", "interleaved", "zb-v", "auto"});
-  if (plan.schedule == "zb-v" && stages % 2 == 1) plan.schedule = "zb-h1";
-  int devices = plan.schedule == "zb-v"                                     ? stages / 2
-                : plan.schedule == "interleaved" || plan.schedule == "auto" ? draw.from(1, stages)
-                                                                            : stages;
-  while (plan.schedule == "interleaved" && stages % devices != 0) --devices;
-  if (plan.schedule == "auto") search_orders(plan, devices, draw);
+  using enum NamedSchedule;
+  auto named = draw.of<std::optional<NamedSchedule>>({gpipe, one_f_one_b, zb_h1, interleaved, zb_v, std::nullopt});
+  if (named == zb_v && stages % 2 == 1) named = zb_h1;
+  int devices = named == zb_v ? stages / 2 : named == interleaved || !named ? draw.from(1, stages) : stages;
+  while (named == interleaved && stages % devices != 0) --devices;
+  if (named)
+    plan.schedule = *named;
+  else
+    plan.schedule = searched_order(stages, devices, plan.micro_batches, draw);
   plan.devices = cpus(devices);
   const int remat = draw.from(0, 3);
   for (auto&& mark : plan.rematerialize) mark = remat == 3 || (remat > 0 && draw.one_in(2));
@@ -158,8 +160,8 @@ std::string fault_of(const Training& training, const Plan& plan, const Outcome& 
 }
 
 std::string describe(const Training& training, const Plan& plan) {
-  return join("\n  plan: ", plan.schedule, " over ", plan.devices.size(), " devices, nodes a stage ", listed(plan.partition.sizes),
-              plan.orders ? join(", devices of the stages ", listed(plan.orders->device_of_stage)) : "", ", rematerialized ",
+  return join("\n  plan: ", name_of(plan.schedule), " over ", plan.devices.size(), " devices, nodes a stage ",
+              listed(plan.partition.stage_sizes()), ", devices of the stages ", listed(device_of_stage(plan)), ", rematerialized ",
               listed(plan.rematerialize), ", micro-batches ", listed(training.micro_batches), " of ", training.samples, " samples, ",
               training.optimizer->name(), "\n  graph:", training.model.description);
 }

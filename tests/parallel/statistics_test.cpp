@@ -18,10 +18,10 @@ using sluice::testing::image_graph;
 
 constexpr int64_t kSamples = 7;
 
-std::unique_ptr<Trainer> trainer_with(int micro_batches, const std::string& remat = "none", const std::string& device_list = "cpu:0") {
+std::unique_ptr<Trainer> trainer_with(int micro_batches, Remat remat = Remat::none, const std::string& device_list = "cpu:0") {
   const layers::Graph graph = image_graph();
-  const Plan chosen =
-      plan(graph, devices(device_list), {.batch = kSamples, .micro_batches = micro_batches, .partition = "uniform", .remat = remat});
+  const Plan chosen = plan(graph, devices(device_list),
+                           {.batch = kSamples, .micro_batches = micro_batches, .partition = PartitionRule::uniform, .remat = remat});
   return std::make_unique<Trainer>(graph, chosen, AdamW({.lr = 1e-2}), TrainerOptions{.seed = 5, .clip = 1});
 }
 
@@ -49,7 +49,7 @@ void follow(const Batch& batch, std::vector<double>& mean, std::vector<double>& 
 
 TEST(RunningStatistics, FollowTheMiniBatchWhateverItsMicroBatchesAndRecomputation) {
   for (int micro_batches : {1, 3, 7})
-    for (const char* remat : {"none", "full"}) {
+    for (const Remat remat : {Remat::none, Remat::full}) {
       const auto trainer = trainer_with(micro_batches, remat);
       std::vector<double> mean(3, 0), variance(3, 1);
       for (uint64_t step : {1, 2}) {
@@ -58,8 +58,9 @@ TEST(RunningStatistics, FollowTheMiniBatchWhateverItsMicroBatchesAndRecomputatio
       }
       const auto model = trainer->model();
       for (size_t c = 0; c < 3; ++c) {
-        EXPECT_NEAR(model.at("norm.running_mean").to_vector()[c], mean[c], 1e-6) << micro_batches << " micro-batches, remat " << remat;
-        EXPECT_NEAR(model.at("norm.running_variance").to_vector()[c], variance[c], 1e-5) << micro_batches << ", remat " << remat;
+        EXPECT_NEAR(model.at("norm.running_mean").to_vector()[c], mean[c], 1e-6)
+            << micro_batches << " micro-batches, remat " << name_of(remat);
+        EXPECT_NEAR(model.at("norm.running_variance").to_vector()[c], variance[c], 1e-5) << micro_batches << ", remat " << name_of(remat);
       }
     }
 }
@@ -87,7 +88,7 @@ TEST(RunningStatistics, AreWhatEvaluationUsesAndDoesNotChange) {
 }
 
 TEST(RunningStatistics, StayAsTheyAreWhenAStepFails) {
-  const auto trainer = trainer_with(3, "none", "cpu:0,cpu:1"), undisturbed = trainer_with(3, "none", "cpu:0,cpu:1");
+  const auto trainer = trainer_with(3, Remat::none, "cpu:0,cpu:1"), undisturbed = trainer_with(3, Remat::none, "cpu:0,cpu:1");
   const Batch without_number = batch_without_number();
   Batch misshapen = image_batch(kSamples, 2);  // from its second micro-batch on
   misshapen.load = [load = misshapen.load](const std::string& input, int64_t first, int64_t count) {
@@ -112,7 +113,7 @@ TEST(RunningStatistics, GoOnBitForBitFromACheckpoint) {
   EXPECT_EQ(loaded.at("norm.running_mean").to_vector(), trainer->model().at("norm.running_mean").to_vector());
   trainer->step(image_batch(kSamples, 3));
   for (const char* device_list : {"cpu:0", "cpu:0,cpu:1,cpu:2"}) {
-    const auto resumed = trainer_with(3, "full", device_list);
+    const auto resumed = trainer_with(3, Remat::full, device_list);
     restore(checkpoint, *resumed);
     EXPECT_EQ(resumed->weights_hash(), checkpoint.weights_hash);
     resumed->step(image_batch(kSamples, 3));
@@ -122,7 +123,7 @@ TEST(RunningStatistics, GoOnBitForBitFromACheckpoint) {
 
 TEST(CudaTrainingOfBatchNorm, HasOneAnswerThatIsNearTheCpus) {
   if (const std::string reason = cuda_unavailable_reason(); !reason.empty()) GTEST_SKIP() << reason;
-  const auto cpu = trainer_with(3), whole = trainer_with(3, "none", "cuda:0"), cut = trainer_with(3, "full", "cuda:0,cuda:0");
+  const auto cpu = trainer_with(3), whole = trainer_with(3, Remat::none, "cuda:0"), cut = trainer_with(3, Remat::full, "cuda:0,cuda:0");
   for (Trainer* trainer : {cpu.get(), whole.get(), cut.get()}) trainer->step(image_batch(kSamples, 1));
   const auto expected = cpu->model(), computed = whole->model();  // after one step: Adam makes whole steps of gradients that only round
   for (const char* name : {"norm.running_mean", "norm.running_variance", "block.norm.running_mean", "block.norm.running_variance"})

@@ -82,14 +82,13 @@ Schedule random_schedule(Random& random, int stages, int devices, int micro_batc
 
 Schedule drawn_schedule(Random& random, int nodes, int micro_batches) {
   const int devices = draw(random, 1, 5);
-  const std::vector<std::string> named{"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v"};
-  const int which = draw(random, 0, static_cast<int>(named.size()) + 3);
-  if (which >= static_cast<int>(named.size())) {
+  const auto which = static_cast<size_t>(draw(random, 0, static_cast<int>(kNamedSchedules.size()) + 3));
+  if (which >= kNamedSchedules.size()) {
     const int stages = draw(random, devices, std::min(nodes, 2 * devices) + 1);
     return random_schedule(random, stages, devices, micro_batches);
   }
-  return make_schedule(named[static_cast<size_t>(which)], devices, micro_batches,
-                       named[static_cast<size_t>(which)] == "interleaved" ? 2 : 1);
+  const NamedSchedule named = kNamedSchedules[which];
+  return make_schedule(named, devices, micro_batches, named == NamedSchedule::interleaved ? 2 : 1);
 }
 
 /// Some actions of some devices wait a little, drawn by device; most do not.
@@ -110,7 +109,8 @@ const StepAnswer& answer_of(size_t model, int micro_batches) {
   if (answer.hash.empty()) {
     const Topology topology = topology_of(models()[model].graph);
     const int nodes = topology.node_count();
-    const Program program = lower(topology, {{nodes}}, make_schedule("gpipe", 1, micro_batches), std::vector<bool>(nodes, false));
+    const Program program =
+        lower(topology, {{nodes}}, make_schedule(NamedSchedule::gpipe, 1, micro_batches), std::vector<bool>(nodes, false));
     answer = ProgramRun(models()[model].graph, program, "cpu", 60).step(models()[model].batch);
   }
   return answer;

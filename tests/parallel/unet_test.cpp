@@ -35,12 +35,11 @@ int node_named(const layers::Graph& graph, const std::string& name) {
 }
 
 /// The encoder's levels, the bottom and the decoder's levels: the skip of level 0 leads from the first stage past two others to the last.
-const std::vector<int> kStages = {3, 5, 3, 5};
+const Partition kStages{{3, 5, 3, 5}};
 
-Plan four_stages(const layers::Graph& graph, int64_t batch, int micro_batches, const std::string& remat, const std::string& schedule) {
-  return plan(
-      graph, devices("cpu:0,cpu:1,cpu:2,cpu:3"),
-      {.batch = batch, .micro_batches = micro_batches, .schedule = schedule, .partition = "list", .sizes = kStages, .remat = remat});
+Plan four_stages(const layers::Graph& graph, int64_t batch, int micro_batches, Remat remat, NamedSchedule schedule) {
+  return plan(graph, devices("cpu:0,cpu:1,cpu:2,cpu:3"),
+              {.batch = batch, .micro_batches = micro_batches, .schedule = schedule, .partition = kStages, .remat = remat});
 }
 
 /// The ways, as from-to pairs of stages, of a value or of its gradient in the step that the trace shows, one a micro-batch.
@@ -57,8 +56,8 @@ std::vector<std::pair<int, int>> ways_of(const Trace& trace, Payload payload, in
 TEST(UNet, SendsItsLongSkipsDirectly) {
   const auto graph = tiny_unet();
   const int micro_batches = 4;
-  for (const char* schedule : {"gpipe", "1f1b"}) {
-    Trainer trainer(graph, four_stages(graph, 8, micro_batches, "none", schedule), AdamW({.lr = 1e-2}));
+  for (const auto schedule : {NamedSchedule::gpipe, NamedSchedule::one_f_one_b}) {
+    Trainer trainer(graph, four_stages(graph, 8, micro_batches, Remat::none, schedule), AdamW({.lr = 1e-2}));
     trainer.step(images(1, 8));
     using Ways = std::vector<std::pair<int, int>>;
     const int outer = graph.value_of(node_named(graph, "encoder0_conv1")), inner = graph.value_of(node_named(graph, "encoder1_conv1"));
@@ -72,7 +71,7 @@ TEST(UNet, SendsItsLongSkipsDirectly) {
 /// Bytes of the last stage with so many micro-batches of two samples each, all of which it has received before the first backward.
 int64_t last_stage_peak(const layers::Graph& graph, int micro_batches) {
   const AdamW optimizer({.lr = 1e-2});
-  const Plan chosen = four_stages(graph, 2 * micro_batches, micro_batches, "full", "gpipe");
+  const Plan chosen = four_stages(graph, 2 * micro_batches, micro_batches, Remat::full, NamedSchedule::gpipe);
   Trainer trainer(graph, chosen, optimizer);
   trainer.step(images(1, 2 * micro_batches));
   const Prediction prediction = predict(graph, chosen, optimizer, 2 * micro_batches, {});

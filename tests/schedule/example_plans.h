@@ -2,6 +2,7 @@
 #include <ostream>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -125,6 +126,12 @@ inline StageCosts random_stage_costs(int stages) {
   return costs;
 }
 
+/// A stage a device in the order of a named schedule, or forwards alone: "forward-only".
+inline Schedule example_schedule(std::string_view name, int stages, int micro_batches) {
+  if (name != "forward-only") return make_schedule(schedule_named(name), stages, micro_batches);
+  return forward_schedule(stage_placement(NamedSchedule::gpipe, stages), micro_batches);
+}
+
 /// A placement in which every device has a stage.
 inline std::vector<int> random_placement(int stages) {
   const int devices = pick(1, stages + 1);
@@ -137,14 +144,14 @@ inline std::vector<int> random_placement(int stages) {
 /// Named, searched and sequential ones, over as many devices as the number of stages allows.
 inline Schedule random_schedule(int stages) {
   const int micro_batches = pick(1, 10);
-  const std::vector<std::string> plain = {"gpipe", "1f1b", "zb-h1"};
+  const std::vector plain = {NamedSchedule::gpipe, NamedSchedule::one_f_one_b, NamedSchedule::zb_h1};
   const int kind = pick(0, 8);
   if (kind < 3) return make_schedule(plain[kind], stages, micro_batches);
-  if (kind == 3 && stages % 2 == 0) return make_schedule("zb-v", stages / 2, micro_batches, 2);
+  if (kind == 3 && stages % 2 == 0) return make_schedule(NamedSchedule::zb_v, stages / 2, micro_batches, 2);
   int devices = pick(1, stages + 1);
   while (stages % devices != 0) --devices;
-  if (kind <= 4) return make_schedule("interleaved", devices, micro_batches, stages / devices);
-  if (kind == 5) return make_schedule("forward-only", random_placement(stages), micro_batches);
+  if (kind <= 4) return make_schedule(NamedSchedule::interleaved, devices, micro_batches, stages / devices);
+  if (kind == 5) return forward_schedule(random_placement(stages), micro_batches);
   if (kind == 6) return search_schedule(random_stage_costs(stages), random_placement(stages), micro_batches).schedule;
   std::vector<int> device_of_stage(stages);
   for (int& device : device_of_stage) device = pick(0, stages);

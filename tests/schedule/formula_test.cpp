@@ -28,7 +28,7 @@ struct Result {
 };
 
 Result simulated(std::string_view name, int devices, int micro_batches, int virtual_stages, const Seconds& seconds) {
-  const Schedule schedule = make_schedule(name, devices, micro_batches, virtual_stages);
+  const Schedule schedule = make_schedule(schedule_named(name), devices, micro_batches, virtual_stages);
   const int stages = schedule.stage_count(), each = stages / devices;
   const Topology topology = chain_topology(stages);
   const Program program = lower(topology, partition_uniform(stages, stages), schedule, std::vector<bool>(stages, seconds.r > 0));

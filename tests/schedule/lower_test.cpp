@@ -24,7 +24,7 @@ Lines lines(const Program& program, const Topology& topology, int device) {
 Plan skip_plan(std::vector<int> sizes, std::string_view schedule, int micro_batches,
                std::vector<bool> rematerialize = std::vector<bool>(5)) {
   const int stages = static_cast<int>(sizes.size());
-  return {skip_topology(), {std::move(sizes)}, make_schedule(schedule, stages, micro_batches), std::move(rematerialize)};
+  return {skip_topology(), {std::move(sizes)}, example_schedule(schedule, stages, micro_batches), std::move(rematerialize)};
 }
 
 const Action& find(const Program& program, ActionKind kind, int stage) {
@@ -139,7 +139,7 @@ TEST(Lower, SplitBackwardSendsGradientsAfterIAndFreesTheTapeAfterW) {
 // A V over one device: both stages on it.
 TEST(Lower, StagesOfOneDeviceHandOverAtOnce) {
   Plan plan = skip_plan({4, 1}, "gpipe", 1);
-  plan.schedule = make_schedule("zb-v", 1, 1);
+  plan.schedule = make_schedule(NamedSchedule::zb_v, 1, 1);
   const Program program = plan.lowered();
   EXPECT_EQ(lines(program, plan.topology, 0), (Lines{
                                                   "F(stage 0, micro-batch 0)",
@@ -162,7 +162,7 @@ TEST(Lower, StagesOfOneDeviceHandOverAtOnce) {
 
 TEST(Lower, TiedUsesOnTwoStagesOfADeviceAreReducedBeforeItsNorm) {
   Plan plan = skip_plan({1, 4}, "gpipe", 1);
-  plan.schedule = make_schedule("interleaved", 1, 1, 2);
+  plan.schedule = make_schedule(NamedSchedule::interleaved, 1, 1, 2);
   const Lines list = lines(plan.lowered(), plan.topology, 0);
   const auto end = std::find(list.begin(), list.end(), "Send gradient of tied 'embedding' at 'd' from stage 1 to stage 0");
   EXPECT_EQ(Lines(end, list.end()), (Lines{
@@ -245,7 +245,7 @@ Lines terms_of(const Plan& plan, const Program& program, int value) {
 
 RC_GTEST_PROP(Lower, GradientsOfAValueFoldInDescendingNodeOrderWhateverThePartition, ()) {
   Plan plan = random_plan();
-  plan.schedule = make_schedule("gpipe", plan.partition.stage_count(), 1);
+  plan.schedule = make_schedule(NamedSchedule::gpipe, plan.partition.stage_count(), 1);
   const Program program = plan.lowered();
   for (int node = 0; node < plan.topology.node_count(); ++node) {
     const int value = plan.topology.value_of(node);
@@ -257,7 +257,7 @@ RC_GTEST_PROP(Lower, GradientsOfAValueFoldInDescendingNodeOrderWhateverThePartit
 }
 
 TEST(Lower, ValuesWithoutAGradientGetNoContribution) {
-  Plan plan{chain_topology(3), {{1, 1, 1}}, make_schedule("gpipe", 3, 1), std::vector<bool>(3)};
+  Plan plan{chain_topology(3), {{1, 1, 1}}, make_schedule(NamedSchedule::gpipe, 3, 1), std::vector<bool>(3)};
   plan.topology.differentiable = {false, false, true, true};
   const Program program = plan.lowered();
   EXPECT_TRUE(contributions(program, 1, 1).empty());
@@ -265,13 +265,13 @@ TEST(Lower, ValuesWithoutAGradientGetNoContribution) {
 }
 
 TEST(Lower, AConsumerWithoutAGradientContributesNothing) {
-  Plan plan{chain_topology(2), {{1, 1}}, make_schedule("gpipe", 2, 1), std::vector<bool>(2)};
+  Plan plan{chain_topology(2), {{1, 1}}, make_schedule(NamedSchedule::gpipe, 2, 1), std::vector<bool>(2)};
   plan.topology.differentiable = {false, true, false};
   EXPECT_TRUE(contributions(plan.lowered(), 1, 1).empty());
 }
 
 TEST(Lower, TiedWeightsGoOnceToEachOtherStage) {
-  Plan plan{chain_topology(5), {{2, 2, 1}}, make_schedule("gpipe", 3, 1), std::vector<bool>(5)};
+  Plan plan{chain_topology(5), {{2, 2, 1}}, make_schedule(NamedSchedule::gpipe, 3, 1), std::vector<bool>(5)};
   plan.topology.tied = {{"w", {0, 1, 2, 3}}};
   const Lines list = lines(plan.lowered(), plan.topology, 0);
   EXPECT_EQ(std::count(list.begin(), list.end(), "Send tied weight 'w' at 'n2' from stage 0 to stage 1"), 1);
@@ -289,24 +289,24 @@ TEST(Lower, UsesOfATiedParameterOnOneStageAreReducedWithoutTransfers) {
 TEST(Lower, RefusesPartsThatDoNotBelongTogether) {
   const Topology topology = skip_topology();
   const std::vector<bool> keep(5);
-  EXPECT_THROW(lower(topology, {{2, 2}}, make_schedule("gpipe", 2, 1), keep), UsageError);
-  EXPECT_THROW(lower(topology, {{2, 3}}, make_schedule("gpipe", 3, 1), keep), UsageError);
-  EXPECT_THROW(lower(topology, {{2, 3}}, make_schedule("gpipe", 2, 1), {true}), UsageError);
-  EXPECT_THROW(lower(topology, {{5, 0}}, make_schedule("gpipe", 2, 1), keep), UsageError);
+  EXPECT_THROW(lower(topology, {{2, 2}}, make_schedule(NamedSchedule::gpipe, 2, 1), keep), UsageError);
+  EXPECT_THROW(lower(topology, {{2, 3}}, make_schedule(NamedSchedule::gpipe, 3, 1), keep), UsageError);
+  EXPECT_THROW(lower(topology, {{2, 3}}, make_schedule(NamedSchedule::gpipe, 2, 1), {true}), UsageError);
+  EXPECT_THROW(lower(topology, {{5, 0}}, make_schedule(NamedSchedule::gpipe, 2, 1), keep), UsageError);
 
-  Schedule schedule = make_schedule("gpipe", 2, 1);
+  Schedule schedule = make_schedule(NamedSchedule::gpipe, 2, 1);
   schedule.devices[0][0].stage = 1;
   EXPECT_THROW(lower(topology, {{2, 3}}, schedule, keep), UsageError);
-  schedule = make_schedule("gpipe", 2, 1);
+  schedule = make_schedule(NamedSchedule::gpipe, 2, 1);
   schedule.devices[0][0].micro_batch = 1;
   EXPECT_THROW(lower(topology, {{2, 3}}, schedule, keep), UsageError);
 
   Topology cyclic = topology;
   cyclic.nodes[1].inputs = {4};
-  EXPECT_THROW(lower(cyclic, {{2, 3}}, make_schedule("gpipe", 2, 1), keep), UsageError);
+  EXPECT_THROW(lower(cyclic, {{2, 3}}, make_schedule(NamedSchedule::gpipe, 2, 1), keep), UsageError);
   Topology unordered = topology;
   unordered.tied[0].nodes = {3, 0};
-  EXPECT_THROW(lower(unordered, {{2, 3}}, make_schedule("gpipe", 2, 1), keep), UsageError);
+  EXPECT_THROW(lower(unordered, {{2, 3}}, make_schedule(NamedSchedule::gpipe, 2, 1), keep), UsageError);
 }
 
 RC_GTEST_PROP(Lower, EveryPlanGivesAProgramThatIsVerifiedAndRunsToItsEnd, ()) {

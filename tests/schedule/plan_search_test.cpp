@@ -101,7 +101,7 @@ void for_all_cuts(int nodes, int stages, Partition& partition, Visit visit) {
   }
 }
 
-/// Seconds of one plan, infinite when a device passes its budget. Only what is named by a schedule: "auto" orders are searched, not listed.
+/// Seconds of one plan, infinite when a device passes its budget. Only what is named by a schedule: open orders are searched, not listed.
 double seconds_of(const PlanProblem& problem, int number, const Schedule& schedule, const Partition& partition,
                   const std::vector<bool>& marks) {
   const auto stages = stage_costs(problem.topology, problem.costs.at(number), partition, schedule.device_of_stage, marks);
@@ -121,7 +121,7 @@ void for_all_plans(const PlanProblem& problem, Visit visit) {
   const int nodes = problem.topology.node_count(), devices = static_cast<int>(problem.budgets.size());
   for (const int number : problem.choices.micro_batches)
     for (const auto& family : problem.choices.schedules) {
-      const Schedule schedule = make_schedule(family.name, devices, number, family.virtual_stages);
+      const Schedule schedule = order_of(family, devices, number);
       Partition empty;
       for_all_cuts(nodes, schedule.stage_count(), empty, [&](const Partition& partition) {
         for (int bits = 0; bits < 1 << nodes; ++bits) {
@@ -142,7 +142,7 @@ double best_by_enumeration(const PlanProblem& problem) {
 RC_GTEST_PROP(PlanSearch, EqualsTheBestOfAllSmallJointPlans, ()) {
   const int devices = pick(1, 4);
   PlanProblem problem = random_problem(pick(devices, 6), devices);
-  std::erase_if(problem.choices.schedules, [](const ScheduleFamily& family) { return family.name == "auto"; });
+  std::erase_if(problem.choices.schedules, [](const ScheduleFamily& family) { return family.is_open; });
   problem.exhaustive_limit = 1 << 14;
   problem.choices.segments = false;
   const PlanSearchResult found = search_plan(problem);
@@ -156,7 +156,7 @@ RC_GTEST_PROP(PlanSearch, EqualsTheBestOfAllSmallJointPlans, ()) {
 RC_GTEST_PROP(PlanSearch, SaysWhenABudgetRuledAFasterPlanOut, ()) {
   const int devices = pick(1, 4);
   PlanProblem problem = random_problem(pick(devices, 5), devices);
-  std::erase_if(problem.choices.schedules, [](const ScheduleFamily& family) { return family.name == "auto"; });
+  std::erase_if(problem.choices.schedules, [](const ScheduleFamily& family) { return family.is_open; });
   problem.exhaustive_limit = 1 << 14;
   problem.choices.segments = false;
   const PlanSearchResult found = search_plan(problem);
@@ -170,7 +170,7 @@ RC_GTEST_PROP(PlanSearch, HasABoundThatNoPlanBeats, ()) {
   const int devices = pick(1, 4);
   PlanProblem problem = random_problem(pick(devices, 5), devices);
   const double bound = search_plan(problem).bound_seconds;
-  std::erase_if(problem.choices.schedules, [](const ScheduleFamily& family) { return family.name == "auto"; });
+  std::erase_if(problem.choices.schedules, [](const ScheduleFamily& family) { return family.is_open; });
   std::ranges::fill(problem.budgets, kMuch);
   for_all_plans(problem, [&](double seconds) { RC_ASSERT(seconds >= bound * (1 - 1e-12)); });
 }
@@ -218,7 +218,7 @@ TEST(PlanSearch, RematerializesOnlyWhereTheBudgetAsksForIt) {
   node.bare_forward_bytes = 1;
   node.keeps_input = {true};
   problem.costs[8].kinds = {{.nodes = std::vector<NodeCost>(8, node), .input_bytes = {1}, .tied_bytes = {}}};
-  problem.choices = {.schedules = {{"1f1b"}}, .micro_batches = {8}, .segments = false};
+  problem.choices = {.schedules = {{NamedSchedule::one_f_one_b}}, .micro_batches = {8}, .segments = false};
   problem.budgets = {kMuch, kMuch};
   EXPECT_EQ(std::ranges::count(search_plan(problem).best->rematerialize, true), 0);
   problem.budgets = {600, 600};  // stage 0 holds two micro-batches of 400, stage 1 one
@@ -251,7 +251,7 @@ PlanProblem crowded_problem(double most) {
   node.tape_bytes = 100;
   node.keeps_input = {false};
   problem.costs[8].kinds = {{.nodes = std::vector<NodeCost>(8, node), .input_bytes = {0}, .tied_bytes = {}, .crowding = {most, 600}}};
-  problem.choices = {.schedules = {{"gpipe"}}, .micro_batches = {8}, .rematerialize = std::vector<bool>(8, false)};
+  problem.choices = {.schedules = {{NamedSchedule::gpipe}}, .micro_batches = {8}, .rematerialize = std::vector<bool>(8, false)};
   problem.budgets = {kMuch, kMuch};
   return problem;
 }
@@ -260,9 +260,9 @@ TEST(PlanSearch, CountsThatActionsTakeLongerOnCrowdedDevices) {
   const double roomy = search_plan(crowded_problem(0)).best->seconds;
   PlanProblem problem = crowded_problem(0.1);
   EXPECT_NEAR(search_plan(problem).best->seconds, 1.1 * roomy, 1e-9) << "both devices hold 3200 bytes, more than twice 600";
-  problem.choices.schedules.push_back({"1f1b"});
+  problem.choices.schedules.push_back({NamedSchedule::one_f_one_b});
   const auto found = search_plan(problem);
-  EXPECT_EQ(found.best->family, "1f1b");
+  EXPECT_EQ(name_of(found.best->family), "1f1b");
   EXPECT_GT(found.best->seconds, 1.01 * roomy) << "the first device holds 800 bytes";
   EXPECT_LT(found.best->seconds, 1.05 * roomy);
   EXPECT_GE(found.best->seconds, found.bound_seconds);
@@ -272,7 +272,7 @@ TEST(PlanSearch, RefusesProblemsWithoutCosts) {
   PlanProblem problem;
   problem.topology.inputs = {"x"};
   problem.topology.nodes = {{"a", {0}, false}};
-  problem.choices = {.schedules = {{"gpipe"}}, .micro_batches = {2}};
+  problem.choices = {.schedules = {{NamedSchedule::gpipe}}, .micro_batches = {2}};
   problem.budgets = {70};
   EXPECT_THROW(search_plan(problem), UsageError);
 }

@@ -22,8 +22,8 @@ std::string refusal(std::string_view text) {
 }
 
 TEST(ScheduleCsv, WritesOneRowADeviceAndOneCellAnAction) {
-  EXPECT_EQ(schedule_csv(make_schedule("1f1b", 2, 2)), "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
-  EXPECT_EQ(schedule_csv(make_schedule("zb-h1", 1, 1)), "0F0,0I0,0W0\n");
+  EXPECT_EQ(schedule_csv(make_schedule(NamedSchedule::one_f_one_b, 2, 2)), "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
+  EXPECT_EQ(schedule_csv(make_schedule(NamedSchedule::zb_h1, 1, 1)), "0F0,0I0,0W0\n");
 }
 
 RC_GTEST_PROP(ScheduleCsv, ReadsWhatItWrote, ()) {
@@ -39,7 +39,7 @@ RC_GTEST_PROP(ScheduleCsv, ReadsWhatItWrote, ()) {
 
 TEST(ScheduleCsv, TakesBlanksEmptyCellsByteOrderMarkAndCarriageReturns) {
   const Schedule schedule = read("\xEF\xBB\xBF 0F0 ,,0F1,\t0B0,0B1\r\n,1F0,1B0,1F1,1B1,,\r\n\r\n");
-  EXPECT_EQ(schedule_csv(schedule), schedule_csv(make_schedule("1f1b", 2, 2)));
+  EXPECT_EQ(schedule_csv(schedule), schedule_csv(make_schedule(NamedSchedule::one_f_one_b, 2, 2)));
 }
 
 TEST(ScheduleCsv, StagesFollowFromTheRows) {
@@ -115,7 +115,7 @@ RC_GTEST_PROP(ScheduleCsv, AnyTextIsReadOrRefused, ()) {
 }
 
 RC_GTEST_PROP(ScheduleCsv, ATableWithOneCharacterChangedIsReadOrRefused, ()) {
-  std::string text = schedule_csv(make_schedule("zb-v", pick(1, 4), pick(1, 6)));
+  std::string text = schedule_csv(make_schedule(NamedSchedule::zb_v, pick(1, 4), pick(1, 6)));
   text[pick(0, static_cast<int>(text.size()))] = static_cast<char>(pick(0, 256));
   try {
     const Schedule schedule = read(text);

@@ -21,8 +21,7 @@ constexpr double kRounding = 1e-9;
 /// The named schedules that have this placement.
 std::vector<Schedule> named(const std::vector<int>& placement, int micro_batches) {
   std::vector<Schedule> all;
-  for (const auto& name : schedule_names()) {
-    if (name == "forward-only") continue;
+  for (const NamedSchedule name : kNamedSchedules) {
     try {
       all.push_back(make_schedule(name, placement, micro_batches));
     } catch (const UsageError&) {
@@ -34,9 +33,9 @@ std::vector<Schedule> named(const std::vector<int>& placement, int micro_batches
 std::vector<int> placement_of_any_kind(int stages) {
   const int kind = pick(0, 4);
   if (kind == 0) return random_placement(stages);
-  if (kind == 1 && stages % 2 == 0) return stage_placement("zb-v", stages / 2);
-  if (kind == 2 && stages % 2 == 0) return stage_placement("interleaved", stages / 2, 2);
-  return stage_placement("1f1b", stages);
+  if (kind == 1 && stages % 2 == 0) return stage_placement(NamedSchedule::zb_v, stages / 2);
+  if (kind == 2 && stages % 2 == 0) return stage_placement(NamedSchedule::interleaved, stages / 2, 2);
+  return stage_placement(NamedSchedule::one_f_one_b, stages);
 }
 
 /// When the last computation of a program ends; norms and messages under way come on top of that.
@@ -141,22 +140,22 @@ TEST(ChainOf, LinksStagesByWhatTheyExchange) {
 
 TEST(TimeSchedule, HoldsWhatForwardsKeepUntilTheirBackwards) {
   const StageCosts costs = equal_stage_costs(4, 1, 1, 1);
-  EXPECT_EQ(time_schedule(make_schedule("gpipe", 4, 6), costs).peak_bytes, (std::vector<double>{6, 6, 6, 6}));
-  EXPECT_EQ(time_schedule(make_schedule("1f1b", 4, 6), costs).peak_bytes, (std::vector<double>{4, 3, 2, 1}));
-  EXPECT_EQ(time_schedule(make_schedule("zb-h1", 4, 12), costs).peak_bytes, (std::vector<double>{4, 4, 4, 4}));
+  EXPECT_EQ(time_schedule(make_schedule(NamedSchedule::gpipe, 4, 6), costs).peak_bytes, (std::vector<double>{6, 6, 6, 6}));
+  EXPECT_EQ(time_schedule(make_schedule(NamedSchedule::one_f_one_b, 4, 6), costs).peak_bytes, (std::vector<double>{4, 3, 2, 1}));
+  EXPECT_EQ(time_schedule(make_schedule(NamedSchedule::zb_h1, 4, 12), costs).peak_bytes, (std::vector<double>{4, 4, 4, 4}));
 }
 
 TEST(TimeSchedule, RefusesACircleAndMissingCosts) {
-  Schedule circle = make_schedule("gpipe", 2, 1);
+  Schedule circle = make_schedule(NamedSchedule::gpipe, 2, 1);
   std::swap(circle.devices[0][0], circle.devices[0][1]);
   EXPECT_THROW(time_schedule(circle, equal_stage_costs(2, 1, 1, 1)), UsageError);
-  EXPECT_THROW(time_schedule(make_schedule("gpipe", 2, 1), equal_stage_costs(3, 1, 1, 1)), UsageError);
+  EXPECT_THROW(time_schedule(make_schedule(NamedSchedule::gpipe, 2, 1), equal_stage_costs(3, 1, 1, 1)), UsageError);
   StageCosts whole = equal_stage_costs(2, 1, 1, 1);
   whole.weight_gradient.clear();
-  EXPECT_NO_THROW(time_schedule(make_schedule("gpipe", 2, 1), whole));
-  EXPECT_THROW(time_schedule(make_schedule("zb-h1", 2, 1), whole), UsageError);
+  EXPECT_NO_THROW(time_schedule(make_schedule(NamedSchedule::gpipe, 2, 1), whole));
+  EXPECT_THROW(time_schedule(make_schedule(NamedSchedule::zb_h1, 2, 1), whole), UsageError);
   whole.forward[1] = -1;
-  EXPECT_THROW(time_schedule(make_schedule("gpipe", 2, 1), whole), UsageError);
+  EXPECT_THROW(time_schedule(make_schedule(NamedSchedule::gpipe, 2, 1), whole), UsageError);
 }
 
 RC_GTEST_PROP(SearchSchedule, GivesValidProgramsNeverSlowerThanNamedOnes, ()) {
@@ -208,7 +207,8 @@ RC_GTEST_PROP(SearchSchedule, FitsWhenEachDeviceHoldsOneMicroBatchOfItsStages, (
 TEST(SearchSchedule, ReachesTheZeroBubbleSchedulesOnEqualCosts) {
   const StageCosts costs = equal_stage_costs(4, 1, 1, 1);
   EXPECT_LE(search_schedule(costs, {0, 1, 2, 3}, 12).timing.seconds, 36 + 3);
-  EXPECT_LE(search_schedule(equal_stage_costs(8, 0.5, 0.5, 0.5), stage_placement("zb-v", 4), 12).timing.seconds, 36 + 1.5 + kRounding);
+  EXPECT_LE(search_schedule(equal_stage_costs(8, 0.5, 0.5, 0.5), stage_placement(NamedSchedule::zb_v, 4), 12).timing.seconds,
+            36 + 1.5 + kRounding);
 }
 
 TEST(SearchSchedule, ReachesZbH1InItsMemory) {
@@ -241,7 +241,7 @@ TEST(SearchSchedule, SaysWhenNothingFits) {
 
 TEST(SearchSchedule, IsTheSameEachTime) {
   const StageCosts costs = equal_stage_costs(6, 1, 1.3, 0.7);
-  const auto placement = stage_placement("interleaved", 3, 2);
+  const auto placement = stage_placement(NamedSchedule::interleaved, 3, 2);
   EXPECT_EQ(search_schedule(costs, placement, 7).schedule.devices, search_schedule(costs, placement, 7).schedule.devices);
 }
 

@@ -35,7 +35,7 @@ int peak_alive(const std::vector<ComputeAction>& order) {
 }
 
 TEST(Schedule, GPipeRunsAllForwardsThenAllBackwardsInAscendingOrder) {
-  const Schedule schedule = make_schedule("gpipe", 2, 3);
+  const Schedule schedule = make_schedule(NamedSchedule::gpipe, 2, 3);
   EXPECT_EQ(text(schedule.devices[0]), "0F0 0F1 0F2 0B0 0B1 0B2");
   EXPECT_EQ(schedule.devices[0], (std::vector<ComputeAction>{{Compute::forward, 0, 0},
                                                              {Compute::forward, 0, 1},
@@ -47,45 +47,48 @@ TEST(Schedule, GPipeRunsAllForwardsThenAllBackwardsInAscendingOrder) {
 }
 
 TEST(Schedule, OneFOneBAlternatesAfterItsWarmUp) {
-  const Schedule schedule = make_schedule("1f1b", 3, 4);
+  const Schedule schedule = make_schedule(NamedSchedule::one_f_one_b, 3, 4);
   EXPECT_EQ(text(schedule.devices[0]), "0F0 0F1 0F2 0B0 0F3 0B1 0B2 0B3");
   EXPECT_EQ(text(schedule.devices[1]), "1F0 1F1 1B0 1F2 1B1 1F3 1B2 1B3");
   EXPECT_EQ(text(schedule.devices[2]), "2F0 2B0 2F1 2B1 2F2 2B2 2F3 2B3");
 }
 
-TEST(Schedule, OneFOneBTakesFewerMicroBatchesThanStages) { EXPECT_EQ(text(make_schedule("1f1b", 4, 2).devices[0]), "0F0 0F1 0B0 0B1"); }
+TEST(Schedule, OneFOneBTakesFewerMicroBatchesThanStages) {
+  EXPECT_EQ(text(make_schedule(NamedSchedule::one_f_one_b, 4, 2).devices[0]), "0F0 0F1 0B0 0B1");
+}
 
-TEST(Schedule, ForwardOnlyHasNoBackward) { EXPECT_EQ(text(make_schedule("forward-only", 2, 2).devices[1]), "1F0 1F1"); }
+TEST(Schedule, ForwardOnlyHasNoBackward) { EXPECT_EQ(text(forward_schedule({0, 1}, 2).devices[1]), "1F0 1F1"); }
 
 TEST(Schedule, ForwardOnlyOnAVTakesTheDeeperStageFirst) {
-  const Schedule schedule = make_schedule("forward-only", {0, 1, 1, 0}, 3);
+  const Schedule schedule = forward_schedule({0, 1, 1, 0}, 3);
   EXPECT_EQ(text(schedule.devices[0]), "0F0 0F1 0F2 3F0 3F1 3F2");
   EXPECT_EQ(text(schedule.devices[1]), "1F0 2F0 1F1 2F1 1F2 2F2");
 }
 
 TEST(Schedule, InterleavedTakesGroupsOfAsManyMicroBatchesAsDevices) {
-  const Schedule schedule = make_schedule("interleaved", 2, 4, 2);
+  const Schedule schedule = make_schedule(NamedSchedule::interleaved, 2, 4, 2);
   EXPECT_EQ(schedule.device_of_stage, (std::vector<int>{0, 1, 0, 1}));
   EXPECT_EQ(text(schedule.devices[0]), "0F0 0F1 2F0 2F1 0F2 2B0 0F3 2B1 2F2 0B0 2F3 0B1 2B2 2B3 0B2 0B3");
   EXPECT_EQ(text(schedule.devices[1]), "1F0 1F1 3F0 3B0 3F1 3B1 1F2 1B0 1F3 1B1 3F2 3B2 3F3 3B3 1B2 1B3");
 }
 
 TEST(Schedule, InterleavedLeavesOutWhatALastGroupHasTooFew) {
-  EXPECT_EQ(text(make_schedule("interleaved", 2, 3, 2).devices[0]), "0F0 0F1 2F0 2F1 0F2 2B0 2B1 2F2 0B0 0B1 2B2 0B2");
+  EXPECT_EQ(text(make_schedule(NamedSchedule::interleaved, 2, 3, 2).devices[0]), "0F0 0F1 2F0 2F1 0F2 2B0 2B1 2F2 0B0 0B1 2B2 0B2");
 }
 
 TEST(Schedule, InterleavedWithOneStageADeviceIs1F1B) {
-  for (int m = 1; m < 9; ++m) EXPECT_EQ(make_schedule("interleaved", 4, m, 1).devices, make_schedule("1f1b", 4, m).devices);
+  for (int m = 1; m < 9; ++m)
+    EXPECT_EQ(make_schedule(NamedSchedule::interleaved, 4, m, 1).devices, make_schedule(NamedSchedule::one_f_one_b, 4, m).devices);
 }
 
 TEST(Schedule, ZbH1PutsWeightGradientsOffUntilMemoryIsFull) {
-  const Schedule schedule = make_schedule("zb-h1", 3, 4);
+  const Schedule schedule = make_schedule(NamedSchedule::zb_h1, 3, 4);
   EXPECT_EQ(text(schedule.devices[0]), "0F0 0F1 0F2 0I0 0W0 0F3 0I1 0W1 0I2 0W2 0I3 0W3");
   EXPECT_EQ(text(schedule.devices[2]), "2F0 2I0 2F1 2I1 2F2 2I2 2W0 2F3 2I3 2W1 2W2 2W3");
 }
 
 TEST(Schedule, ZbVFollowsTheHandcraftedSteps) {
-  const Schedule schedule = make_schedule("zb-v", 2, 4);
+  const Schedule schedule = make_schedule(NamedSchedule::zb_v, 2, 4);
   EXPECT_EQ(schedule.device_of_stage, (std::vector<int>{0, 1, 1, 0}));
   EXPECT_EQ(text(schedule.devices[0]), "0F0 0F1 0F2 3F0 3I0 3W0 3F1 3I1 3W1 0F3 0I0 0W0 3F2 3I2 3W2 0I1 0W1 3F3 3I3 3W3 0I2 0W2 0I3 0W3");
   EXPECT_EQ(text(schedule.devices[1]), "1F0 2F0 1F1 2F1 2I0 2W0 1F2 1I0 1W0 2F2 2I1 2W1 1F3 1I1 1W1 2F3 2I2 2W2 1I2 2I3 1I3 1W2 2W3 1W3");
@@ -110,9 +113,9 @@ void require_complete(const Schedule& schedule) {
 }
 
 RC_GTEST_PROP(Schedule, EachStageRunsEachMicroBatchOnceAndGradientsAscend, ()) {
-  const auto name = *rc::gen::elementOf(schedule_names());
+  const auto name = *rc::gen::elementOf(kNamedSchedules);
   const int devices = pick(1, 9), micro_batches = pick(1, 20);
-  const int v = name == "interleaved" || name == "forward-only" ? pick(1, 4) : name == "zb-v" ? pick(1, 3) : 1;
+  const int v = name == NamedSchedule::interleaved ? pick(1, 4) : name == NamedSchedule::zb_v ? pick(1, 3) : 1;
   const Schedule schedule = make_schedule(name, devices, micro_batches, v);
   RC_ASSERT(schedule.device_of_stage == stage_placement(name, devices, v));
   RC_ASSERT(make_schedule(name, schedule.device_of_stage, micro_batches).devices == schedule.devices);
@@ -122,14 +125,23 @@ RC_GTEST_PROP(Schedule, EachStageRunsEachMicroBatchOnceAndGradientsAscend, ()) {
 
 RC_GTEST_PROP(Schedule, ForwardOnlyTakesAnyPlacementWithoutWaitingInACircle, ()) {
   const int stages = pick(1, 12), micro_batches = pick(1, 12);
-  const Schedule schedule = make_schedule("forward-only", random_placement(stages), micro_batches);
+  const Schedule schedule = forward_schedule(random_placement(stages), micro_batches);
   require_complete(schedule);
   RC_ASSERT(time_schedule(schedule, unit_costs(stages)).seconds <= stages + micro_batches * stages);
 }
 
+RC_GTEST_PROP(Schedule, ForwardOnlyTakesNoLongerWithFewerMicroBatches, ()) {
+  const int devices = pick(1, 7), m = pick(1, 20);
+  const auto placement = stage_placement(NamedSchedule::gpipe, devices);
+  const auto seconds = [&](int micro_batches) {
+    return time_schedule(forward_schedule(placement, micro_batches), unit_costs(devices)).seconds;
+  };
+  RC_ASSERT(seconds(m) <= seconds(m + 1) + 1e-9);
+}
+
 RC_GTEST_PROP(Schedule, FewerMicroBatchesNeverTakeLonger, ()) {
-  const auto name = *rc::gen::elementOf(schedule_names());
-  const int devices = pick(1, 7), v = name == "interleaved" ? pick(2, 4) : 1, m = pick(1, 20);
+  const auto name = *rc::gen::elementOf(kNamedSchedules);
+  const int devices = pick(1, 7), v = name == NamedSchedule::interleaved ? pick(2, 4) : 1, m = pick(1, 20);
   const auto seconds = [&](int micro_batches) {
     const Schedule schedule = make_schedule(name, devices, micro_batches, v);
     return time_schedule(schedule, unit_costs(schedule.stage_count())).seconds;
@@ -139,22 +151,30 @@ RC_GTEST_PROP(Schedule, FewerMicroBatchesNeverTakeLonger, ()) {
 
 RC_GTEST_PROP(Schedule, OneFOneBKeepsAtMostStagesMinusRankMicroBatchesAlive, ()) {
   const int stages = pick(1, 9), micro_batches = pick(1, 20);
-  const Schedule schedule = make_schedule("1f1b", stages, micro_batches);
+  const Schedule schedule = make_schedule(NamedSchedule::one_f_one_b, stages, micro_batches);
   for (int stage = 0; stage < stages; ++stage) RC_ASSERT(peak_alive(schedule.devices[stage]) == std::min(stages - stage, micro_batches));
 }
 
 RC_GTEST_PROP(Schedule, GPipeKeepsEveryMicroBatchAlive, ()) {
   const int stages = pick(1, 9), micro_batches = pick(1, 20);
-  for (const auto& order : make_schedule("gpipe", stages, micro_batches).devices) RC_ASSERT(peak_alive(order) == micro_batches);
+  for (const auto& order : make_schedule(NamedSchedule::gpipe, stages, micro_batches).devices)
+    RC_ASSERT(peak_alive(order) == micro_batches);
 }
 
 TEST(Schedule, NamesTheNearestOfAnUnknownName) {
   try {
-    make_schedule("gpip", 2, 2);
+    schedule_named("gpip");
     FAIL() << "an unknown schedule was taken";
   } catch (const UsageError& error) {
     EXPECT_NE(std::string(error.what()).find("did you mean 'gpipe'"), std::string::npos) << error.what();
   }
+}
+
+TEST(Schedule, IsNamedInHelpAndConfigsAsInPapers) {
+  for (const NamedSchedule schedule : kNamedSchedules) EXPECT_EQ(schedule_named(name_of(schedule)), schedule);
+  EXPECT_EQ(name_of(NamedSchedule::one_f_one_b), "1f1b");
+  EXPECT_EQ(name_of(NamedSchedule::zb_h1), "zb-h1");
+  EXPECT_EQ(name_of(NamedSchedule::zb_v), "zb-v");
 }
 
 std::string refusal(const std::function<void()>& work) {
@@ -167,37 +187,36 @@ std::string refusal(const std::function<void()>& work) {
 }
 
 TEST(Schedule, RefusesNoStagesAndNoMicroBatches) {
-  EXPECT_THROW(make_schedule("gpipe", 0, 1), UsageError);
-  EXPECT_THROW(make_schedule("gpipe", 1, 0), UsageError);
-  EXPECT_THROW(make_schedule("zb-v", std::vector<int>{}, 1), UsageError);
-  EXPECT_THROW(make_schedule("zb-v", {0, 0}, 0), UsageError);
+  EXPECT_THROW(make_schedule(NamedSchedule::gpipe, 0, 1), UsageError);
+  EXPECT_THROW(make_schedule(NamedSchedule::gpipe, 1, 0), UsageError);
+  EXPECT_THROW(make_schedule(NamedSchedule::zb_v, std::vector<int>{}, 1), UsageError);
+  EXPECT_THROW(make_schedule(NamedSchedule::zb_v, {0, 0}, 0), UsageError);
 }
 
 TEST(Schedule, TellsHowManyStagesADeviceHas) {
-  EXPECT_EQ(stages_per_device("gpipe", 1), 1);
-  EXPECT_EQ(stages_per_device("interleaved", 3), 3);
-  EXPECT_EQ(stages_per_device("forward-only", 3), 3);
-  EXPECT_EQ(stages_per_device("zb-v", 1), 2);
-  EXPECT_EQ(stages_per_device("zb-v", 2), 2);
+  EXPECT_EQ(stages_per_device(NamedSchedule::gpipe, 1), 1);
+  EXPECT_EQ(stages_per_device(NamedSchedule::interleaved, 3), 3);
+  EXPECT_EQ(stages_per_device(NamedSchedule::zb_v, 1), 2);
+  EXPECT_EQ(stages_per_device(NamedSchedule::zb_v, 2), 2);
 }
 
 TEST(Schedule, RefusesVirtualStagesThatAScheduleCannotHave) {
-  EXPECT_EQ(refusal([] { make_schedule("1f1b", 2, 2, 2); }),
+  EXPECT_EQ(refusal([] { make_schedule(NamedSchedule::one_f_one_b, 2, 2, 2); }),
             "schedule: 1f1b has 1 stage a device, got virtual_stages 2; set virtual_stages to 1 or choose interleaved");
-  EXPECT_EQ(refusal([] { stages_per_device("zb-v", 3); }),
+  EXPECT_EQ(refusal([] { stages_per_device(NamedSchedule::zb_v, 3); }),
             "schedule: zb-v has 2 stages a device, got virtual_stages 3; set virtual_stages to 2 or choose interleaved");
-  EXPECT_NE(refusal([] { stages_per_device("interleaved", 0); }), "taken");
+  EXPECT_NE(refusal([] { stages_per_device(NamedSchedule::interleaved, 0); }), "taken");
 }
 
 TEST(Schedule, RefusesAnotherPlacementAndDevicesWithoutAStage) {
   EXPECT_EQ(
       refusal([] {
-        make_schedule("zb-v", {0, 1, 0, 1}, 2);
+        make_schedule(NamedSchedule::zb_v, {0, 1, 0, 1}, 2);
       }),
       "schedule: zb-v over 2 devices needs its stages on the devices [0,1,1,0], got [0,1,0,1]; place them so or choose another schedule");
-  EXPECT_NE(refusal([] { make_schedule("forward-only", {0, 2}, 2); }).find("[0,2]"), std::string::npos);
-  EXPECT_NE(refusal([] { make_schedule("forward-only", {0, -1}, 2); }), "taken");
-  EXPECT_NE(refusal([] { make_schedule("forward-only", {0, 1 << 30}, 2); }), "taken");
+  EXPECT_NE(refusal([] { forward_schedule({0, 2}, 2); }).find("[0,2]"), std::string::npos);
+  EXPECT_NE(refusal([] { forward_schedule({0, -1}, 2); }), "taken");
+  EXPECT_NE(refusal([] { forward_schedule({0, 1 << 30}, 2); }), "taken");
 }
 
 }  // namespace

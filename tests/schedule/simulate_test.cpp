@@ -20,7 +20,7 @@ namespace {
 constexpr double kRounding = 1e-9;
 
 Program chain_program(std::string_view schedule, int stages, int micro_batches, bool rematerialize = false) {
-  return lower(chain_topology(stages), partition_uniform(stages, stages), make_schedule(schedule, stages, micro_batches),
+  return lower(chain_topology(stages), partition_uniform(stages, stages), example_schedule(schedule, stages, micro_batches),
                std::vector<bool>(stages, rematerialize));
 }
 
@@ -169,8 +169,8 @@ TEST(Simulate, HandlesLargePlansInSeconds) {
   constexpr int kNodes = 1663, kDevices = 128, kMicroBatches = 128;
   Topology topology = chain_topology(kNodes);
   for (int node = 2; node < kNodes; ++node) topology.nodes[node].inputs.push_back(node - 1);
-  for (const std::string_view name : {"zb-h1", "interleaved", "zb-v"}) {
-    const Schedule schedule = make_schedule(name, kDevices, kMicroBatches, name == "zb-h1" ? 1 : 2);
+  for (const auto name : {NamedSchedule::zb_h1, NamedSchedule::interleaved, NamedSchedule::zb_v}) {
+    const Schedule schedule = make_schedule(name, kDevices, kMicroBatches, name == NamedSchedule::zb_h1 ? 1 : 2);
     const int stages = schedule.stage_count();
     const std::clock_t begin = std::clock();
     const Program program = lower(topology, partition_uniform(kNodes, stages), schedule, std::vector<bool>(kNodes, true));
@@ -180,8 +180,8 @@ TEST(Simulate, HandlesLargePlansInSeconds) {
     costs.bytes.tape.assign(stages, 1);
     simulate(program, costs);
     const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
-    RecordProperty(std::string(name), std::to_string(seconds));
-    EXPECT_LT(seconds, 20) << name;  // 0.5 s without a sanitizer
+    RecordProperty(schedule.name, std::to_string(seconds));
+    EXPECT_LT(seconds, 20) << schedule.name;  // 0.5 s without a sanitizer
   }
 }
 

@@ -19,12 +19,20 @@ namespace {
 
 /// Skips, recomputation, a tied parameter over two stages, several micro-batches: every mutation finds a place in it.
 Plan rich_plan() {
-  return {skip_topology(), {{1, 2, 2}}, make_schedule("1f1b", 3, 4), {true, false, true, true, false}, {8, 8, 16, 8, 24, 8, 8}};
+  return {skip_topology(),
+          {{1, 2, 2}},
+          make_schedule(NamedSchedule::one_f_one_b, 3, 4),
+          {true, false, true, true, false},
+          {8, 8, 16, 8, 24, 8, 8}};
 }
 
 /// Four stages on two devices, a V with split backwards, fewer micro-batches than stages.
 Plan folded_plan() {
-  return {skip_topology(), {{1, 1, 1, 2}}, make_schedule("zb-v", 2, 3, 2), {false, true, true, false, false}, {8, 8, 16, 8, 24, 8, 8}};
+  return {skip_topology(),
+          {{1, 1, 1, 2}},
+          make_schedule(NamedSchedule::zb_v, 2, 3, 2),
+          {false, true, true, false, false},
+          {8, 8, 16, 8, 24, 8, 8}};
 }
 
 std::string reason(const Plan& plan, const Program& program) {
@@ -153,7 +161,7 @@ TEST(VerifyBudget, RefusesOneByteLessThanTheProgramNeedsOnAnyDevice) {
 }
 
 TEST(VerifyBudget, NamesActionDeviceBytesAndBudget) {
-  const Plan plan{chain_topology(1), {{1}}, make_schedule("gpipe", 1, 2), {false}};
+  const Plan plan{chain_topology(1), {{1}}, make_schedule(NamedSchedule::gpipe, 1, 2), {false}};
   ProgramBytes bytes;
   bytes.always = {100};
   bytes.tape = {10};
@@ -167,7 +175,7 @@ TEST(VerifyBudget, NamesActionDeviceBytesAndBudget) {
 }
 
 TEST(VerifyReason, NamesBothEndsOfUnequalBytes) {
-  const Plan plan{chain_topology(2), {{1, 1}}, make_schedule("gpipe", 2, 1), {false, false}, {8, 16, 8}};
+  const Plan plan{chain_topology(2), {{1, 1}}, make_schedule(NamedSchedule::gpipe, 2, 1), {false, false}, {8, 16, 8}};
   Program program = plan.lowered();
   program.devices[1][0].bytes = 12;
   EXPECT_EQ(
@@ -208,7 +216,7 @@ TEST(VerifyReason, NamesTheBufferThatWasFreedAndByWhom) {
 }
 
 TEST(VerifyReason, NamesBothSidesOfADeadlock) {
-  const Plan plan{chain_topology(2), {{1, 1}}, make_schedule("gpipe", 2, 1), {false, false}};
+  const Plan plan{chain_topology(2), {{1, 1}}, make_schedule(NamedSchedule::gpipe, 2, 1), {false, false}};
   Program program = plan.lowered();
   move_to_front(program, {0, 2});
   const auto found = verify(plan.topology, program);
@@ -221,7 +229,7 @@ TEST(VerifyReason, NamesBothSidesOfADeadlock) {
 }
 
 TEST(VerifyReason, NamesTheOrderOfAccumulation) {
-  const Plan plan{chain_topology(1), {{1}}, make_schedule("gpipe", 1, 2), {false}};
+  const Plan plan{chain_topology(1), {{1}}, make_schedule(NamedSchedule::gpipe, 1, 2), {false}};
   Program program = plan.lowered();
   std::swap(program.devices[0][2], program.devices[0][3]);
   EXPECT_EQ(reason(plan, program),

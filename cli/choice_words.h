@@ -1,0 +1,46 @@
+#pragma once
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "models/transformer.h"
+#include "parallel/plan/choices.h"
+
+/// The words of configs and what they stand for in C++: the only list of both. What options take, and what help says, are these words.
+namespace sluice::cli {
+
+template <class Value>
+using ChoiceWords = std::vector<std::pair<std::string, Value>>;
+
+inline const ChoiceWords<models::PositionEncoding> kPositionWords{{"learned", models::PositionEncoding::learned},
+                                                                  {"sinusoidal", models::PositionEncoding::sinusoidal},
+                                                                  {"rotary", models::PositionEncoding::rotary}};
+inline const ChoiceWords<models::Normalization> kNormWords{{"layernorm", models::Normalization::layer_norm},
+                                                           {"rmsnorm", models::Normalization::rms_norm}};
+inline const ChoiceWords<layers::Activation::Kind> kActivationWords{{"gelu", layers::Activation::Kind::gelu},
+                                                                    {"gelu_tanh", layers::Activation::Kind::gelu_tanh},
+                                                                    {"relu", layers::Activation::Kind::relu},
+                                                                    {"silu", layers::Activation::Kind::silu}};
+inline const ChoiceWords<parallel::PartitionChoice> kPartitionWords{
+    {"auto", parallel::kOpen}, {"parameters", parallel::PartitionRule::parameters}, {"uniform", parallel::PartitionRule::uniform}};
+inline const ChoiceWords<parallel::RematChoice> kRematWords{
+    {"none", parallel::Remat::none}, {"full", parallel::Remat::full}, {"auto", parallel::kOpen}};
+
+template <class Value>
+std::vector<std::string> words_of(const ChoiceWords<Value>& choices) {
+  std::vector<std::string> words;
+  for (const auto& [word, value] : choices) words.push_back(word);
+  return words;
+}
+
+/// What a word stands for; nothing for another one.
+template <class Value>
+std::optional<Value> choice_of(const ChoiceWords<Value>& choices, std::string_view word) {
+  const auto found = std::ranges::find(choices, word, &std::pair<std::string, Value>::first);
+  return found == choices.end() ? std::nullopt : std::optional<Value>(found->second);
+}
+
+}  // namespace sluice::cli

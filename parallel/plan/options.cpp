@@ -1,0 +1,116 @@
+#include "parallel/plan/options.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "core/suggestion.h"
+#include "parallel/plan/check.h"
+#include "parallel/plan/choose.h"
+#include "parallel/run/stage.h"
+
+namespace sluice::parallel {
+
+namespace {
+
+std::vector<bool> marks_of(const layers::Graph& graph, const RematNodes& wanted) {
+  std::vector<std::string> names;
+  for (const auto& node : graph.nodes()) names.push_back(node.name);
+  std::vector<bool> marks(names.size(), false);
+  for (const auto& name : wanted.names) {
+    const auto found = std::ranges::find(names, name);
+    if (found == names.end()) throw UsageError(join("PlanOptions::remat: needs names of nodes, got '", name, "'", suggestion(name, names)));
+    marks[found - names.begin()] = true;
+  }
+  return marks;
+}
+
+/// By node; nothing when it is open.
+std::optional<std::vector<bool>> fixed_rematerialization(const layers::Graph& graph, const RematChoice& choice) {
+  if (const auto* nodes = std::get_if<RematNodes>(&choice)) return marks_of(graph, *nodes);
+  if (const auto* all = std::get_if<Remat>(&choice)) return std::vector<bool>(graph.nodes().size(), *all == Remat::full);
+  return std::nullopt;
+}
+
+Partition partition_by_parameters(const layers::Graph& graph, int stages) {
+  std::vector<double> counts;
+  for (size_t node = 0; node < graph.nodes().size(); ++node)
+    counts.push_back(static_cast<double>(graph.parameter_count(static_cast<int>(node))));
+  return partition_balanced(counts, stages);
+}
+
+Partition given_partition(const Partition& given, int nodes) try {
+  return partition_given(given.sizes, nodes);
+} catch (const UsageError& error) {
+  throw UsageError(join("PlanOptions::", error.what()));  // "partition: needs ..."
+}
+
+/// The cut that is fixed for a number of stages; nothing when it is open.
+std::optional<Partition> fixed_partition(const layers::Graph& graph, int stages, const PartitionChoice& choice) {
+  const int nodes = static_cast<int>(graph.nodes().size());
+  if (const auto* given = std::get_if<Partition>(&choice)) {
+    require(given->stage_count() == stages, "PlanOptions::partition: needs one number a stage, got ", given->stage_count(), " numbers for ",
+            stages, " stages");
+    return given_partition(*given, nodes);
+  }
+  if (const auto* rule = std::get_if<PartitionRule>(&choice))
+    return *rule == PartitionRule::uniform ? partition_uniform(nodes, stages) : partition_by_parameters(graph, stages);
+  if (stages == 1 || stages == nodes) return partition_uniform(nodes, stages);
+  return std::nullopt;
+}
+
+/// The numbers of micro-batches that are worth trying: powers of two, multiples of the devices, one a sample.
+std::vector<int> open_micro_batches(int64_t batch, int devices) {
+  constexpr int64_t kMost = 4096;
+  std::set<int> numbers{static_cast<int>(std::min(batch, kMost))};
+  for (int64_t number = 1; number <= std::min(batch, kMost); number *= 2) numbers.insert(static_cast<int>(number));
+  for (int64_t times = 1; times <= 8 && times * devices <= batch; times *= 2) numbers.insert(static_cast<int>(times * devices));
+  return {numbers.begin(), numbers.end()};
+}
+
+/// Those that may be chosen.
+std::vector<int> numbers_of_micro_batches(const PlanOptions& options, int devices) {
+  const Schedule* fixed = options.schedule.fixed();
+  const int* number = std::get_if<int>(&options.micro_batches);
+  if (!number) return fixed ? std::vector{fixed->micro_batches} : open_micro_batches(options.batch, devices);
+  require(*number >= 1, "PlanOptions::micro_batches: needs at least one, got ", *number, "; kOpen leaves it open");
+  if (fixed)
+    require(*number == fixed->micro_batches, "PlanOptions::micro_batches: needs ", fixed->micro_batches, ", which schedule ", fixed->name,
+            " is for, got ", *number, "; set it to kOpen, or give another schedule");
+  return {*number};
+}
+
+void check(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options) {
+  const int stages = static_cast<int>(devices.size()), nodes = static_cast<int>(graph.nodes().size());
+  require_devices(devices, options.precision, "Plan::devices");
+  require(stages <= nodes, "Plan::devices: needs at most one stage a node, got ", stages, " devices for ", nodes,
+          " nodes; use fewer devices or a deeper model");
+  require(options.batch >= 1, "PlanOptions::batch: needs at least one sample, got ", options.batch);
+  require(options.memory >= 1, "PlanOptions::memory: needs at least one byte a device, got ", options.memory);
+  require(!std::isnan(options.search_seconds) && options.search_seconds >= 0, "PlanOptions::search_seconds: needs seconds >= 0, got ",
+          options.search_seconds, "; 0 sets no limit");
+}
+
+}  // namespace
+
+Plan plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options) {
+  check(graph, devices, options);
+  const int count = static_cast<int>(devices.size()), nodes = static_cast<int>(graph.nodes().size());
+  if (options.memory != kUnlimited)
+    for (auto& device : devices) device->set_budget_bytes(options.memory);
+  const auto numbers = numbers_of_micro_batches(options, count);
+  for (const int number : numbers) micro_batch_bounds(options.batch, number);
+
+  PlanChoices choices{.schedules = families_of(options.schedule, count, nodes),
+                      .micro_batches = numbers,
+                      .rematerialize = fixed_rematerialization(graph, options.remat)};
+  for (const auto& family : choices.schedules) {
+    const int stages = stages_of(family, count);
+    require(stages <= nodes, "ScheduleChoice::virtual_stages: needs at most one stage a node, got ", stages, " stages for ", nodes,
+            " nodes; use fewer devices or virtual stages, or a deeper model");
+    if (auto partition = fixed_partition(graph, stages, options.partition)) choices.partitions.emplace(stages, *partition);
+  }
+  return choose_plan(graph, std::move(devices), options, std::move(choices));
+}
+
+}  // namespace sluice::parallel

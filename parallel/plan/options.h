@@ -1,0 +1,39 @@
+#pragma once
+#include <functional>
+#include <vector>
+
+#include "autograd/optim/optimizer.h"
+#include "layers/graph.h"
+#include "parallel/plan/choices.h"
+#include "parallel/plan/plan.h"
+#include "parallel/plan/search_watch.h"
+
+namespace sluice::parallel {
+
+/// Seconds of every node for a micro-batch of `samples` samples on a device like this one: profile_nodes or counted_nodes.
+using NodeTimer = std::function<std::vector<NodeTimes>(int64_t samples, const DevicePtr& device)>;
+
+/// What the user leaves open or fixes. What is open is chosen together, for the fastest step within the devices' budgets.
+struct PlanOptions {
+  int64_t batch = 1;  ///< samples a mini-batch
+  CountChoice micro_batches = 1;
+  ScheduleChoice schedule = NamedSchedule::one_f_one_b;
+  PartitionChoice partition = kOpen;  ///< a given one: the nodes of each stage
+  RematChoice remat = Remat::none;
+  Precision precision = Precision::f32;
+  int64_t memory = kUnlimited;           ///< bytes a device; unlimited leaves the devices' own budgets
+  const Optimizer* optimizer = nullptr;  ///< whose states need room; null: AdamW's
+  NodeTimer times{};                     ///< asked once a kind of device and size of micro-batch; empty: counted at the devices' speeds
+  double search_seconds = 0;             ///< after which the search ends with the best plan that it has; 0 = no limit
+  SearchWatch::Report progress{};        ///< called some times a second while the plan is searched; what it throws ends plan()
+};
+
+/// Chooses what is open and checks everything that can be checked before work.
+/// A plan that fits no budget is returned all the same, the one that comes nearest: `predict` says what it lacks.
+/// Every device is planned with its own speed, bytes and budget.
+/// Errors  UsageError for more stages than nodes, M > batch, another M than a fixed schedule's, a partition that does not fit, tf32 on CUDA
+///         devices made without allow_tf32, an input without a shape where something is searched; each names the field of PlanOptions, or
+///         the node, and the cure.
+Plan plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options);
+
+}  // namespace sluice::parallel

@@ -1,0 +1,115 @@
+#include "parallel/plan/plan.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "parallel/plan/check.h"
+#include "parallel/program/schedule_check.h"
+
+namespace sluice::parallel {
+
+namespace {
+
+/// The placement of whole stages.
+std::vector<int> placement_of(const Plan& plan) {
+  if (const auto* fixed = std::get_if<Schedule>(&plan.schedule)) return fixed->device_of_stage;
+  if (const auto* searched = std::get_if<SearchedSchedule>(&plan.schedule)) return searched->order().device_of_stage;
+  const int devices = static_cast<int>(plan.devices.size());
+  return stage_placement(std::get<NamedSchedule>(plan.schedule), devices, std::max(1, plan.partition.stage_count() / devices));
+}
+
+Schedule stage_schedule(const Plan& plan, int micro_batches) {
+  if (const auto* name = std::get_if<NamedSchedule>(&plan.schedule)) return make_schedule(*name, placement_of(plan), micro_batches);
+  if (const auto* searched = std::get_if<SearchedSchedule>(&plan.schedule)) {
+    const Schedule& order = searched->order();
+    if (order.micro_batches == micro_batches) return order;
+    return search_schedule(searched->costs(), order.device_of_stage, micro_batches).schedule;
+  }
+  const auto& fixed = std::get<Schedule>(plan.schedule);
+  require(fixed.micro_batches == micro_batches, "Plan::schedule: '", fixed.name, "' is for ", fixed.micro_batches,
+          " micro-batches, got a mini-batch of ", micro_batches, "; set PlanOptions::micro_batches, or use a schedule by name");
+  return fixed;
+}
+
+/// At least one of `what` a `whole`, and no more in all than an int counts.
+void require_counts(const std::vector<int>& counts, const char* what, const char* whole) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    require(counts[i] >= 1, "Plan::partition: needs at least one ", what, " a ", whole, ", got ", counts[i], " for ", whole, " ", i);
+    sum += counts[i];
+  }
+  require(sum <= std::numeric_limits<int>::max(), "Plan::partition: needs a model's ", what, "s, got ", sum, " of them");
+}
+
+}  // namespace
+
+SegmentedPartition::SegmentedPartition(Partition stages) : segments_(std::move(stages)), segments_of_stage_(segments_.sizes.size(), 1) {
+  require_counts(segments_.sizes, "node", "stage");
+}
+
+SegmentedPartition::SegmentedPartition(Partition segments, std::vector<int> segments_of_stage)
+    : segments_(std::move(segments)), segments_of_stage_(std::move(segments_of_stage)) {
+  require_counts(segments_.sizes, "node", "segment");
+  require_counts(segments_of_stage_, "segment", "stage");
+  const auto sum = std::accumulate(segments_of_stage_.begin(), segments_of_stage_.end(), int64_t{0});
+  require(sum == segments_.stage_count(), "Plan::partition: needs stages of ", segments_.stage_count(), " segments in all, got ", sum,
+          "; give every stage its number");
+}
+
+std::vector<int> SegmentedPartition::stage_sizes() const {
+  std::vector<int> sizes;
+  auto segment = segments_.sizes.begin();
+  for (const int count : segments_of_stage_) {
+    sizes.push_back(std::accumulate(segment, segment + count, 0));
+    segment += count;
+  }
+  return sizes;
+}
+
+SearchedSchedule::SearchedSchedule(Schedule order, StageCosts costs) : order_(std::move(order)), costs_(std::move(costs)) {
+  require_complete(order_, "Plan::schedule");
+  try {
+    require_costs(costs_, order_.stage_count(), costs_.can_split());
+  } catch (const UsageError& error) {
+    throw UsageError(join("Plan::schedule: ", error.what()));
+  }
+}
+
+std::string name_of(const PlannedSchedule& schedule) {
+  if (const auto* name = std::get_if<NamedSchedule>(&schedule)) return std::string(name_of(*name));
+  if (const auto* fixed = std::get_if<Schedule>(&schedule)) return fixed->name;
+  return "auto";
+}
+
+std::vector<int> device_kinds(const std::vector<DevicePtr>& devices) {
+  const auto is_alike = [](const Device& a, const Device& b) {
+    const Device::Options &x = a.options(), &y = b.options();
+    return a.kind() == b.kind() && a.backend() == b.backend() && x.speed == y.speed && x.threads == y.threads && x.model == y.model &&
+           x.allow_tf32 == y.allow_tf32;
+  };
+  std::vector<int> kinds;
+  std::vector<const Device*> first;  // by kind
+  for (const auto& device : devices) {
+    const auto known = std::ranges::find_if(first, [&](const Device* other) { return is_alike(*device, *other); });
+    kinds.push_back(static_cast<int>(known - first.begin()));
+    if (known == first.end()) first.push_back(device.get());
+  }
+  return kinds;
+}
+
+std::vector<int> device_of_stage(const Plan& plan) {
+  require_valid(plan);
+  const auto placement = placement_of(plan);
+  std::vector<int> devices;
+  for (size_t stage = 0; stage < placement.size(); ++stage)
+    devices.insert(devices.end(), plan.partition.segments_of_stage()[stage], placement[stage]);
+  return devices;
+}
+
+Schedule schedule_of(const Plan& plan, int micro_batches) {
+  require_valid(plan);
+  return in_segments(stage_schedule(plan, micro_batches), plan.partition.segments_of_stage());
+}
+
+}  // namespace sluice::parallel

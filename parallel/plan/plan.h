@@ -1,0 +1,91 @@
+#pragma once
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/device.h"
+#include "core/precision.h"
+#include "parallel/plan/profile.h"
+#include "parallel/program/partition.h"
+#include "parallel/program/schedule.h"
+#include "parallel/schedule/named.h"
+#include "parallel/schedule/search.h"
+
+namespace sluice::parallel {
+
+/// A cut of the nodes into stages, which the schedule places on the devices, and of stages into segments, which are recomputed one after
+/// the other (in_segments).
+class SegmentedPartition {
+ public:
+  SegmentedPartition() = default;  ///< of no nodes: no plan can have it
+  /// Stages of one segment each.
+  /// Errors  UsageError for a stage without nodes.
+  SegmentedPartition(Partition stages);
+  /// The nodes of every segment, and by stage how many of the segments it has.
+  /// Errors  UsageError for a segment without nodes, a stage without segments, and other numbers of segments.
+  SegmentedPartition(Partition segments, std::vector<int> segments_of_stage);
+
+  /// What runs on its own: all stages' segments, in order.
+  const Partition& segments() const { return segments_; }
+  /// By stage: the number of its segments.
+  const std::vector<int>& segments_of_stage() const { return segments_of_stage_; }
+  bool has_whole_stages() const { return stage_count() == segments_.stage_count(); }
+  int stage_count() const { return static_cast<int>(segments_of_stage_.size()); }
+  /// The nodes of each stage.
+  std::vector<int> stage_sizes() const;
+
+ private:
+  Partition segments_;
+  std::vector<int> segments_of_stage_;
+};
+
+/// An order of work that was searched. For another number of micro-batches it is searched again, with the same costs on the same devices.
+class SearchedSchedule {
+ public:
+  /// `costs`  by stage of `order`.
+  /// Errors  UsageError for an order that is not a step of training, and for costs of other stages.
+  SearchedSchedule(Schedule order, StageCosts costs);
+  const Schedule& order() const { return order_; }
+  const StageCosts& costs() const { return costs_; }
+
+ private:
+  Schedule order_;
+  StageCosts costs_;
+};
+
+/// The order of work of a plan: by name for any number of micro-batches, the user's own for its number alone, or searched.
+using PlannedSchedule = std::variant<NamedSchedule, Schedule, SearchedSchedule>;
+
+/// As people know it: "1f1b", the name of the user's own (that of its file), or "auto" for one that was searched.
+std::string name_of(const PlannedSchedule& schedule);
+
+/// How a model is trained: which nodes on which device, how many micro-batches, in which order, what is rematerialized, in which
+/// numbers. `plan` makes one; one that is made by hand is checked wherever it is taken (plan/check.h).
+struct Plan {
+  std::vector<DevicePtr> devices;
+  SegmentedPartition partition;
+  int micro_batches = 1;
+  PlannedSchedule schedule = NamedSchedule::gpipe;
+  std::vector<bool> rematerialize;  ///< by node
+  Precision precision = Precision::f32;
+  /// By kind of device (device_kinds) and node, one micro-batch: what predictions use; empty: counted at the devices' speeds.
+  std::vector<std::vector<NodeTimes>> times{};
+  double bound_seconds = 0;  ///< the step of no plan of the same choices takes less; 0 when nothing was searched
+  /// No plan of the same choices that fits is faster, by the nodes' times added up over a chain of stages. Claimed for models that are a
+  /// chain without tied parameters, without crowding, when all plans were tried, and none that is faster was ruled out for bytes that are only estimated.
+  bool is_exact = false;
+  bool is_out_of_time = false;  ///< PlanOptions::search_seconds ended the search: the best plan until then
+};
+
+/// By device: the number of its kind, counted from 0 in the order in which kinds appear. Devices of one kind take the same times and bytes.
+std::vector<int> device_kinds(const std::vector<DevicePtr>& devices);
+
+/// The device of each segment of a plan's partition.
+/// Errors  UsageError for a plan that is wrong in itself.
+std::vector<int> device_of_stage(const Plan& plan);
+
+/// The order of work of a plan cut into `micro_batches`.
+/// Errors  UsageError for a plan that is wrong in itself, and for a schedule of the user's own that is for another number.
+Schedule schedule_of(const Plan& plan, int micro_batches);
+
+}  // namespace sluice::parallel
