@@ -20,7 +20,7 @@ namespace sluice::parallel {
 
 namespace {
 
-using Part = double NodeTimes::*;
+using TimePart = double NodeTimes::*;
 
 double median_of(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -151,7 +151,7 @@ class Profile {
   }
 
   /// The medians of the nodes, scaled so that those of a device add up to what they take as one stage.
-  void take(const Samples& nodes, const Samples& whole, Part part, ActionKind kind, std::vector<NodeTimes>& times) const {
+  void take(const Samples& nodes, const Samples& whole, TimePart part, ActionKind kind, std::vector<NodeTimes>& times) const {
     for (int block = 0; block < blocks_.stage_count(); ++block) {
       double sum = 0;
       for (int node = blocks_.first_node(block); node < blocks_.end_node(block); ++node)
@@ -216,7 +216,7 @@ std::map<std::string, NodeTimes> means_by_work(const std::vector<NodeTimes>& tim
   std::map<std::string, int> nodes;
   for (const auto& work : works) ++nodes[work];
   for (size_t node = 0; node < times.size(); ++node)
-    for (const Part part : kNodeTimes) means[works[node]].*part += times[node].*part / nodes[works[node]];
+    for (const TimePart part : kNodeTimes) means[works[node]].*part += times[node].*part / nodes[works[node]];
   return means;
 }
 

@@ -28,6 +28,7 @@ Executor::Executor(const layers::Graph& graph, const Layout& layout, std::vector
       rematerialize_(layout.rematerialize),
       flow_(training_flow(layout)),
       devices_(std::move(devices)),
+      value_types_(graph, options.precision),
       timeout_seconds_(timeout_seconds) {
   require(!devices_.empty(), "executor: needs at least one device");
   for (const auto& device : devices_)
@@ -45,15 +46,27 @@ Executor::Executor(const layers::Graph& graph, const Layout& layout, std::vector
 
 Executor::~Executor() = default;
 
+/// By micro-batch; of no use on one device.
+std::vector<std::shared_ptr<const ValueTypes::List>> Executor::types_of(const RunContext& context) {
+  std::vector<std::shared_ptr<const ValueTypes::List>> types;
+  for (int m = 0; devices_.size() > 1 && m < context.micro_batches(); ++m)
+    types.push_back(value_types_.of(*context.batch, context.first_sample[m], context.first_sample[m + 1] - context.first_sample[m]));
+  return types;
+}
+
 RunResult Executor::run(const Program& program, const RunContext& context, const StepContext& step) {
   require(program.partition.sizes == partition_.sizes && program.device_of_stage == device_of_stage_ &&
               program.device_count() == static_cast<int>(devices_.size()) && program.rematerialize == rematerialize_,
           "executor: needs a program of the partition, placement and rematerialization that it was made for; lower one from the same plan");
   auto transport = make_local_transport(static_cast<int>(devices_.size()));
   std::stop_source failed;
-  const DeviceRun::Shared shared{program,        context,           step,       topology_,
-                                 stages_,        devices_,          *transport, std::chrono::steady_clock::now(),
-                                 before_action_, failed.get_token()};
+  const auto types = types_of(context);
+  const DeviceRun::Shared shared{program,        context,
+                                 step,           topology_,
+                                 stages_,        devices_,
+                                 *transport,     std::chrono::steady_clock::now(),
+                                 before_action_, failed.get_token(),
+                                 types};
   Runs runs;
   Cost before;
   failed_midway_ = false;

@@ -9,6 +9,7 @@
 #include "parallel/run/stage.h"
 #include "parallel/run/trace.h"
 #include "parallel/run/transport.h"
+#include "parallel/run/value_types.h"
 #include "parallel/run/worker.h"
 
 namespace sluice::parallel {
@@ -61,6 +62,7 @@ class Executor {
   using Runs = std::vector<std::unique_ptr<DeviceRun>>;
   void run_on_workers(Runs& runs, const Program& program, Transport& transport, std::stop_source& failed);
   void run_on_clocks(Runs& runs, const Program& program);
+  std::vector<std::shared_ptr<const ValueTypes::List>> types_of(const RunContext& context);
   std::string hang(const Runs& runs, const Program& program) const;
   RunResult collect(const Runs& runs);
 
@@ -71,6 +73,7 @@ class Executor {
   const Dataflow flow_;
   std::vector<DevicePtr> devices_;
   std::vector<std::unique_ptr<Stage>> stages_;
+  ValueTypes value_types_;
   double timeout_seconds_;
   bool failed_midway_ = false;
   BeforeAction before_action_;

@@ -2,6 +2,7 @@
 #include <ostream>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,22 @@ struct Plan {
 
   Program lowered() const { return lower(topology, partition, schedule, rematerialize, value_bytes); }
 };
+
+using Lines = std::vector<std::string>;
+
+/// The actions of one device in words.
+inline Lines lines(const Program& program, const Topology& topology, int device) {
+  Lines out;
+  for (const Action& action : program.devices[device]) out.push_back(describe(action, topology));
+  return out;
+}
+
+/// Of skip_topology().
+inline Plan skip_plan(std::vector<int> sizes, std::string_view schedule, int micro_batches,
+                      std::vector<bool> rematerialize = std::vector<bool>(5)) {
+  const int stages = static_cast<int>(sizes.size());
+  return {skip_topology(), {std::move(sizes)}, make_schedule(schedule, stages, micro_batches), std::move(rematerialize)};
+}
 
 inline std::ostream& operator<<(std::ostream& out, const Plan& plan) {
   out << plan.schedule.name << ", M " << plan.schedule.micro_batches << ", sizes";
