@@ -20,10 +20,8 @@ struct Samples {
       for (auto& node : *part) node.push_back(0);
     update.push_back(0);
     step.push_back(1e3 * trace.seconds);
-    for (const auto& event : trace.events) {
-      const bool is_transfer = event.action.kind == ActionKind::send || event.action.kind == ActionKind::recv;
-      if (!is_transfer) place_of(event.action) += 1e3 * (event.end - event.start);
-    }
+    for (const auto& event : trace.events)
+      if (!event.action.is_transfer()) place_of(event.action) += 1e3 * (event.end - event.start);
   }
 
  private:

@@ -55,6 +55,11 @@ struct Tensor::Storage {
           join(device->name(), ": the system has no ", charged, " bytes of memory left; use more micro-batches or more rematerialization"));
     }
   }
+  /// Counts the bytes of memory that another storage has or will have.
+  struct Counted {};
+  Storage(Counted, DevicePtr where, int64_t bytes) : device(std::move(where)), charged(Device::charged_size(bytes)), is_aliased(true) {
+    device->charge(charged);
+  }
   /// An alias of other's memory that counts `bytes` on a device.
   Storage(DevicePtr where, Storage& other, int64_t bytes)
       : device(std::move(where)), charged(bytes), memory(other.memory), is_aliased(true) {
@@ -68,7 +73,7 @@ struct Tensor::Storage {
   Storage& operator=(const Storage&) = delete;
 
   DevicePtr device;
-  int64_t charged;  ///< bytes counted on the device: those of the memory, of an alias's elements, or 0 in transit
+  int64_t charged;  ///< bytes counted on the device: those of the memory, of an alias's elements, or of what is still to come; or 0
   std::shared_ptr<Memory> memory;
   /// Another storage had this memory at some time: a property of the program, not of the moment. Set by several threads when stages
   /// load the same input.
@@ -179,16 +184,18 @@ Tensor Tensor::clone() const {
   return result;
 }
 
-Tensor Tensor::to(const DevicePtr& device) const { return device == device_ptr() ? *this : to(device, this->device().record()); }
-
-Tensor Tensor::to(const DevicePtr& device, const Moment& ready) const {
-  device->wait_for(ready);
-  if (share_memory(this->device(), *device)) return charged_to(device);
+Tensor Tensor::to(const DevicePtr& device) const {
+  if (device == device_ptr()) return *this;
+  if (share_memory(this->device(), *device)) {
+    device->wait_for(this->device().record());
+    return charged_to(device);
+  }
   Tensor result = empty(shape_, dtype_, device);
   if constexpr (build::has_cuda)
     if (device->kind() == DeviceKind::cuda && this->device().kind() == DeviceKind::cuda) {
       if (elements() == 0) return result;
       const Tensor source = contiguous();
+      device->wait_for(source.device().record());  // also for the copy that made it row-major
       device->cuda().copy_from(source.device().cuda(), source.data(), result.data(), static_cast<size_t>(bytes()));
       source.storage_->memory->add_use(*device);
       return result;
@@ -203,6 +210,23 @@ Tensor Tensor::charged_to(const DevicePtr& device) const {
   Tensor result = *this;
   result.storage_ = std::make_shared<Storage>(device, *storage_, Device::charged_size(bytes()));
   return result;
+}
+
+std::pair<Tensor, Moment> Tensor::handed_to(const Tensor& room, const Moment& ready, [[maybe_unused]] const Moment& free) const {
+  require(room.shape() == shape_ && room.dtype() == dtype_ && is_contiguous(),
+          "hand-over: needs row-major elements and room for them, got ", *this, " for ", room);
+  Tensor there = room;
+  storage_->is_aliased = true;
+  if (share_memory(device(), room.device())) {
+    there = *this;
+    there.storage_ = room.storage_;
+    there.storage_->memory = storage_->memory;
+    return {there, ready};
+  }
+  if constexpr (build::has_cuda)
+    if (elements() > 0)
+      return {there, room.device().cuda().receive(device().cuda(), data(), room.data(), static_cast<size_t>(bytes()), ready, free)};
+  return {there, ready};
 }
 
 Tensor Tensor::uncharged() const {
@@ -233,6 +257,21 @@ Tensor empty(const Shape& shape, DType dtype, const DevicePtr& device) {
   result.strides_ = row_major(shape);
   result.dtype_ = dtype;
   return result;
+}
+
+Tensor room_for(const Shape& shape, DType dtype, const DevicePtr& device, const Device& giver) {
+  Tensor room;
+  if (share_memory(*device, giver)) {
+    room.storage_ =
+        std::make_shared<Tensor::Storage>(Tensor::Storage::Counted{}, device, shape.elements() * static_cast<int64_t>(size_of(dtype)));
+    room.shape_ = shape;
+    room.strides_ = row_major(shape);
+    room.dtype_ = dtype;
+  } else {
+    room = empty(shape, dtype, device);
+    room.storage_->is_aliased = true;
+  }
+  return room;
 }
 
 Tensor empty_like(const Tensor& x) { return empty(x.shape(), x.dtype(), x.device_ptr()); }

@@ -3,6 +3,7 @@
 #include <iosfwd>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/device.h"
@@ -55,9 +56,16 @@ class Tensor {
   Tensor clone() const;
 
   /// This tensor on another device: the same memory counted there where both can use it (`charged_to`), else a copy. The other device's
-  /// later work waits for `ready`, a moment of this device at which the elements are there; without one, for all its work so far.
+  /// later work waits for all work of this one so far.
+  /// Threads  that of both devices, as for any op.
   Tensor to(const DevicePtr& device) const;
-  Tensor to(const DevicePtr& device, const Moment& ready) const;
+  /// This tensor in the room that another device made for it (`room_for`): the same memory where both can use it, else a copy, which overlaps
+  /// the work of both. `ready` is a moment of this device at which the elements are there, `free` one of the other at which the room may be
+  /// written. The moment returned is the one at which the elements are there, for both devices to wait for: the other one before it reads,
+  /// this one before it frees.
+  /// Threads  any: no kernel runs.
+  /// Errors   UsageError for room of another shape or dtype, and for elements that are not row-major.
+  std::pair<Tensor, Moment> handed_to(const Tensor& room, const Moment& ready, const Moment& free) const;
   /// The same memory, this tensor's bytes counted on another device that can use it: CPU devices, meta devices, devices of one GPU. The
   /// memory is not used again before the other device's work on it is done.
   Tensor charged_to(const DevicePtr& device) const;
@@ -74,6 +82,7 @@ class Tensor {
   std::vector<double> to_vector() const;
 
   friend Tensor empty(const Shape& shape, DType dtype, const DevicePtr& device);
+  friend Tensor room_for(const Shape& shape, DType dtype, const DevicePtr& device, const Device& giver);
 
  private:
   struct Storage;
@@ -89,6 +98,9 @@ class Tensor {
 /// Uninitialised elements.
 Tensor empty(const Shape& shape, DType dtype = DType::f32, const DevicePtr& device = default_device());
 Tensor empty_like(const Tensor& x);
+/// Room for a tensor that another device is going to hand over: counted on `device` from now on, and memory where the two share none. What
+/// arrives there is never exclusive, so that this does not depend on the kind of devices.
+Tensor room_for(const Shape& shape, DType dtype, const DevicePtr& device, const Device& giver);
 Tensor zeros(const Shape& shape, DType dtype = DType::f32, const DevicePtr& device = default_device());
 Tensor full(const Shape& shape, double value, DType dtype = DType::f32, const DevicePtr& device = default_device());
 /// Elements from a list in row-major order. Errors  UsageError when the number does not match the shape.

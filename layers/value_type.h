@@ -11,15 +11,17 @@ struct ValueType {
   /// As many samples as shapes are checked with: most ways in which a module may divide them come out even.
   static constexpr int64_t kSamples = 24;
 
-  Shape shape;  ///< with kSamples samples
+  Shape shape;
   DType dtype;
 
-  static ValueType of_samples(const Shape& sample_shape, DType dtype);
+  static ValueType of_samples(const Shape& sample_shape, DType dtype, int64_t samples = kSamples);
 };
 
 /// What a module makes of such inputs, found by training it on a device that only counts. Nothing when that cannot be known: the module
 /// looks at elements.
 /// Errors  what the module finds wrong with its inputs; UsageError when it makes nothing.
 std::optional<ValueType> output_type(const Module& module, const std::vector<ValueType>& inputs);
+/// The same where the parameters have this dtype.
+std::optional<ValueType> output_type(const Module& module, const std::vector<ValueType>& inputs, DType working);
 
 }  // namespace sluice::layers

@@ -41,8 +41,10 @@ Look look_of(ActionKind kind) {
       return {"W", "weight gradients", 0x3fb68e};
     case ActionKind::recompute:
       return {"R", "recompute", 0xcc79a7};
+    case ActionKind::recv_post:
     case ActionKind::send:
     case ActionKind::recv:
+    case ActionKind::send_wait:
       return {"", "", 0};
     default:
       return {"S", "end of the step", 0x777777};

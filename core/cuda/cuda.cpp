@@ -116,6 +116,10 @@ Cuda::~Cuda() {
   cudaSetDevice(index_);
   graphs_.reset();
   cudaStreamSynchronize(stream_);
+  for (const auto& [sender, stream] : receivers_) {
+    cudaStreamSynchronize(stream);
+    cudaStreamDestroy(stream);
+  }
   states_.clear();
   staging_.reset();
   cudaFree(workspace_);
@@ -201,6 +205,27 @@ void Cuda::copy_from(const Cuda& other, const void* from, void* to, size_t bytes
     CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_));
   else
     CUDA_TRY(cudaMemcpyPeerAsync(to, index_, from, other.index_, bytes, stream_));
+}
+
+/// Without peer access the driver copies through the host: slower, and right.
+CUstream_st* Cuda::stream_from(const Cuda& other) {
+  std::lock_guard lock(receiving_);
+  auto& stream = receivers_[&other];
+  if (stream) return stream;
+  int can_access = 0;
+  CUDA_TRY(cudaDeviceCanAccessPeer(&can_access, index_, other.index_));
+  if (can_access && cudaDeviceEnablePeerAccess(other.index_, 0) != cudaSuccess) cudaGetLastError();  // another pair has enabled it
+  CUDA_TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return stream;
+}
+
+Moment Cuda::receive(const Cuda& other, const void* from, void* to, size_t bytes, const Moment& ready, const Moment& free) {
+  activate();
+  CUstream_st* const stream = stream_from(other);
+  for (const Moment& moment : {ready, free})
+    if (moment) CUDA_TRY(cudaStreamWaitEvent(stream, moment->handle(), 0));
+  CUDA_TRY(cudaMemcpyPeerAsync(to, index_, from, other.index_, bytes, stream));
+  return std::make_shared<const CudaEvent>(index_, stream, false);
 }
 
 void after_launch(Cuda& cuda, const char* kernel) {

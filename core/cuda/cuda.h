@@ -78,6 +78,10 @@ class Cuda {
   void upload(const void* host, void* device, size_t bytes);    ///< through pinned memory; the host memory may change on return
   void download(const void* device, void* host, size_t bytes);  ///< waits
   void copy_from(const Cuda& other, const void* from, void* to, size_t bytes);  ///< device to device, also between GPUs
+  /// The same from another GPU, on a stream for that pair alone, so that it overlaps this device's work and no transfer waits for one of
+  /// another pair. It begins when both moments have passed; returns the one at which it has ended.
+  /// Threads  any.
+  Moment receive(const Cuda& other, const void* from, void* to, size_t bytes, const Moment& ready, const Moment& free);
   /// @}
 
   /// Bad indices that kernels met. A kernel cannot throw: it keeps the first one here and goes on with NaN, and `synchronize` throws.
@@ -99,6 +103,7 @@ class Cuda {
 
  private:
   void check_faults();
+  CUstream_st* stream_from(const Cuda& other);
   struct Staging;
   int index_;
   bool allow_tf32_;
@@ -109,6 +114,8 @@ class Cuda {
   std::unique_ptr<Staging> staging_;
   std::unique_ptr<GraphCapture> graphs_;
   std::map<std::type_index, std::shared_ptr<void>> states_;
+  std::mutex receiving_;                           ///< guards the next one
+  std::map<const Cuda*, CUstream_st*> receivers_;  ///< by sender: streams of transfers
 };
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "parallel/program/channels.h"
 #include "parallel/program/dataflow.h"
 #include "parallel/program/program.h"
 
@@ -53,7 +54,6 @@ class Lowering {
     }
   }
 
-  /// Every Send stands before its Recv in one order of the whole group, so no list can wait in a circle.
   void finish_step() {
     for (const Transfer& transfer : flow_.tied_gradients) between_stages(transfer);
     for (std::size_t i = 0; i < tied_.size(); ++i)
@@ -81,9 +81,7 @@ class Lowering {
     }
     emit(std::move(action));
     for (auto transfer = flow.activations_out.begin(); transfer != flow.activations_out.end(); ++transfer) {
-      const bool last =
-          std::none_of(transfer + 1, flow.activations_out.end(), [&](const Transfer& t) { return t.value == transfer->value; });
-      send(*transfer, micro_batch, last);
+      send(*transfer, micro_batch, is_last(flow.activations_out, *transfer));
     }
   }
 
@@ -106,7 +104,15 @@ class Lowering {
     emit(std::move(action));
   }
 
-  bool is_local(const Transfer& transfer) const { return program_.device_of_stage[transfer.from] == program_.device_of_stage[transfer.to]; }
+  bool is_local(const Transfer& transfer) const { return program_.sender(transfer) == program_.receiver(transfer); }
+
+  /// Of the transfers of its value the one that ends last: those within the device are done at once.
+  bool is_last(const std::vector<Transfer>& transfers, const Transfer& transfer) const {
+    const Transfer* last = nullptr;
+    for (const Transfer& other : transfers)
+      if (other.value == transfer.value && (!last || !is_local(other) || is_local(*last))) last = &other;
+    return *last == transfer;
+  }
 
   int64_t bytes_of(const Transfer& transfer) const {
     return value_bytes_.empty() || !transfer.of_micro_batch() ? 0 : value_bytes_[transfer.value];
@@ -151,7 +157,7 @@ class Lowering {
 }  // namespace
 
 Program lower(const Topology& topology, const Partition& partition, const Schedule& schedule, const std::vector<bool>& rematerialize,
-              const std::vector<int64_t>& value_bytes) {
+              const std::vector<int64_t>& value_bytes, const TransferWindow& window) {
   const Layout layout{topology, partition, schedule.device_of_stage, rematerialize, schedule.device_count(), is_training(schedule)};
   const std::string fault = mismatch(layout);
   require(fault.empty(), "lower: model, partition and schedule must belong together, but ", fault, "; make them for one model");
@@ -159,12 +165,14 @@ Program lower(const Topology& topology, const Partition& partition, const Schedu
   require(value_bytes.empty() || static_cast<int>(value_bytes.size()) == topology.value_count(),
           "lower: value_bytes needs one entry for each of ", topology.value_count(), " values or none, got ", value_bytes.size(),
           "; make them for one model");
+  require(window.ahead >= 0 && window.behind >= 0, "lower: transfers need to be 0 or more actions ahead and behind, got ", window.ahead,
+          " and ", window.behind);
 
   Lowering lowering(layout, schedule, value_bytes);
   for (const auto& order : schedule.devices)
     for (const auto& action : order) lowering.compute(action);
   if (layout.training) lowering.finish_step();
-  return lowering.take();
+  return with_channel_actions(lowering.take(), window);
 }
 
 }  // namespace sluice::parallel

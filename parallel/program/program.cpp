@@ -31,6 +31,10 @@ std::string describe_ends(const Action& action) {
 
 }  // namespace
 
+bool Action::is_transfer() const {
+  return kind == ActionKind::recv_post || kind == ActionKind::send || kind == ActionKind::recv || kind == ActionKind::send_wait;
+}
+
 std::string describe(const Action& action, const Topology& topology) {
   const std::string where = join("(stage ", action.stage, ", micro-batch ", action.micro_batch, ")");
   switch (action.kind) {
@@ -44,10 +48,14 @@ std::string describe(const Action& action, const Topology& topology) {
       return "W" + where;
     case ActionKind::recompute:
       return "R" + where;
+    case ActionKind::recv_post:
+      return "RecvPost " + describe_payload(action.transfer, topology) + describe_ends(action);
     case ActionKind::send:
       return "Send " + describe_payload(action.transfer, topology) + describe_ends(action);
     case ActionKind::recv:
       return "Recv " + describe_payload(action.transfer, topology) + describe_ends(action);
+    case ActionKind::send_wait:
+      return "SendWait " + describe_payload(action.transfer, topology) + describe_ends(action);
     case ActionKind::gradient_norm:
       return "GradNorm";
     case ActionKind::reduce_norm:

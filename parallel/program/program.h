@@ -12,13 +12,15 @@
 namespace sluice::parallel {
 
 enum class ActionKind {
-  forward,          ///< F: run the stage's nodes for one micro-batch
-  backward,         ///< B = I + W
-  input_gradient,   ///< I
-  weight_gradient,  ///< W
-  recompute,        ///< R: run the rematerialized nodes of the stage again, before its backward
-  send,
-  recv,
+  forward,            ///< F: run the stage's nodes for one micro-batch
+  backward,           ///< B = I + W
+  input_gradient,     ///< I
+  weight_gradient,    ///< W
+  recompute,          ///< R: run the rematerialized nodes of the stage again, before its backward
+  recv_post,          ///< the receiver has a place for a transfer between devices from now on
+  send,               ///< the transfer may begin; what is sent stays until its send_wait
+  recv,               ///< waits until the transfer is done
+  send_wait,          ///< waits until the transfer is done: what was sent is the sender's again
   gradient_norm,      ///< per-parameter sums of squares of this device's gradients, into a norm part
   reduce_norm,        ///< on the device of stage 0: all norm parts, summed in parameter order -> the global norm
   reduce_tied,        ///< add the uses of one tied parameter in node order, on the owner's stage
@@ -70,9 +72,12 @@ struct Action {
   ActionKind kind;
   int stage = -1;             ///< -1 for actions of a whole device: gradient_norm, reduce_norm, step and the norm transfers
   int micro_batch = -1;       ///< -1 for actions of the whole mini-batch
-  Transfer transfer;          ///< send, recv; for reduce_tied `value` is the tied parameter
+  Transfer transfer;          ///< of the four actions of a transfer; for reduce_tied `value` is the tied parameter
   std::vector<Buffer> frees;  ///< let go right after this action
-  int64_t bytes = 0;          ///< send, recv of a micro-batch: what is on the wire; 0 when `lower` was not told
+  int64_t bytes = 0;          ///< of a micro-batch's transfer: what is on the wire; 0 when `lower` was not told
+
+  /// One of the four actions that a transfer is made of; all others compute.
+  bool is_transfer() const;
 };
 
 /// A step of training (or of evaluation) as data: for each device the exact list of actions, in order.
@@ -87,6 +92,16 @@ struct Program {
 
   int stage_count() const { return partition.stage_count(); }
   int device_count() const { return static_cast<int>(devices.size()); }
+  /// The device of a transfer's end.
+  int sender(const Transfer& transfer) const { return transfer.between_devices() ? transfer.from : device_of_stage[transfer.from]; }
+  int receiver(const Transfer& transfer) const { return transfer.between_devices() ? transfer.to : device_of_stage[transfer.to]; }
+};
+
+/// How far transfers between devices run ahead of the work that needs them and behind the work that made them. More of either hides longer
+/// transfers and uneven work, and takes memory; 0 and 0 take the least.
+struct TransferWindow {
+  int ahead = 1;   ///< a receive is posted so many compute actions before the one in which its receiver is when it is sent
+  int behind = 1;  ///< the sender waits for the end of a transfer so many compute actions after it began
 };
 
 /// Turns a schedule into a program with explicit transfers, recomputation, buffer lives and the step at the end.
@@ -94,11 +109,13 @@ struct Program {
 /// A value goes directly from its producing stage to each consuming stage, once a stage and micro-batch. Inputs of the graph are never
 /// sent: each stage that consumes one loads it. Recompute stands before the Recv of the gradients, so that it overlaps their arrival.
 /// `forward-only` schedules give a program without recomputation, gradients and step.
-/// A transfer between two stages of one device is a Send and, directly behind it, its Recv: nothing waits.
+/// A transfer between two stages of one device is a Send and, directly behind it, its Recv: nothing waits. One between two devices has a
+/// RecvPost and a SendWait, too. Where they stand follows from one order of the whole group, in which every action has behind it all that it
+/// waits for (channels.cpp): so no circle of waits can arise, even when each channel carries one transfer at a time.
 /// `rematerialize` has one entry a node (all false: keep every activation). `value_bytes` has one entry a value, of one micro-batch, or none.
-/// Errors  UsageError when partition, schedule and topology do not belong together.
+/// Errors  UsageError when partition, schedule and topology do not belong together, or the window is negative.
 Program lower(const Topology& topology, const Partition& partition, const Schedule& schedule, const std::vector<bool>& rematerialize,
-              const std::vector<int64_t>& value_bytes = {});
+              const std::vector<int64_t>& value_bytes = {}, const TransferWindow& window = {});
 
 /// "B(stage 1, micro-batch 3)", "Send activation 'block0' of micro-batch 2 from stage 0 to stage 1", ...: for errors, traces and tests.
 std::string describe(const Action& action, const Topology& topology);

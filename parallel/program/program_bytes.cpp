@@ -22,7 +22,11 @@ int64_t at(const std::vector<int64_t>& list, int index, std::string_view name) {
 class Ledger {
  public:
   Ledger(const Program& program, const ProgramBytes& bytes, int device)
-      : bytes_(bytes), micro_batches_(program.micro_batches), training_(program.training), live_(at(bytes.always, device, "always")) {
+      : program_(program),
+        bytes_(bytes),
+        micro_batches_(program.micro_batches),
+        training_(program.training),
+        live_(at(bytes.always, device, "always")) {
     for (const Action& action : program.devices[device])
       if (action.kind == ActionKind::send && action.micro_batch == 0) add_sent(action.transfer);
   }
@@ -62,12 +66,19 @@ class Ledger {
         return at(bytes_.backward_scratch, stage, "backward_scratch");
       case ActionKind::weight_gradient:
         return at(bytes_.weight_scratch, stage, "weight_scratch");
+      case ActionKind::recv_post:
+        receive(action.transfer);
+        return 0;
       case ActionKind::recv:
-        if (action.transfer.of_micro_batch()) live_ += at(bytes_.value, action.transfer.value, "value");
+        if (program_.sender(action.transfer) == program_.receiver(action.transfer)) receive(action.transfer);
         return 0;
       default:
         return 0;
     }
+  }
+
+  void receive(const Transfer& transfer) {
+    if (transfer.of_micro_batch()) live_ += at(bytes_.value, transfer.value, "value");
   }
 
   int64_t& tape(int stage, int micro_batch) {
@@ -87,6 +98,7 @@ class Ledger {
     return at(bytes_.value, buffer.value, "value");
   }
 
+  const Program& program_;
   const ProgramBytes& bytes_;
   const int micro_batches_;
   const bool training_;

@@ -102,15 +102,13 @@ class Clocks {
   }
 
   double arrival(const Transfer& transfer, double start) {
-    const int from = device_of(transfer, transfer.from), to = device_of(transfer, transfer.to);
+    const int from = program_.sender(transfer), to = program_.receiver(transfer);
     if (from == to) return start;
     const Link link = costs_.links.between(from, to);
     double& link_free = link_free_[{from, to}];
     link_free = std::max(link_free, start) + link.wire_seconds(wire_bytes(transfer));
     return link_free + link.latency_seconds;  // the next transfer may follow while this one is under way
   }
-
-  int device_of(const Transfer& transfer, int end) const { return transfer.between_devices() ? end : program_.device_of_stage[end]; }
 
   /// Norms and tied parameters cross once a mini-batch: only their latency is counted.
   double wire_bytes(const Transfer& transfer) const {

@@ -17,9 +17,11 @@ struct Violation {
 /// Proves, before anything runs, that
 ///   each (stage, micro-batch) has exactly one forward and, in training, one backward (B, or I and W), in dependency order F < [R] < I < W;
 ///   every value and gradient that an action needs is there (made by the stage, received, and not yet freed);
-///   every Send has one Recv with the equal key, micro-batch and bytes, and none is left over;
-///   no deadlock: all devices' lists can be run to their ends with buffered sends and blocking receives;
-///   nothing is used after it is freed, freed twice or never freed;
+///   every Send has one Recv with the equal key, micro-batch and bytes, and between devices a RecvPost and a SendWait; none is left over;
+///   the receives of a channel (the transfers from one device to another) are posted in the order of its sends;
+///   no deadlock: all devices' lists can be run to their ends when a transfer begins only after its Send, its RecvPost and the ends of all
+///   that its channel sends before, and Recv and SendWait wait for its end. So nothing needs to buffer a message;
+///   nothing is used after it is freed, freed twice or never freed, and what is sent stays until its SendWait;
 ///   each stage accumulates its gradients in ascending micro-batch order, and the step comes after the last of them, after the
 ///   reduction of tied parameters, after the global norm and after the running statistics, which each stage that has some commits once;
 ///   with `bytes`: at no action a device holds more than its budget.

@@ -23,6 +23,10 @@ std::string_view rule_of(ActionKind kind) {
     case ActionKind::send:
     case ActionKind::recv:
       return "what one end makes and the other needs has exactly one Send and one Recv, each on the device of its end";
+    case ActionKind::recv_post:
+      return "a transfer between devices, and no other, is posted exactly once, on the device that receives it";
+    case ActionKind::send_wait:
+      return "a transfer between devices, and no other, has exactly one end of its Send, on the device that sends it";
     case ActionKind::reduce_tied:
       return "in training each tied parameter is reduced exactly once a step, on its owner's device";
     case ActionKind::gradient_norm:
@@ -80,22 +84,22 @@ class ExpectedActions {
     const StageFlow& flow = flow_.stages[stage];
     const auto add = [&](ActionKind kind) { keys_.push_back({program_.device_of_stage[stage], kind, stage, micro_batch, {}}); };
     add(ActionKind::forward);
-    for (const Transfer& transfer : flow.activations_out) add_between_stages(transfer, micro_batch);
+    for (const Transfer& transfer : flow.activations_out) add_transfer(transfer, micro_batch);
     if (!program_.training) return;
     if (flow.recomputes) add(ActionKind::recompute);
     add(split ? ActionKind::input_gradient : ActionKind::backward);
     if (split) add(ActionKind::weight_gradient);
-    for (const Transfer& transfer : flow.gradients_out) add_between_stages(transfer, micro_batch);
+    for (const Transfer& transfer : flow.gradients_out) add_transfer(transfer, micro_batch);
   }
 
   void add_step(const Topology& topology) {
-    for (const Transfer& transfer : flow_.tied_gradients) add_between_stages(transfer, -1);
+    for (const Transfer& transfer : flow_.tied_gradients) add_transfer(transfer, -1);
     for (std::size_t i = 0; i < topology.tied.size(); ++i) {
       const int owner = program_.partition.stage_of(topology.tied[i].nodes.front());
       keys_.push_back({program_.device_of_stage[owner], ActionKind::reduce_tied, owner, -1, {.value = static_cast<int>(i)}});
     }
-    for (const Transfer& transfer : flow_.norm_parts) add_between_devices(transfer);
-    for (const Transfer& transfer : flow_.norms) add_between_devices(transfer);
+    for (const Transfer& transfer : flow_.norm_parts) add_transfer(transfer, -1);
+    for (const Transfer& transfer : flow_.norms) add_transfer(transfer, -1);
     for (int device = 0; device < program_.device_count(); ++device) {
       keys_.push_back({device, ActionKind::gradient_norm, -1, -1, {}});
       keys_.push_back({device, ActionKind::step, -1, -1, {}});
@@ -104,17 +108,17 @@ class ExpectedActions {
     for (int stage = 0; stage < program_.stage_count(); ++stage)
       if (flow_.stages[stage].commits_statistics)
         keys_.push_back({program_.device_of_stage[stage], ActionKind::commit_statistics, stage, -1, {}});
-    for (const Transfer& transfer : flow_.tied_weights) add_between_stages(transfer, -1);
+    for (const Transfer& transfer : flow_.tied_weights) add_transfer(transfer, -1);
   }
 
-  void add_between_stages(const Transfer& transfer, int micro_batch) {
-    keys_.push_back({program_.device_of_stage[transfer.from], ActionKind::send, transfer.from, micro_batch, transfer});
-    keys_.push_back({program_.device_of_stage[transfer.to], ActionKind::recv, transfer.to, micro_batch, transfer});
-  }
-
-  void add_between_devices(const Transfer& transfer) {
-    keys_.push_back({transfer.from, ActionKind::send, -1, -1, transfer});
-    keys_.push_back({transfer.to, ActionKind::recv, -1, -1, transfer});
+  void add_transfer(const Transfer& transfer, int micro_batch) {
+    const int from = program_.sender(transfer), to = program_.receiver(transfer);
+    const int from_stage = transfer.between_devices() ? -1 : transfer.from, to_stage = transfer.between_devices() ? -1 : transfer.to;
+    keys_.push_back({from, ActionKind::send, from_stage, micro_batch, transfer});
+    keys_.push_back({to, ActionKind::recv, to_stage, micro_batch, transfer});
+    if (from == to) return;
+    keys_.push_back({to, ActionKind::recv_post, to_stage, micro_batch, transfer});
+    keys_.push_back({from, ActionKind::send_wait, from_stage, micro_batch, transfer});
   }
 
   const Program& program_;

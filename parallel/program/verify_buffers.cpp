@@ -68,6 +68,7 @@ class Lives {
       case ActionKind::weight_gradient:
         return with_tape({}, action);
       case ActionKind::send:
+      case ActionKind::send_wait:
         if (action.transfer.of_micro_batch()) return {sent_buffer(action.transfer, action.micro_batch)};
         return {};
       default:

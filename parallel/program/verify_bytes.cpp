@@ -7,7 +7,7 @@ namespace sluice::parallel {
 std::optional<Violation> check_transfers(const Trial& trial) {
   const Program& program = trial.program;
   const Messages messages(program);
-  std::vector<const Action*> first(messages.count(), nullptr);  // whichever end the lists have first
+  std::vector<const Action*> first(messages.count(), nullptr);  // whichever action the lists have first
   for (int device = 0; device < program.device_count(); ++device)
     for (int index = 0; index < static_cast<int>(program.devices[device].size()); ++index) {
       const Action& action = program.devices[device][index];
@@ -16,8 +16,8 @@ std::optional<Violation> check_transfers(const Trial& trial) {
       if (action.bytes < 0) return trial.violation(device, index, "has ", action.bytes, " bytes: a transfer has none or more");
       if (!first[message]) first[message] = &action;
       if (first[message]->bytes == action.bytes) continue;
-      return trial.violation(device, index, "has ", action.bytes, " bytes, and the other end, ", describe(*first[message], trial.topology),
-                             ", has ", first[message]->bytes, ": both ends of a transfer are of one shape");
+      return trial.violation(device, index, "has ", action.bytes, " bytes, and ", describe(*first[message], trial.topology), ", has ",
+                             first[message]->bytes, ": both ends of a transfer are of one shape");
     }
   return {};
 }

@@ -28,13 +28,15 @@ struct Trial {
 
 /// Each device has exactly the actions that the model asks of it, in any order.
 std::optional<Violation> check_actions(const Trial& trial);
-/// Both ends of a transfer have equal bytes.
+/// All actions of a transfer have equal bytes.
 std::optional<Violation> check_transfers(const Trial& trial);
 /// Each micro-batch goes F < [R] < B or I < W, gradients accumulate in ascending micro-batch order, the step comes last.
 std::optional<Violation> check_order(const Trial& trial);
+/// RecvPost comes before Recv, Send before SendWait, and the two ends of a channel have one order.
+std::optional<Violation> check_channels(const Trial& trial);
 /// What an action uses is there: made or received before, not yet freed; and all is freed once.
 std::optional<Violation> check_buffers(const Trial& trial);
-/// All lists run to their ends with buffered sends and blocking receives.
+/// All lists run to their ends under the strict rule (Deliveries).
 std::optional<Violation> check_progress(const Trial& trial);
 /// No device holds more than its budget.
 std::optional<Violation> check_budgets(const Trial& trial, const ProgramBytes& bytes);

@@ -51,8 +51,7 @@ bool Executor::DeviceRun::run_action(size_t at, double seconds) {
   const double start = now();
   Moment begun = device_->record(true);
   const ProfilerRange range(*device_, begun ? describe(action, shared_.topology) : std::string());
-  const bool computes = action.kind != ActionKind::send && action.kind != ActionKind::recv;
-  GraphScope graph(*device_, shared_.context.cuda_graphs && computes, static_cast<int64_t>(at));
+  GraphScope graph(*device_, shared_.context.cuda_graphs && !action.is_transfer(), static_cast<int64_t>(at));
   if (!execute(action, seconds)) return false;
   require_wanted();
   graph.launch();
@@ -120,11 +119,16 @@ bool Executor::DeviceRun::execute(const Action& action, double seconds) {
     case ActionKind::reduce_tied:
       stage(action).reduce_tied(action.transfer.value);
       return true;
+    case ActionKind::recv_post:
+      post(action);
+      return true;
     case ActionKind::send:
       send(action);
       return true;
     case ActionKind::recv:
       return receive(action, seconds);
+    case ActionKind::send_wait:
+      return finish_send(action, seconds);
     case ActionKind::gradient_norm:
       norm_parts();
       return true;
@@ -147,25 +151,59 @@ Link link_of(const Device& device) { return {device.options().speed.link_latency
 
 }  // namespace
 
-void Executor::DeviceRun::send(const Action& action) {
+bool Executor::DeviceRun::is_local(const Transfer& transfer) const {
+  return shared_.program.sender(transfer) == shared_.program.receiver(transfer);
+}
+
+/// What a Recv will get; nothing where that cannot be known.
+std::optional<layers::ValueType> Executor::DeviceRun::expected(const Action& action) const {
   const Transfer& transfer = action.transfer;
-  const int to = transfer.between_devices() ? transfer.to : shared_.program.device_of_stage[transfer.to];
-  const Tensor tensor = transfer.payload == Payload::norm_part ? norm_part_
-                        : transfer.payload == Payload::norm    ? norm_
-                                                               : stage(action).outgoing(transfer, action.micro_batch);
-  const Link link = slower(link_of(*device_), link_of(*shared_.devices[to]));
+  if (transfer.of_micro_batch()) return shared_.value_types.at(action.micro_batch)->at(transfer.value);
+  if (transfer.payload == Payload::norm_part) return layers::ValueType{{parameter_count()}, DType::f64};
+  if (transfer.payload == Payload::norm) return layers::ValueType{{}, DType::f64};
+  return stage(action).expected_tied(transfer);
+}
+
+void Executor::DeviceRun::post(const Action& action) {
+  const auto type = expected(action);
+  const Device& sender = *shared_.devices[shared_.program.sender(action.transfer)];
+  const Tensor room = type ? room_for(type->shape, type->dtype, device_, sender) : Tensor();
+  shared_.transport.post(ends(action.transfer), {action.transfer, action.micro_batch}, {device_, room, device_->record()});
+}
+
+Tensor Executor::DeviceRun::outgoing(const Action& action) const {
+  if (action.transfer.payload == Payload::norm_part) return norm_part_;
+  if (action.transfer.payload == Payload::norm) return norm_;
+  return stage(action).outgoing(action.transfer, action.micro_batch);
+}
+
+void Executor::DeviceRun::send(const Action& action) {
+  const Tensor tensor = outgoing(action);
+  const MessageKey key{action.transfer, action.micro_batch};
+  if (is_local(action.transfer)) {
+    handed_over_[key] = tensor.defined() ? tensor.charged_to(device_) : tensor;
+    return;
+  }
+  const Link link = slower(link_of(*device_), link_of(*shared_.devices[shared_.program.receiver(action.transfer)]));
   const auto bytes = static_cast<double>(tensor.defined() ? tensor.bytes() : 0);
-  const double seconds = to == index_ ? 0 : link.latency_seconds + link.wire_seconds(bytes);
-  shared_.transport.send(
-      to, {transfer, action.micro_batch},
-      {to == index_ || !tensor.defined() ? tensor : tensor.uncharged(), device_->record(), device_->clock_seconds() + seconds});
+  const double arrival = device_->clock_seconds() + link.latency_seconds + link.wire_seconds(bytes);
+  shared_.transport.send(ends(action.transfer), key, {tensor, device_->record(), arrival});
 }
 
 bool Executor::DeviceRun::receive(const Action& action, double seconds) {
-  auto message = shared_.transport.receive(index_, {action.transfer, action.micro_batch}, seconds);
-  if (!message) return false;
-  if (counts_only()) device_->set_clock(std::max(device_->clock_seconds(), message->available_at));
-  Tensor tensor = message->tensor.defined() ? message->tensor.to(device_, message->ready) : Tensor();
+  const MessageKey key{action.transfer, action.micro_batch};
+  Tensor tensor;
+  if (is_local(action.transfer)) {
+    auto handed_over = handed_over_.extract(key);
+    if (handed_over.empty()) return false;
+    tensor = std::move(handed_over.mapped());
+  } else {
+    auto message = shared_.transport.receive(ends(action.transfer), key, seconds);
+    if (!message) return false;
+    if (counts_only()) device_->set_clock(std::max(device_->clock_seconds(), message->available_at));
+    device_->wait_for(message->ready);
+    tensor = std::move(message->tensor);
+  }
   if (action.transfer.payload == Payload::norm_part)
     other_parts_.push_back(std::move(tensor));
   else if (action.transfer.payload == Payload::norm)
@@ -175,11 +213,23 @@ bool Executor::DeviceRun::receive(const Action& action, double seconds) {
   return true;
 }
 
-void Executor::DeviceRun::norm_parts() {
-  int64_t parameters = 0;
+/// The device's later work waits for the end of a copy, so that the memory serves again in the order of its work.
+bool Executor::DeviceRun::finish_send(const Action& action, double seconds) {
+  const auto moment = shared_.transport.finish_send(ends(action.transfer), {action.transfer, action.micro_batch}, seconds);
+  if (!moment) return false;
+  device_->wait_for(*moment);
+  return true;
+}
+
+int64_t Executor::DeviceRun::parameter_count() const {
+  int64_t count = 0;
   for (const auto& stage : shared_.stages)
-    for (const auto& parameter : stage->parameters()) parameters = std::max<int64_t>(parameters, parameter.index + 1);
-  norm_part_ = zeros({parameters}, DType::f64, device_);
+    for (const auto& parameter : stage->parameters()) count = std::max<int64_t>(count, parameter.index + 1);
+  return count;
+}
+
+void Executor::DeviceRun::norm_parts() {
+  norm_part_ = zeros({parameter_count()}, DType::f64, device_);
   std::vector<Tensor> gradients;
   std::vector<int64_t> places;
   for (const auto& stage : shared_.stages) {

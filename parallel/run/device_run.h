@@ -1,6 +1,7 @@
 #pragma once
 #include <atomic>
 #include <chrono>
+#include <map>
 
 #include "parallel/run/executor.h"
 
@@ -23,10 +24,11 @@ class Executor::DeviceRun {
     Clock::time_point began;
     const BeforeAction& before_action;
     std::stop_token failed;
+    const std::vector<std::shared_ptr<const ValueTypes::List>>& value_types;  ///< by micro-batch
   };
   DeviceRun(int index, DevicePtr device, const Shared& shared);
 
-  /// Runs actions until the list ends (true) or a message does not come within `seconds` (false).
+  /// Runs actions until the list ends (true) or a transfer does not end within `seconds` (false).
   /// Errors  of an action, with its name and device; CommError when the run has failed elsewhere.
   bool advance(double seconds);
   bool finished() const { return next_ >= actions_->size(); }
@@ -49,8 +51,15 @@ class Executor::DeviceRun {
   void require_wanted() const;
   [[noreturn]] void rethrow_from(const Action& action) const;
   const char* place_of(const Transfer& transfer) const;
+  bool is_local(const Transfer& transfer) const;
+  ChannelEnds ends(const Transfer& transfer) const { return {shared_.program.sender(transfer), shared_.program.receiver(transfer)}; }
+  std::optional<layers::ValueType> expected(const Action& action) const;
+  Tensor outgoing(const Action& action) const;
+  void post(const Action& action);
   void send(const Action& action);
   bool receive(const Action& action, double seconds);
+  bool finish_send(const Action& action, double seconds);
+  int64_t parameter_count() const;
   void norm_parts();
   void reduce_norm();
   void step();
@@ -67,6 +76,7 @@ class Executor::DeviceRun {
   std::atomic<Clock::time_point> entered_;
   std::vector<TraceEvent> events_;
   std::vector<std::pair<Moment, Moment>> spans_;  ///< of each event, on devices whose work is asynchronous
+  std::map<MessageKey, Tensor> handed_over_;      ///< between stages of this device, from Send to Recv
   Tensor norm_part_;                              ///< f64 [parameters of the model]: sums of squares, zero where others own
   std::vector<Tensor> other_parts_;               ///< on the reducing device, in the order of arrival
   Tensor norm_;                                   ///< f64 []: the sum of squares

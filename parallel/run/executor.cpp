@@ -30,6 +30,7 @@ Executor::Executor(const layers::Graph& graph, const Layout& layout, std::vector
       rematerialize_(layout.rematerialize),
       flow_(training_flow(layout)),
       devices_(std::move(devices)),
+      value_types_(graph, options.precision),
       timeout_seconds_(timeout_seconds) {
   require(!devices_.empty(), "executor: needs at least one device");
   for (const auto& device : devices_)
@@ -51,8 +52,15 @@ Executor::~Executor() = default;
 struct Executor::Attempt {
   using Clock = std::chrono::steady_clock;
 
-  Attempt(const RunContext& run, const StepContext& what, BeforeAction hook, int devices)
-      : batch(*run.batch), context(run), step(what), before_action(std::move(hook)), transport(make_local_transport(devices)) {
+  using Types = std::vector<std::shared_ptr<const ValueTypes::List>>;  // by micro-batch
+
+  Attempt(const RunContext& run, const StepContext& what, BeforeAction hook, int devices, Types types)
+      : batch(*run.batch),
+        context(run),
+        step(what),
+        before_action(std::move(hook)),
+        value_types(std::move(types)),
+        transport(make_local_transport(devices)) {
     context.batch = &batch;
   }
 
@@ -81,6 +89,7 @@ struct Executor::Attempt {
   RunContext context;
   const StepContext step;
   const BeforeAction before_action;
+  const Types value_types;
   const std::unique_ptr<Transport> transport;
   const Clock::time_point began = Clock::now();
   std::stop_source failed;
@@ -92,7 +101,7 @@ struct Executor::Attempt {
 };
 
 std::shared_ptr<Executor::Attempt> Executor::begin(const Program& program, const RunContext& context, const StepContext& step) {
-  auto attempt = std::make_shared<Attempt>(context, step, before_action_, static_cast<int>(devices_.size()));
+  auto attempt = std::make_shared<Attempt>(context, step, before_action_, static_cast<int>(devices_.size()), types_of(context));
   const DeviceRun::Shared shared{program,
                                  attempt->context,
                                  attempt->step,
@@ -102,10 +111,19 @@ std::shared_ptr<Executor::Attempt> Executor::begin(const Program& program, const
                                  *attempt->transport,
                                  attempt->began,
                                  attempt->before_action,
-                                 attempt->failed.get_token()};
+                                 attempt->failed.get_token(),
+                                 attempt->value_types};
   for (size_t i = 0; i < devices_.size(); ++i)
     attempt->runs.push_back(std::make_unique<DeviceRun>(static_cast<int>(i), devices_[i], shared));
   return attempt;
+}
+
+/// By micro-batch; of no use on one device.
+std::vector<std::shared_ptr<const ValueTypes::List>> Executor::types_of(const RunContext& context) {
+  std::vector<std::shared_ptr<const ValueTypes::List>> types;
+  for (int m = 0; devices_.size() > 1 && m < context.micro_batches(); ++m)
+    types.push_back(value_types_.of(*context.batch, context.first_sample[m], context.first_sample[m + 1] - context.first_sample[m]));
+  return types;
 }
 
 RunResult Executor::run(const Program& program, const RunContext& context, const StepContext& step) {

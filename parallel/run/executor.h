@@ -10,6 +10,7 @@
 #include "parallel/run/stage.h"
 #include "parallel/run/trace.h"
 #include "parallel/run/transport.h"
+#include "parallel/run/value_types.h"
 #include "parallel/run/worker.h"
 
 namespace sluice::parallel {
@@ -74,6 +75,7 @@ class Executor {
   bool comes_back(size_t device, Attempt& attempt, const Program& program);
   void give_up(const std::vector<size_t>& devices, Attempt& attempt, const Program& program);
   void run_on_clocks(Runs& runs, const Program& program);
+  std::vector<std::shared_ptr<const ValueTypes::List>> types_of(const RunContext& context);
   std::string hang(const Runs& runs, const Program& program) const;
   RunResult collect(const Runs& runs);
 
@@ -84,6 +86,7 @@ class Executor {
   const Dataflow flow_;
   std::vector<DevicePtr> devices_;
   std::vector<std::unique_ptr<Stage>> stages_;
+  ValueTypes value_types_;
   double timeout_seconds_;
   bool failed_midway_ = false;
   std::string abandoned_;  ///< why; empty when no thread is

@@ -25,7 +25,8 @@ class Standstill {
   }
 
  private:
-  enum class Message { none, ahead, sent, never };
+  /// Where the other device is with what a device waits for.
+  enum class Wait { none, ahead, done, never };
 
   std::string name(int device) const { return join("device ", device, " (", names_[device], ")"); }
 
@@ -35,35 +36,38 @@ class Standstill {
     return finished_[device] < actions.size() ? &actions[finished_[device]] : nullptr;
   }
 
-  /// Of a Recv; -1 when the program names none.
-  int sender(const Action& action) const {
-    const int from = action.transfer.from;
+  /// The device at the other end of a Recv or SendWait; -1 when the program names none.
+  int other_end(const Action& action) const {
+    const int end = action.kind == ActionKind::recv ? action.transfer.from : action.transfer.to;
     const int count = action.transfer.between_devices() ? program_.device_count() : static_cast<int>(program_.device_of_stage.size());
-    if (from < 0 || from >= count) return -1;
-    const int device = action.transfer.between_devices() ? from : program_.device_of_stage[from];
+    if (end < 0 || end >= count) return -1;
+    const int device = action.transfer.between_devices() ? end : program_.device_of_stage[end];
     return device < program_.device_count() ? device : -1;
   }
 
-  /// What became of the message that a device's current action takes; none when it takes none.
-  Message message(int device) const {
+  /// A Recv waits for its Send and a SendWait for its RecvPost; what else a transfer needs comes earlier in the same lists.
+  Wait wait(int device) const {
     const Action* action = current(device);
-    if (!action || action->kind != ActionKind::recv) return Message::none;
-    const int from = sender(*action);
-    if (from < 0) return Message::never;
-    const auto& actions = program_.devices[from];
-    const auto send = std::ranges::find_if(actions, [&](const Action& other) {
-      return other.kind == ActionKind::send && other.transfer == action->transfer && other.micro_batch == action->micro_batch;
+    if (!action || (action->kind != ActionKind::recv && action->kind != ActionKind::send_wait)) return Wait::none;
+    const int other = other_end(*action);
+    if (other < 0) return Wait::never;
+    const ActionKind wanted = action->kind == ActionKind::recv ? ActionKind::send : ActionKind::recv_post;
+    const auto& actions = program_.devices[other];
+    const auto found = std::ranges::find_if(actions, [&](const Action& candidate) {
+      return candidate.kind == wanted && candidate.transfer == action->transfer && candidate.micro_batch == action->micro_batch;
     });
-    if (send == actions.end()) return Message::never;
-    return static_cast<size_t>(send - actions.begin()) < finished_[from] ? Message::sent : Message::ahead;
+    if (found == actions.end()) return Wait::never;
+    return static_cast<size_t>(found - actions.begin()) < finished_[other] ? Wait::done : Wait::ahead;
   }
 
-  /// "activation 'a' of micro-batch 2 from stage 0 on device 0"
+  /// "activation 'a' of micro-batch 2 from stage 0 on device 0", "the receive of activation 'a' of micro-batch 2 by stage 1 on device 1"
   std::string awaited(const Action& action) const {
+    const bool receives = action.kind == ActionKind::recv;
     const std::string of = action.micro_batch < 0 ? "" : join(" of micro-batch ", action.micro_batch);
-    const std::string stage = action.transfer.between_devices() ? "" : join("stage ", action.transfer.from, " on ");
-    const int from = sender(action);
-    return describe_payload(action.transfer, topology_) + of + " from " + stage + (from < 0 ? "no device" : name(from));
+    const int end = receives ? action.transfer.from : action.transfer.to, other = other_end(action);
+    const std::string stage = action.transfer.between_devices() ? "" : join("stage ", end, " on ");
+    return (receives ? "" : "the receive of ") + describe_payload(action.transfer, topology_) + of + (receives ? " from " : " by ") +
+           stage + (other < 0 ? "no device" : name(other));
   }
 
   std::string line(int device) const {
@@ -72,22 +76,25 @@ class Standstill {
     const size_t done = finished_[device];
     const std::string begin =
         join(name(device), " has finished ", done ? describe(program_.devices[device][done - 1], topology_) : "nothing", " and ");
-    const std::string end = action->transfer.between_devices() ? "" : join(" for stage ", action->transfer.to);
-    switch (message(device)) {
-      case Message::none:
+    const bool receives = action->kind == ActionKind::recv;
+    const std::string end = action->transfer.between_devices()
+                                ? ""
+                                : join(receives ? " for stage " : " from stage ", receives ? action->transfer.to : action->transfer.from);
+    switch (wait(device)) {
+      case Wait::none:
         return begin + "is in " + describe(*action, topology_);
-      case Message::sent:
-        return begin + "is in " + describe(*action, topology_) + ", whose message has been sent";
-      case Message::ahead:
+      case Wait::done:
+        return begin + "is in " + describe(*action, topology_) + (receives ? ", whose message has been sent" : ", which has been posted");
+      case Wait::ahead:
         return begin + "waits for " + awaited(*action) + end;
-      case Message::never:
-        return begin + "waits for " + awaited(*action) + end + ", which nobody sends";
+      case Wait::never:
+        return begin + "waits for " + awaited(*action) + end + (receives ? ", which nobody sends" : ", which nobody posts");
     }
     return begin;
   }
 
   /// The device that a device waits for, or -1.
-  int awaited_device(int device) const { return message(device) == Message::ahead ? sender(*current(device)) : -1; }
+  int awaited_device(int device) const { return wait(device) == Wait::ahead ? other_end(*current(device)) : -1; }
 
   /// From its lowest device on; empty when there is none.
   std::vector<int> find_cycle() const {
@@ -103,14 +110,17 @@ class Standstill {
   }
 
   std::string describe_cycle(const std::vector<int>& cycle) const {
-    if (cycle.size() == 1) return name(cycle[0]) + " waits for " + awaited(*current(cycle[0])) + ", which it sends later in its own list";
+    const bool receives = current(cycle[0])->kind == ActionKind::recv;
+    if (cycle.size() == 1)
+      return name(cycle[0]) + " waits for " + awaited(*current(cycle[0])) +
+             (receives ? ", which it sends later in its own list" : ", which it posts later in its own list");
     std::string all = name(cycle[0]);
     for (const int device : cycle) all += (device == cycle[0] ? " waits for " : ", which waits for ") + awaited(*current(device));
     return all;
   }
 
   bool holds_up_others(int device) const {
-    if (!current(device) || message(device) == Message::ahead || message(device) == Message::never) return false;
+    if (!current(device) || wait(device) == Wait::ahead || wait(device) == Wait::never) return false;
     for (int other = 0; other < program_.device_count(); ++other)
       if (awaited_device(other) == device) return true;
     return false;

@@ -1,6 +1,9 @@
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <deque>
+#include <map>
+#include <mutex>
 #include <thread>
 
 #include "parallel/run/transport.h"
@@ -11,41 +14,79 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// How long a receive looks for its message before it sleeps. A core that slept wakes late and works slowly at first, so devices with a
+/// How long a wait looks before it sleeps. A core that slept wakes late and works slowly at first, so devices with a
 /// core each wait awake for about an action's time; devices that share cores leave them to each other.
 Clock::duration spin_of(int devices) {
   const bool has_cores = devices <= static_cast<int>(std::thread::hardware_concurrency());
   return has_cores ? std::chrono::microseconds(2000) : std::chrono::microseconds(20);
 }
 
-class Mailbox {
- public:
-  explicit Mailbox(Clock::duration spin) : spin_(spin) {}
+std::string text_of(const MessageKey& key) {
+  return join("value ", key.transfer.value, " from ", key.transfer.from, " to ", key.transfer.to, ", micro-batch ", key.micro_batch);
+}
 
-  void put(const MessageKey& key, Message message) {
-    {
-      std::lock_guard lock(mutex_);
-      check_open();
-      const bool is_new = messages_.emplace(key, std::move(message)).second;
-      require<Error>(is_new, "transport: needs one message of each transfer and micro-batch, got a second one of value ",
-                     key.transfer.value, " from ", key.transfer.from, " to ", key.transfer.to, ", micro-batch ", key.micro_batch,
+/// One channel. Whichever end comes second to a transfer hands it over, so that neither waits for the other's thread.
+class LocalChannel {
+ public:
+  explicit LocalChannel(Clock::duration spin) : spin_(spin) {}
+  /// Copies that began may outlive a failure; their memory must not be freed before they end.
+  ~LocalChannel() {
+    for (const auto& [key, delivery] : deliveries_) try {
+        if (delivery.is_done) wait_until(delivery.arrived.ready);
+      } catch (const Error&) {  // of a GPU that failed, which the run has reported
+      }
+  }
+  LocalChannel(const LocalChannel&) = delete;
+  LocalChannel& operator=(const LocalChannel&) = delete;
+
+  void send(const MessageKey& key, Message message) {
+    change([&] {
+      Delivery& delivery = deliveries_[key];
+      require<Error>(!delivery.is_sent, "transport: needs one message of each transfer and micro-batch, got a second one of ", text_of(key),
                      "; this is a fault of Sluice, report it");
-    }
-    arrivals_.fetch_add(1, std::memory_order_release);
-    arrived_.notify_all();
+      delivery.is_sent = true;
+      delivery.sent = std::move(message);
+      sends_.push_back(key);
+    });
   }
 
-  std::optional<Message> take(const MessageKey& key, double seconds) {
-    if (seconds <= 0) return look(key);
-    const auto start = Clock::now();
-    do {
-      const int seen = arrivals_.load(std::memory_order_acquire);
-      if (auto message = look(key)) return message;
-      while (arrivals_.load(std::memory_order_acquire) == seen && Clock::now() < start + spin_) __builtin_ia32_pause();
-    } while (Clock::now() < start + spin_);
-    std::unique_lock lock(mutex_);
-    arrived_.wait_until(lock, start + std::chrono::duration<double>(seconds), [&] { return closed_ || messages_.contains(key); });
-    return extract(key);
+  void post(const MessageKey& key, Place place) {
+    change([&] {
+      Delivery& delivery = deliveries_[key];
+      require<Error>(!delivery.is_posted, "transport: needs one receive of each transfer and micro-batch, got a second one of ",
+                     text_of(key), "; this is a fault of Sluice, report it");
+      delivery.is_posted = true;
+      delivery.place = std::move(place);
+      posts_.push_back(key);
+    });
+  }
+
+  std::optional<Message> receive(const MessageKey& key, double seconds) {
+    std::optional<Message> message;
+    wait(seconds, [&] {
+      const auto found = deliveries_.find(key);
+      if (found == deliveries_.end() || !found->second.is_done) return false;
+      message = std::move(found->second.arrived);
+      found->second.place = {};
+      found->second.is_received = true;
+      forget(found);
+      return true;
+    });
+    return message;
+  }
+
+  std::optional<Moment> finish_send(const MessageKey& key, double seconds) {
+    std::optional<Moment> moment;
+    wait(seconds, [&] {
+      const auto found = deliveries_.find(key);
+      if (found == deliveries_.end() || !found->second.is_done) return false;
+      moment = std::move(found->second.may_free);
+      found->second.sent = {};
+      found->second.is_finished = true;
+      forget(found);
+      return true;
+    });
+    return moment;
   }
 
   void close(const std::string& reason) {
@@ -54,51 +95,129 @@ class Mailbox {
       if (closed_) return;
       closed_ = true;
       reason_ = reason;
-      messages_.clear();
     }
-    arrivals_.fetch_add(1, std::memory_order_release);
-    arrived_.notify_all();
+    wake();
   }
 
  private:
-  std::optional<Message> look(const MessageKey& key) {
-    std::lock_guard lock(mutex_);
-    return extract(key);
+  struct Delivery {
+    Message sent, arrived;
+    Place place;
+    Moment may_free;
+    bool is_sent = false, is_posted = false, is_done = false, is_received = false, is_finished = false;
+  };
+
+  template <class Change>
+  void change(const Change& apply) {
+    {
+      std::lock_guard lock(mutex_);
+      check_open();
+      apply();
+      hand_over();
+    }
+    wake();
   }
-  std::optional<Message> extract(const MessageKey& key) {
-    check_open();
-    auto node = messages_.extract(key);
-    if (node.empty()) return std::nullopt;
-    return std::move(node.mapped());
+
+  void hand_over() {
+    while (!sends_.empty() && !posts_.empty()) {
+      require<Error>(sends_.front() == posts_.front(), "transport: needs one order at both ends of a channel, got ",
+                     text_of(sends_.front()), " sent where ", text_of(posts_.front()),
+                     " is received; this is a fault of Sluice, report it");
+      hand_over(deliveries_.at(sends_.front()));
+      sends_.pop_front();
+      posts_.pop_front();
+    }
   }
+
+  /// The room of an undefined message stays until the receiver comes for it, so that counts do not depend on when that is sent.
+  static void hand_over(Delivery& delivery) {
+    const Tensor& tensor = delivery.sent.tensor;
+    delivery.arrived = delivery.sent;
+    if (tensor.defined()) {
+      Tensor& room = delivery.place.room;
+      if (!room.defined() || room.shape() != tensor.shape() || room.dtype() != tensor.dtype()) {
+        room = Tensor();
+        room = room_for(tensor.shape(), tensor.dtype(), delivery.place.device, tensor.device());
+      }
+      std::tie(delivery.arrived.tensor, delivery.arrived.ready) = tensor.handed_to(room, delivery.sent.ready, delivery.place.free);
+    }
+    delivery.may_free = delivery.arrived.ready;
+    delivery.is_done = true;
+  }
+
+  using Deliveries = std::map<MessageKey, Delivery>;
+  void forget(Deliveries::iterator delivery) {
+    if (delivery->second.is_received && delivery->second.is_finished) deliveries_.erase(delivery);
+  }
+
+  void wake() {
+    changes_.fetch_add(1, std::memory_order_release);
+    changed_.notify_all();
+  }
+
+  /// Until `take`, which is called under the lock, returns true.
+  template <class Take>
+  void wait(double seconds, const Take& take) {
+    const auto start = Clock::now();
+    bool spins = true;
+    while (spins) {
+      const int seen = changes_.load(std::memory_order_acquire);
+      {
+        std::lock_guard lock(mutex_);
+        check_open();
+        if (take() || seconds <= 0) return;
+      }
+      while ((spins = Clock::now() < start + spin_) && changes_.load(std::memory_order_acquire) == seen) __builtin_ia32_pause();
+    }
+    std::unique_lock lock(mutex_);
+    bool taken = false;
+    changed_.wait_until(lock, start + std::chrono::duration<double>(seconds), [&] { return closed_ || (taken = taken || take()); });
+    if (!taken) check_open();
+  }
+
   void check_open() const {
     if (closed_) throw CommError(reason_);
   }
 
   const Clock::duration spin_;
   std::mutex mutex_;
-  std::condition_variable arrived_;
-  std::atomic<int> arrivals_{0};
-  std::map<MessageKey, Message> messages_;
+  std::condition_variable changed_;
+  std::atomic<int> changes_{0};
+  Deliveries deliveries_;
+  std::deque<MessageKey> sends_, posts_;  // of transfers that have not run
   bool closed_ = false;
   std::string reason_;
 };
 
 class LocalTransport : public Transport {
  public:
-  explicit LocalTransport(int devices) {
-    for (int device = 0; device < devices; ++device) mailboxes_.emplace_back(spin_of(devices));
+  explicit LocalTransport(int devices) : spin_(spin_of(devices)) {}
+
+  void send(const ChannelEnds& ends, const MessageKey& key, Message message) override { channel(ends).send(key, std::move(message)); }
+  void post(const ChannelEnds& ends, const MessageKey& key, Place place) override { channel(ends).post(key, std::move(place)); }
+  std::optional<Message> receive(const ChannelEnds& ends, const MessageKey& key, double seconds) override {
+    return channel(ends).receive(key, seconds);
   }
-  void send(int to_device, const MessageKey& key, Message message) override { mailboxes_[to_device].put(key, std::move(message)); }
-  std::optional<Message> receive(int device, const MessageKey& key, double seconds) override {
-    return mailboxes_[device].take(key, seconds);
+  std::optional<Moment> finish_send(const ChannelEnds& ends, const MessageKey& key, double seconds) override {
+    return channel(ends).finish_send(key, seconds);
   }
   void close(const std::string& reason) override {
-    for (auto& mailbox : mailboxes_) mailbox.close(reason);
+    std::lock_guard lock(mutex_);
+    if (!closed_) closed_ = reason;
+    for (auto& [ends, channel] : channels_) channel.close(reason);
   }
 
  private:
-  std::deque<Mailbox> mailboxes_;  // which do not move
+  LocalChannel& channel(const ChannelEnds& ends) {
+    std::lock_guard lock(mutex_);
+    if (closed_) throw CommError(*closed_);
+    return channels_.try_emplace(ends, spin_).first->second;
+  }
+
+  const Clock::duration spin_;
+  std::mutex mutex_;
+  std::map<ChannelEnds, LocalChannel> channels_;  // which do not move
+  std::optional<std::string> closed_;
 };
 
 }  // namespace

@@ -278,9 +278,18 @@ Tensor Stage::outgoing(const Transfer& transfer, int micro_batch) const {
     const Tensor sum = found_or_undefined(micro_batches_.at(micro_batch).contributions, {transfer.value, transfer.consumer});
     return sum.defined() ? sum.contiguous() : sum;
   }
-  const auto& name = topology_.tied[transfer.value].parameter;
-  const auto parameter = std::ranges::find_if(parameters_, [&](const Parameter& p) { return graph_.parameters()[p.index].name == name; });
-  return transfer.payload == Payload::tied_weight ? parameter->working : found_or_undefined(parameter->gradients, transfer.consumer);
+  const Parameter& parameter = tied(transfer.value);
+  return transfer.payload == Payload::tied_weight ? parameter.working : found_or_undefined(parameter.gradients, transfer.consumer);
+}
+
+layers::ValueType Stage::expected_tied(const Transfer& transfer) const {
+  const Tensor& working = tied(transfer.value).working;
+  return {working.shape(), transfer.payload == Payload::tied_weight ? working.dtype() : DType::f32};
+}
+
+const Stage::Parameter& Stage::tied(int number) const {
+  const auto& name = topology_.tied[number].parameter;
+  return *std::ranges::find_if(parameters_, [&](const Parameter& p) { return graph_.parameters()[p.index].name == name; });
 }
 
 void Stage::incoming(const Transfer& transfer, int micro_batch, Tensor tensor) {
@@ -295,10 +304,8 @@ void Stage::incoming(const Transfer& transfer, int micro_batch, Tensor tensor) {
       tied_received_[{transfer.value, transfer.consumer}] = std::move(tensor);
       return;
     default:
-      break;
+      copy(tensor, tied(transfer.value).working);
   }
-  for (auto& parameter : parameters_)
-    if (graph_.parameters()[parameter.index].name == topology_.tied[transfer.value].parameter) copy(tensor, parameter.working);
 }
 
 void Stage::free(const Buffer& buffer) {

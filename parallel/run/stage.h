@@ -11,6 +11,7 @@
 #include "core/precision.h"
 #include "layers/graph.h"
 #include "layers/tables.h"
+#include "layers/value_type.h"
 #include "parallel/program/dataflow.h"
 #include "parallel/run/statistics.h"
 
@@ -72,6 +73,8 @@ class Stage {
   /// What a Send of this stage takes, and where a Recv of this stage puts it.
   Tensor outgoing(const Transfer& transfer, int micro_batch) const;
   void incoming(const Transfer& transfer, int micro_batch, Tensor tensor);
+  /// What a Recv of a tied parameter's gradient or weight gets.
+  layers::ValueType expected_tied(const Transfer& transfer) const;
   /// @}
 
   struct Parameter {
@@ -131,6 +134,7 @@ class Stage {
   enum class Pass { all, inputs };
 
   Parameter make_parameter(int index) const;
+  const Parameter& tied(int number) const;
   void write_working(const Parameter& parameter, int64_t step) const;
   std::optional<RandomStream> rounding(const Parameter& parameter, int64_t step) const;
   void run_nodes(const RunContext& run, int micro_batch, bool again);

@@ -10,7 +10,12 @@ namespace sluice::parallel {
 
 namespace {
 
-bool is_transfer(const Action& action) { return action.kind == ActionKind::send || action.kind == ActionKind::recv; }
+/// Posting takes no time, and the end of a send seldom does.
+bool is_worth_a_box(const TraceEvent& event) {
+  constexpr double kShortest = 20e-6;
+  const ActionKind kind = event.action.kind;
+  return (kind != ActionKind::recv_post && kind != ActionKind::send_wait) || event.end - event.start >= kShortest;
+}
 
 using nlohmann::json;
 
@@ -23,9 +28,10 @@ void append_process(json& events, int process, const char* name, const Trace& tr
         {{"name", "thread_name"}, {"ph", "M"}, {"pid", process}, {"tid", device}, {"args", {{"name", trace.device_names[device]}}}});
   std::map<std::pair<Transfer, int>, size_t> flows;
   for (const auto& event : trace.events) {
+    if (!is_worth_a_box(event)) continue;
     const Action& action = event.action;
     events.push_back({{"name", describe(action, topology)},
-                      {"cat", is_transfer(action) ? "transfer" : "compute"},
+                      {"cat", action.is_transfer() ? "transfer" : "compute"},
                       {"ph", "X"},
                       {"pid", process},
                       {"tid", event.device},
@@ -37,7 +43,7 @@ void append_process(json& events, int process, const char* name, const Trace& tr
                       {"pid", process},
                       {"ts", event.end * kMicroseconds},
                       {"args", {{"bytes", event.live_bytes}}}});
-    if (!is_transfer(action)) continue;
+    if (action.kind != ActionKind::send && action.kind != ActionKind::recv) continue;
     const size_t id = flows.try_emplace({action.transfer, action.micro_batch}, flows.size()).first->second;
     json flow = {{"name", "transfer"}, {"cat", "transfer"}, {"id", join(process, '.', id)}, {"pid", process}, {"tid", event.device}};
     flow["ph"] = action.kind == ActionKind::send ? "s" : "f";
@@ -53,7 +59,7 @@ double Trace::bubble() const {
   if (seconds <= 0 || device_names.empty()) return 0;
   double busy = 0;
   for (const auto& event : events)
-    if (!is_transfer(event.action)) busy += event.end - event.start;
+    if (!event.action.is_transfer()) busy += event.end - event.start;
   return std::max(0.0, 1 - busy / (seconds * static_cast<double>(device_names.size())));  // rounding may pass 1
 }
 

@@ -26,6 +26,7 @@ struct Trace {
 };
 
 /// Chrome's trace format, which Perfetto opens: one row a device, one box an action, an arrow for each transfer, a curve of live bytes.
+/// Of the posts of receives and the ends of sends it shows those that took 20 microseconds or more.
 /// A prediction is a process of its own above the measured one.
 /// Source  "Trace Event Format", complete events (X), flow events (s, f) and counters (C); times in microseconds.
 std::string chrome_trace(const Trace& trace, const Topology& topology, const Trace& predicted = {});

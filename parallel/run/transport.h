@@ -1,47 +1,61 @@
 #pragma once
-#include <condition_variable>
-#include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "core/tensor.h"
 #include "parallel/program/program.h"
 
 namespace sluice::parallel {
 
-/// A tensor on its way between devices.
-struct Message {
-  Tensor tensor;
-  Moment ready;             ///< of the sender: its elements are there
-  double available_at = 0;  ///< the sender's clock plus the link's time; meaningful on meta devices
-};
-
-/// What identifies a message: the two ends of a transfer name it alike.
+/// What identifies a message: all actions of a transfer name it alike.
 struct MessageKey {
   Transfer transfer;
   int micro_batch = -1;
   auto operator<=>(const MessageKey&) const = default;
 };
 
-/// Carries tensors between the devices of one program. Sends are buffered and never wait; a receive waits.
-/// Threads  any.
-/// Errors   CommError after close(), with the reason given there; Error for a message whose key is still waiting to be received.
+/// The list of transfers from one device to another.
+struct ChannelEnds {
+  int from, to;  ///< devices
+  auto operator<=>(const ChannelEnds&) const = default;
+};
+
+/// Where a message goes to, and from when on.
+struct Place {
+  DevicePtr device;
+  Tensor room;  ///< made by `room_for`; undefined when nobody knows the shape before the message comes
+  Moment free;  ///< of the receiver: the room may be written
+};
+
+/// A tensor on its way, or at its end; undefined for a gradient that a module left out.
+struct Message {
+  Tensor tensor;
+  Moment ready;             ///< its elements are there
+  double available_at = 0;  ///< the sender's clock plus the link's time; meaningful on meta devices
+};
+
+/// Carries tensors between the devices of one program. A transfer runs when it was sent and posted and all that its channel has to send
+/// before are done. `send` and `post` never wait; the two others wait for the end of the transfer, `seconds` at most; 0 only looks. Nothing
+/// is buffered but handles: what is sent is charged to the sender until `finish_send`, the room to the receiver from `post` on.
+/// Threads  any; one at each end of a channel.
+/// Errors   CommError after close(), with the reason given there; Error when the two ends of a channel differ in their order, or for a
+///          message that is under way already; OutOfMemory of a receiver that got a message of unknown shape.
 class Transport {
  public:
   virtual ~Transport() = default;
-  virtual void send(int to_device, const MessageKey& key, Message message) = 0;
-  /// Nothing when the message is not there within `seconds`; 0 only looks.
-  virtual std::optional<Message> receive(int device, const MessageKey& key, double seconds) = 0;
+  virtual void send(const ChannelEnds& ends, const MessageKey& key, Message message) = 0;
+  virtual void post(const ChannelEnds& ends, const MessageKey& key, Place place) = 0;
+  /// The message in its place. Nothing when the transfer does not end within `seconds`.
+  virtual std::optional<Message> receive(const ChannelEnds& ends, const MessageKey& key, double seconds) = 0;
+  /// Lets go of what was sent. Returns the moment after which the sender may write it; nothing when the transfer does not end in time.
+  virtual std::optional<Moment> finish_send(const ChannelEnds& ends, const MessageKey& key, double seconds) = 0;
   /// Wakes all who wait and makes every further call fail: another device failed.
   virtual void close(const std::string& reason) = 0;
 };
 
-/// Devices of one process: one mailbox a device. A receive spins before it sleeps, because a hand-over between two running threads takes
-/// less than a wake-up: for two milliseconds where every device has a core, else for some microseconds.
+/// Devices of one process. A wait spins before it sleeps, because a hand-over between two running threads takes less than a wake-up: for
+/// two milliseconds where every device has a core, else for some microseconds.
 std::unique_ptr<Transport> make_local_transport(int devices);
 
 }  // namespace sluice::parallel

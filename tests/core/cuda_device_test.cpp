@@ -63,6 +63,41 @@ TEST_F(CudaHandOver, MemorySentToAnotherGpuServesAgainOnlyAfterTheCopy) {
   EXPECT_EQ(there.to_vector(), all(1));
 }
 
+// The copy that makes a strided tensor row-major runs on the sender's stream, after the moment that the receiver waited for.
+TEST_F(CudaHandOver, ACopyOfAStridedTensorToAnotherGpuReadsWhatWasEnqueuedBefore) {
+  if (cuda_device_count() < 2) GTEST_SKIP() << "this machine has one GPU";
+  const auto first = make_device("cuda:0"), second = make_device("cuda:1");
+  const Tensor x = full({64, 64}, 1, DType::f32, first), there = x.slice(1, 0, 60).to(second);
+  EXPECT_EQ(there.to_vector(), std::vector<double>(64 * 60, 1)) << "without the wait: what the memory held before the copy";
+}
+
+TEST_F(CudaHandOver, ATransferToAnotherGpuReadsWhatIsReadyAndWritesWhatIsFree) {
+  if (cuda_device_count() < 2) GTEST_SKIP() << "this machine has one GPU";
+  const auto first = make_device("cuda:0"), second = make_device("cuda:1");
+  const Tensor x = filled(1, first), before = filled(5, second);
+  const Tensor read = before.clone();  // of the memory that becomes room, so that the room is not free before
+  const Tensor room = room_for(x.shape(), x.dtype(), second, *first);
+  const auto [there, arrived] = x.handed_to(room, first->record(), second->record());
+  second->wait_for(arrived);
+  EXPECT_EQ(there.clone().to_vector(), all(1));
+  EXPECT_EQ(read.to_vector(), all(5));
+}
+
+TEST_F(CudaHandOver, WhatWasSentServesAgainInTheOrderOfTheSendersWorkBehindTheEndOfTheTransfer) {
+  if (cuda_device_count() < 2) GTEST_SKIP() << "this machine has one GPU";
+  const auto first = make_device("cuda:0"), second = make_device("cuda:1");
+  Tensor x = filled(1, first);
+  const void* block = x.data();
+  const auto [there, arrived] = x.handed_to(room_for(x.shape(), x.dtype(), second, *first), first->record(), second->record());
+  first->wait_for(arrived);
+  x = {};
+  const Tensor again = filled(2, first);
+  EXPECT_EQ(again.data(), block) << "at once, so that the GPU is asked for no second one";
+  first->synchronize();
+  second->wait_for(arrived);
+  EXPECT_EQ(there.to_vector(), all(1));
+}
+
 TEST_F(CudaHandOver, ATensorIsCountedOnBothDevices) {
   const auto first = make_device("cuda:0"), second = make_device("cuda:0");
   EXPECT_EQ(first->live_bytes(), Cuda::kWorkspaceBytes);

@@ -129,6 +129,29 @@ TEST(Tensor, IsChargedToEveryDeviceThatHoldsIt) {
   EXPECT_EQ(second->live_bytes(), 0);
 }
 
+TEST(Tensor, IsHandedToRoomThatIsCountedBeforeItComes) {
+  const auto first = make_device("cpu:0"), second = make_device("cpu:1");
+  Tensor here = full({16}, 3, DType::f32, first);
+  const Tensor room = room_for({16}, DType::f32, second, *first);
+  EXPECT_EQ(second->live_bytes(), 64);
+  const auto [there, ready] = here.handed_to(room, {}, {});
+  EXPECT_EQ(there.data<float>(), here.data<float>()) << "CPU devices share memory";
+  EXPECT_EQ(second->live_bytes(), 64);
+  EXPECT_FALSE(here.is_exclusive());
+  EXPECT_FALSE(there.is_exclusive());
+  here = {};
+  EXPECT_EQ(first->live_bytes(), 0);
+  EXPECT_EQ(there.to_vector(), std::vector<double>(16, 3));
+}
+
+TEST(Tensor, IsHandedOnlyToRoomOfItsShapeAndRowMajor) {
+  const auto first = make_device("cpu:0"), second = make_device("cpu:1");
+  const Tensor x = full({2, 3}, 3, DType::f32, first);
+  EXPECT_THROW(x.handed_to(room_for({3, 2}, DType::f32, second, *first), {}, {}), UsageError);
+  EXPECT_THROW(x.handed_to(room_for({2, 3}, DType::bf16, second, *first), {}, {}), UsageError);
+  EXPECT_THROW(x.transpose(0, 1).handed_to(room_for({3, 2}, DType::f32, second, *first), {}, {}), UsageError);
+}
+
 TEST(Tensor, MovesOnlyBetweenDevicesOfOneKind) { EXPECT_THROW(zeros({2}).charged_to(make_device("meta:0")), UsageError); }
 
 TEST(Tensor, HasNoMemoryOnMeta) {

@@ -106,7 +106,7 @@ TEST(AWorkerThatNeverReturns, IsReportedAfterTheTimeoutAndLeavesATrainerThatRefu
   gate->close();
   std::weak_ptr<int> watch;
   expect_error<HangError>([&] { trainer->step(watched_batch(watch)); },
-                          {"no message within 0.2 s (pipeline.timeout)", "device 1 (cpu:1) has finished nothing and waits for",
+                          {"no message within 0.2 s (pipeline.timeout)", "device 1 (cpu:1) has finished RecvPost",
                            "device 0 (cpu:0) holds up the others: it stands in F(stage 0, micro-batch 0)",
                            "cpu:0 has not come back from F(stage 0, micro-batch 0)"});
   EXPECT_EQ(trainer->steps_done(), 1);

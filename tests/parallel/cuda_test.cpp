@@ -56,7 +56,8 @@ class CudaTraining : public ::testing::Test {
     const AdamW optimizer({.lr = 1e-2});
     const Plan chosen = plan_of(choice);
     Trainer trainer(graph_, chosen, optimizer, {.seed = 3, .clip = 0.5, .cuda_graphs = choice.graphs});
-    const Prediction prediction = predict(graph_, chosen, optimizer, kSamples, {});
+    const Prediction training = predict(graph_, chosen, optimizer, kSamples, {});
+    const Prediction evaluating = predict_evaluation(graph_, chosen, optimizer, kSamples, false);
     Outcome outcome;
     for (int step = 0; step < steps; ++step) outcome.losses.push_back(trainer.step(batch(step)).loss);
     const auto evaluation = trainer.evaluate(batch(77));
@@ -64,7 +65,8 @@ class CudaTraining : public ::testing::Test {
     outcome.hash = trainer.weights_hash();
     for (const auto& device : chosen.devices) outcome.graphs.push_back(graph_counts(*device));
     for (size_t i = 0; i < chosen.devices.size(); ++i)
-      EXPECT_EQ(chosen.devices[i]->peak_bytes(), prediction.devices[i].peak_bytes) << choice.devices << ", device " << i;
+      EXPECT_EQ(chosen.devices[i]->peak_bytes(), std::max(training.devices[i].peak_bytes, evaluating.devices[i].peak_bytes))
+          << choice.devices << ", device " << i;
     return outcome;
   }
 

@@ -113,14 +113,16 @@ Outcome train(const layers::Graph& graph, const Choice& choice, int64_t samples,
   const AdamW optimizer({.lr = 1e-2});
   const Plan chosen = make_plan(graph, choice, samples);
   Trainer trainer(graph, chosen, optimizer, {.seed = 3, .clip = 0.5, .stochastic_rounding = choice.stochastic_rounding});
-  const Prediction prediction = predict(graph, chosen, optimizer, samples, {});
+  const Prediction training = predict(graph, chosen, optimizer, samples, {});
+  const Prediction evaluating = predict_evaluation(graph, chosen, optimizer, samples, false);
   Outcome outcome;
   for (uint64_t step = 0; step < 3; ++step) outcome.losses.push_back(trainer.step(batch(step)).loss);
   const auto evaluation = trainer.evaluate(batch(77));
   outcome.losses.push_back(evaluation.loss_sum / evaluation.weight);
   outcome.hash = trainer.weights_hash();
   for (size_t i = 0; i < chosen.devices.size(); ++i)
-    EXPECT_EQ(chosen.devices[i]->peak_bytes(), prediction.devices[i].peak_bytes) << describe_choice(choice) << ", device " << i;
+    EXPECT_EQ(chosen.devices[i]->peak_bytes(), std::max(training.devices[i].peak_bytes, evaluating.devices[i].peak_bytes))
+        << describe_choice(choice) << ", device " << i;
   return outcome;
 }
 

@@ -44,6 +44,28 @@ struct Plan {
   Program lowered() const { return lower(topology, partition, schedule, rematerialize, value_bytes); }
 };
 
+using Lines = std::vector<std::string>;
+
+/// The actions of one device in words.
+inline Lines lines(const Program& program, const Topology& topology, int device) {
+  Lines out;
+  for (const Action& action : program.devices[device]) out.push_back(describe(action, topology));
+  return out;
+}
+
+/// A stage a device in the order of a named schedule, or forwards alone: "forward-only".
+inline Schedule example_schedule(std::string_view name, int stages, int micro_batches) {
+  if (name != "forward-only") return make_schedule(schedule_named(name), stages, micro_batches);
+  return forward_schedule(stage_placement(NamedSchedule::gpipe, stages), micro_batches);
+}
+
+/// Of skip_topology().
+inline Plan skip_plan(std::vector<int> sizes, std::string_view schedule, int micro_batches,
+                      std::vector<bool> rematerialize = std::vector<bool>(5)) {
+  const int stages = static_cast<int>(sizes.size());
+  return {skip_topology(), {std::move(sizes)}, example_schedule(schedule, stages, micro_batches), std::move(rematerialize)};
+}
+
 inline std::ostream& operator<<(std::ostream& out, const Plan& plan) {
   out << plan.schedule.name << ", M " << plan.schedule.micro_batches << ", sizes";
   for (int size : plan.partition.sizes) out << ' ' << size;
@@ -124,12 +146,6 @@ inline StageCosts random_stage_costs(int stages) {
     if (pick(0, 2) == 0) *list = random_costs(stages);
   costs.latency = pick(0, 3) / 8.0;
   return costs;
-}
-
-/// A stage a device in the order of a named schedule, or forwards alone: "forward-only".
-inline Schedule example_schedule(std::string_view name, int stages, int micro_batches) {
-  if (name != "forward-only") return make_schedule(schedule_named(name), stages, micro_batches);
-  return forward_schedule(stage_placement(NamedSchedule::gpipe, stages), micro_batches);
 }
 
 /// A placement in which every device has a stage.

@@ -171,6 +171,56 @@ inline std::vector<Mutation> mutations_of_order() {
   };
 }
 
+/// The next action of the list that is of this kind and of the channel of the one at `place`; -1 when there is none.
+inline int next_of_channel(const Program& program, Place place, ActionKind kind) {
+  const Transfer& here = at(program, place).transfer;
+  return next(program, place, [&](const Action& a) {
+    return a.kind == kind && program.sender(a.transfer) == program.sender(here) && program.receiver(a.transfer) == program.receiver(here);
+  });
+}
+
+/// The next action of the list that is of this kind and of the transfer at `place`; -1 when there is none.
+inline int next_of_transfer(const Program& program, Place place, ActionKind kind) {
+  const Action& here = at(program, place);
+  return next(program, place,
+              [&](const Action& a) { return a.kind == kind && a.transfer == here.transfer && a.micro_batch == here.micro_batch; });
+}
+
+/// Channels whose ends differ, and waits that stand where they wait for ever.
+inline std::vector<Mutation> mutations_of_channels() {
+  const auto posts_more = [](const Program& p, Place place) {
+    return at(p, place).kind == ActionKind::recv_post && next_of_channel(p, place, ActionKind::recv_post) >= 0;
+  };
+  // Only when one transfer of a channel runs at a time: what is received first was sent second, and is posted before.
+  const auto receives_before_the_next_post = [](const Program& p, Place place) {
+    if (at(p, place).kind != ActionKind::recv_post) return false;
+    const int later = next_of_channel(p, place, ActionKind::recv_post), recv = next_of_transfer(p, place, ActionKind::recv);
+    return later >= 0 && recv < later;
+  };
+  const auto ends_a_send = is_kind(ActionKind::send_wait);
+  return {
+      {"PostsTwoReceivesOfAChannelInTheOtherOrder", posts_more,
+       [](Program& p, Place place) { swap_with(p, place, next_of_channel(p, place, ActionKind::recv_post)); }},
+      {"CrossesAChannelSoThatItHangs", receives_before_the_next_post,
+       [](Program& p, Place place) { swap_with(p, place, next_of_channel(p, place, ActionKind::recv_post)); }},
+      {"DropsTheEndOfASend", ends_a_send,
+       [](Program& p, Place place) { p.devices[place.device].erase(p.devices[place.device].begin() + place.index); }},
+      {"EndsASendBeforeItBegins", ends_a_send, move_to_front},
+      {"PostsAfterItReceives", is_kind(ActionKind::recv_post),
+       [](Program& p, Place place) { move_behind(p, place, next_of_transfer(p, place, ActionKind::recv)); }},
+      {"FreesWhatIsStillBeingSent",
+       [](const Program& p, Place place) { return at(p, place).kind == ActionKind::send_wait && !at(p, place).frees.empty(); },
+       [](Program& p, Place place) {
+         auto& actions = p.devices[place.device];
+         const Action wait = at(p, place);
+         const auto send = std::find_if(actions.begin(), actions.end(), [&](const Action& a) {
+           return a.kind == ActionKind::send && a.transfer == wait.transfer && a.micro_batch == wait.micro_batch;
+         });
+         send->frees.swap(at(p, place).frees);
+       }},
+  };
+}
+
 /// Buffers that are freed early, twice, never, or that nobody has.
 inline std::vector<Mutation> mutations_of_buffers() {
   const auto frees = [](const Program& p, Place place) { return !at(p, place).frees.empty(); };
@@ -178,7 +228,7 @@ inline std::vector<Mutation> mutations_of_buffers() {
     return at(p, place).kind == ActionKind::recv && at(p, place).transfer.of_micro_batch();
   };
   const auto sends_once_more = [](const Program& p, Place place) {
-    return at(p, place).kind == ActionKind::send && at(p, place).frees.empty() && at(p, place).transfer.payload == Payload::activation;
+    return at(p, place).kind == ActionKind::send_wait && at(p, place).frees.empty() && at(p, place).transfer.payload == Payload::activation;
   };
   const auto has_tape = [](const Program& p, Place place) { return p.training && at(p, place).kind == ActionKind::forward; };
   return {
@@ -208,7 +258,8 @@ inline std::vector<Mutation> mutations_of_buffers() {
 
 inline std::vector<Mutation> all_mutations() {
   std::vector<Mutation> all = mutations_of_actions();
-  for (const auto& more : {mutations_of_order(), mutations_of_buffers()}) all.insert(all.end(), more.begin(), more.end());
+  for (const auto& more : {mutations_of_order(), mutations_of_channels(), mutations_of_buffers()})
+    all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 
@@ -264,7 +315,7 @@ inline std::vector<std::pair<std::string, std::function<void(Program&)>>> random
       {"value", [=](Program& p) { off(any(p).transfer.value); }},
       {"consumer", [=](Program& p) { off(any(p).transfer.consumer); }},
       {"payload", [=](Program& p) { any(p).transfer.payload = static_cast<Payload>(pick(0, 7)); }},
-      {"kind", [=](Program& p) { any(p).kind = static_cast<ActionKind>(pick(0, 12)); }},
+      {"kind", [=](Program& p) { any(p).kind = static_cast<ActionKind>(pick(0, 14)); }},
       {"bytes", [=](Program& p) { any(p).bytes += pick(-1, 2); }},
       {"free no more", [=](Program& p) { any(p).frees.clear(); }},
       {"free elsewhere",

@@ -1,4 +1,5 @@
 #pragma once
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -10,6 +11,8 @@
 
 /// Runs a program on numbers that stand for the contents of tensors: equal ends mean that the same was computed from the same, in the same
 /// order of sums. It shares no rule with `verify`, so it judges which damaged programs are right by luck.
+/// A channel between two devices is a queue of sends and one of posts: the first of both meet, whatever they are meant for, and only then
+/// Recv and SendWait go on.
 namespace sluice::parallel {
 
 class SymbolicRun {
@@ -30,7 +33,7 @@ class SymbolicRun {
       for (int device = 0; device < program_.device_count(); ++device)
         for (const auto& list = program_.devices[device]; position[device] < list.size(); ++position[device], moved = true) {
           const Action& action = list[position[device]];
-          if (action.kind == ActionKind::recv && !mail_.contains(key(action))) break;
+          if (waits(device, action)) break;
           run(device, action);
           if (failed_) return {};
         }
@@ -68,7 +71,33 @@ class SymbolicRun {
     return hash;
   }
 
+  struct Channel {
+    std::deque<std::pair<Key, std::size_t>> sent;
+    std::deque<Key> posted;
+  };
+
   static Key key(const Action& action) { return {action.transfer, action.micro_batch}; }
+
+  bool waits(int device, const Action& action) const {
+    if (action.kind == ActionKind::recv) return !mail_.contains(key(action));
+    return action.kind == ActionKind::send_wait && !done_.contains({device, key(action)});
+  }
+
+  int device_at(const Transfer& t, int end) const {
+    const int count = t.between_devices() ? program_.device_count() : program_.stage_count();
+    return end < 0 || end >= count ? -1 : t.between_devices() ? end : program_.device_of_stage[end];
+  }
+
+  /// The first sent and the first posted of a channel meet.
+  void meet(int from, int to) {
+    Channel& channel = channels_[{from, to}];
+    while (!channel.sent.empty() && !channel.posted.empty()) {
+      const auto [sent, content] = channel.sent.front();
+      if (!mail_.emplace(channel.posted.front(), content).second || !done_.insert({from, sent}).second) fail();
+      channel.sent.pop_front();
+      channel.posted.pop_front();
+    }
+  }
 
   bool fail() {
     failed_ = true;
@@ -87,6 +116,10 @@ class SymbolicRun {
       send(device, action);
     else if (action.kind == ActionKind::recv)
       receive(device, action);
+    else if (action.kind == ActionKind::recv_post)
+      post(device, action);
+    else if (action.kind == ActionKind::send_wait)
+      finish_send(device, action);
     else if (action.kind <= ActionKind::recompute)
       compute(stages_[action.stage], action);
     else
@@ -162,9 +195,28 @@ class SymbolicRun {
     } else if (t.payload == Payload::tied_weight && stages_[action.stage].weights != 0) {
       content = mix({stages_[action.stage].weights, static_cast<std::size_t>(t.value)});
     }
-    const int to = t.between_devices() ? t.to : t.to >= 0 && t.to < program_.stage_count() ? program_.device_of_stage[t.to] : -1;
+    const int to = device_at(t, t.to);
     const bool is_sender = t.between_devices() ? t.from == device : t.from == action.stage;
-    if (!content || to < 0 || to >= program_.device_count() || !is_sender || !mail_.emplace(key(action), *content).second) fail();
+    if (!content || to < 0 || to >= program_.device_count() || !is_sender) return void(fail());
+    if (to == device) return void(mail_.emplace(key(action), *content).second || fail());
+    channels_[{device, to}].sent.push_back({key(action), *content});
+    meet(device, to);
+  }
+
+  void post(int device, const Action& action) {
+    const Transfer& t = action.transfer;
+    const int from = device_at(t, t.from);
+    if (from < 0 || from == device || (t.between_devices() ? t.to != device : t.to != action.stage)) return void(fail());
+    channels_[{from, device}].posted.push_back(key(action));
+    meet(from, device);
+  }
+
+  /// What was sent has to be there until now.
+  void finish_send(int device, const Action& action) {
+    done_.erase({device, key(action)});
+    const bool is_kept =
+        !action.transfer.of_micro_batch() || stages_[action.stage].buffers.contains(sent_buffer(action.transfer, action.micro_batch));
+    if (!is_kept) fail();
   }
 
   void receive(int device, const Action& action) {
@@ -231,7 +283,8 @@ class SymbolicRun {
   }
 
   bool left_over() const {
-    bool left = !mail_.empty();
+    bool left = !mail_.empty() || !done_.empty();
+    for (const auto& [ends, channel] : channels_) left = left || !channel.sent.empty() || !channel.posted.empty();
     for (const Stage& stage : stages_)
       left = left || !stage.buffers.empty() || !stage.tapes.empty() || !stage.tied_parts.empty() ||
              static_cast<int>(stage.forwards.size()) != program_.micro_batches;
@@ -254,7 +307,9 @@ class SymbolicRun {
   const Dataflow flow_;
   std::vector<Stage> stages_;
   std::vector<Device> devices_;
-  std::map<Key, std::size_t> mail_;
+  std::map<Key, std::size_t> mail_;                  // arrived
+  std::set<std::pair<int, Key>> done_;               // sent and arrived, by sender
+  std::map<std::pair<int, int>, Channel> channels_;  // by sender and receiver
   bool failed_ = false;
 };
 

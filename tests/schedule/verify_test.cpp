@@ -160,6 +160,22 @@ TEST(VerifyBudget, RefusesOneByteLessThanTheProgramNeedsOnAnyDevice) {
   }
 }
 
+TEST(VerifyBudget, RefusesOneMorePostedReceiveThanThereIsRoomFor) {
+  const Plan plan{chain_topology(2), {{1, 1}}, forward_schedule({0, 1}, 4), {false, false}};
+  const auto with_window = [&](int ahead) {
+    return lower(plan.topology, plan.partition, plan.schedule, plan.rematerialize, {}, {ahead, 1});
+  };
+  ProgramBytes bytes;
+  bytes.value = {0, 10, 0};
+  bytes.budget = {20, 20};
+  EXPECT_FALSE(verify(plan.topology, with_window(1), &bytes));
+  const Program program = with_window(2);
+  const auto found = verify(plan.topology, program, &bytes);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->device, 1);
+  EXPECT_EQ(program.devices[1][found->index].kind, ActionKind::recv_post) << found->reason;
+}
+
 TEST(VerifyBudget, NamesActionDeviceBytesAndBudget) {
   const Plan plan{chain_topology(1), {{1}}, make_schedule(NamedSchedule::gpipe, 1, 2), {false}};
   ProgramBytes bytes;
@@ -178,10 +194,9 @@ TEST(VerifyReason, NamesBothEndsOfUnequalBytes) {
   const Plan plan{chain_topology(2), {{1, 1}}, make_schedule(NamedSchedule::gpipe, 2, 1), {false, false}, {8, 16, 8}};
   Program program = plan.lowered();
   program.devices[1][0].bytes = 12;
-  EXPECT_EQ(
-      reason(plan, program),
-      "Recv activation 'n0' of micro-batch 0 from stage 0 to stage 1 on device 1 has 12 bytes, and the other end, Send activation 'n0' "
-      "of micro-batch 0 from stage 0 to stage 1, has 16: both ends of a transfer are of one shape");
+  EXPECT_EQ(reason(plan, program),
+            "RecvPost activation 'n0' of micro-batch 0 from stage 0 to stage 1 on device 1 has 12 bytes, and Send activation 'n0' of "
+            "micro-batch 0 from stage 0 to stage 1, has 16: both ends of a transfer are of one shape");
 }
 
 TEST(VerifyReason, RefusesMoreMicroBatchesThanActionsBeforeItCountsThem) {
@@ -218,14 +233,91 @@ TEST(VerifyReason, NamesTheBufferThatWasFreedAndByWhom) {
 TEST(VerifyReason, NamesBothSidesOfADeadlock) {
   const Plan plan{chain_topology(2), {{1, 1}}, make_schedule(NamedSchedule::gpipe, 2, 1), {false, false}};
   Program program = plan.lowered();
-  move_to_front(program, {0, 2});
+  const std::string gradient = "gradient of 'n0' at 'n1' of micro-batch 0 from stage 1 to stage 0";
+  for (const char* kind : {"Recv ", "RecvPost "}) move_to_front(program, {0, index_of(plan, program, 0, kind + gradient)});
   const auto found = verify(plan.topology, program);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->device, 0);
-  EXPECT_EQ(found->index, 0);
+  EXPECT_EQ(found->index, 1);
   EXPECT_EQ(found->reason,
             "Recv gradient of 'n0' at 'n1' of micro-batch 0 from stage 1 to stage 0 on device 0 waits for ever: device 1, which "
             "sends it, stands in Recv activation 'n0' of micro-batch 0 from stage 0 to stage 1 before it comes to that Send");
+}
+
+Plan two_device_plan(int micro_batches) {
+  return {chain_topology(2), {{1, 1}}, make_schedule(NamedSchedule::gpipe, 2, micro_batches), {false, false}};
+}
+
+TEST(VerifyReason, NamesBothEndsOfAChannelWhoseReceivesArePostedInAnotherOrder) {
+  const Plan plan = two_device_plan(2);
+  Program program = plan.lowered();
+  const int first = index_of(plan, program, 1, "RecvPost activation 'n0' of micro-batch 0 from stage 0 to stage 1");
+  move_to_front(program, {1, index_of(plan, program, 1, "RecvPost activation 'n0' of micro-batch 1 from stage 0 to stage 1")});
+  ASSERT_EQ(first, 0);
+  EXPECT_EQ(reason(plan, program),
+            "RecvPost activation 'n0' of micro-batch 1 from stage 0 to stage 1 on device 1 is number 0 of its channel, and number 0 on "
+            "device 0 is Send activation 'n0' of micro-batch 0 from stage 0 to stage 1: receives are posted in the order of the sends, or "
+            "transfers meet what was not meant for them");
+}
+
+TEST(VerifyReason, NamesTheSendThatNeverEnds) {
+  const Plan plan = two_device_plan(1);
+  Program program = plan.lowered();
+  auto& actions = program.devices[0];
+  actions.erase(actions.begin() + index_of(plan, program, 0, "SendWait activation 'n0' of micro-batch 0 from stage 0 to stage 1"));
+  EXPECT_EQ(reason(plan, program),
+            "SendWait activation 'n0' of micro-batch 0 from stage 0 to stage 1 on device 0 is missing: a transfer between devices, and no "
+            "other, has exactly one end of its Send, on the device that sends it");
+}
+
+TEST(VerifyReason, NamesWaitsThatComeBeforeWhatTheyWaitFor) {
+  const Plan plan = two_device_plan(1);
+  Program program = plan.lowered();
+  move_to_front(program, {0, index_of(plan, program, 0, "SendWait activation 'n0' of micro-batch 0 from stage 0 to stage 1")});
+  EXPECT_EQ(
+      reason(plan, program),
+      "SendWait activation 'n0' of micro-batch 0 from stage 0 to stage 1 on device 0 comes before Send activation 'n0' of micro-batch "
+      "0 from stage 0 to stage 1: a transfer begins before its end is waited for");
+  program = plan.lowered();
+  move_to_front(program, {1, index_of(plan, program, 1, "Recv activation 'n0' of micro-batch 0 from stage 0 to stage 1")});
+  EXPECT_EQ(
+      reason(plan, program),
+      "Recv activation 'n0' of micro-batch 0 from stage 0 to stage 1 on device 1 comes before RecvPost activation 'n0' of micro-batch "
+      "0 from stage 0 to stage 1: a receive is posted before it is waited for");
+}
+
+TEST(VerifyReason, NamesAPostForWhatStaysOnItsDevice) {
+  const Plan plan = folded_plan();
+  Program program = plan.lowered();
+  for (auto& actions : program.devices)
+    for (const Action& action : std::vector(actions)) {
+      if (action.kind != ActionKind::send || program.sender(action.transfer) != program.receiver(action.transfer)) continue;
+      const std::vector<Action> right = actions;
+      actions.insert(actions.begin(), {ActionKind::recv_post, action.transfer.to, action.micro_batch, action.transfer, {}, action.bytes});
+      EXPECT_NE(reason(plan, program).find("has no place there: a transfer between devices, and no other, is posted"), std::string::npos);
+      actions = right;
+    }
+}
+
+/// Each of two devices sends and waits for the end of that before it posts what the other sends: buffers would hide it.
+TEST(VerifyReason, NamesBothSidesOfSendsThatWaitForEachOther) {
+  const Plan plan{chain_topology(2), {{1, 1}}, make_schedule(NamedSchedule::one_f_one_b, 2, 2), {false, false}};
+  Program program = lower(plan.topology, plan.partition, plan.schedule, plan.rematerialize, {}, {0, 0});
+  const std::string activation = "activation 'n0' of micro-batch 1 from stage 0 to stage 1";
+  const std::string gradient = "gradient of 'n0' at 'n1' of micro-batch 0 from stage 1 to stage 0";
+  const auto put_before = [&](int device, const std::string& moved, const std::string& target) {
+    auto& actions = program.devices[device];
+    const int from = index_of(plan, program, device, moved);
+    const Action action = actions[from];
+    actions.erase(actions.begin() + from);
+    actions.insert(actions.begin() + index_of(plan, program, device, target), action);
+  };
+  put_before(0, "RecvPost " + gradient, "Recv " + gradient);
+  EXPECT_EQ(reason(plan, program), "nothing found");
+  put_before(1, "RecvPost " + activation, "Recv " + activation);
+  EXPECT_EQ(reason(plan, program), "SendWait " + activation +
+                                       " on device 0 waits for ever: device 1, which receives it, stands in SendWait " + gradient +
+                                       " before it comes to that RecvPost");
 }
 
 TEST(VerifyReason, NamesTheOrderOfAccumulation) {
