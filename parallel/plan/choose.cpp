@@ -4,6 +4,7 @@
 
 #include "parallel/plan/node_bytes.h"
 #include "parallel/plan/stage_chain.h"
+#include "parallel/run/device_links.h"
 #include "parallel/schedule/named.h"
 
 namespace sluice::parallel {
@@ -29,12 +30,6 @@ std::vector<int64_t> budgets_of(const std::vector<DevicePtr>& devices) {
   return budgets;
 }
 
-std::vector<DeviceSpeed> speeds_of(const std::vector<DevicePtr>& devices) {
-  std::vector<DeviceSpeed> speeds;
-  for (const auto& device : devices) speeds.push_back(device->options().speed);
-  return speeds;
-}
-
 /// Each node reads inputs of the graph and what the node before it made. Then stages are a chain, whatever the cut.
 bool is_chain(const Topology& topology) {
   for (int node = 0; node < topology.node_count(); ++node)
@@ -52,7 +47,7 @@ class Chooser {
         options_(options),
         budgets_(budgets_of(devices_)),
         watch_(options.search_seconds, options.progress) {
-    problem_ = {topology_of(graph), std::move(choices), {}, budgets_, links_of(speeds_of(devices_))};
+    problem_ = {topology_of(graph), std::move(choices), {}, budgets_, links_of(devices_)};
   }
 
   Plan choose() {
@@ -181,8 +176,7 @@ class Chooser {
       const ModelCosts& costs = problem_.costs.at(found.micro_batches);
       const auto placement = in_segments(found.schedule, found.segments).device_of_stage;
       const auto stages = stage_costs(problem_.topology, costs, found.partition, placement, found.rematerialize);
-      plan.chain =
-          whole_chain(chain_of(problem_.topology, costs.any(), found.partition, stages, placement, problem_.links), found.segments);
+      plan.chain = whole_chain(chain_of(problem_.topology, costs.any(), found.partition, stages, problem_.links), found.segments);
     }
     return plan;
   }
@@ -235,12 +229,6 @@ std::vector<DevicePtr> one_of_each_kind(const std::vector<DevicePtr>& devices) {
 }
 
 }  // namespace
-
-Links links_of(const std::vector<DeviceSpeed>& speeds) {
-  Links links;
-  for (const DeviceSpeed& speed : speeds) links.of_device.push_back({speed.link_latency_seconds, speed.link_bytes_per_second});
-  return links;
-}
 
 ModelCosts model_costs(const layers::Graph& graph, const PlanOptions& options, const std::vector<DevicePtr>& devices, int micro_batches,
                        SearchWatch& watch) {

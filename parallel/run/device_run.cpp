@@ -11,7 +11,6 @@
 #include "core/ops/sums_of_squares.h"
 #include "core/profiler.h"
 #include "core/where.h"
-#include "parallel/program/links.h"
 
 namespace sluice::parallel {
 
@@ -19,8 +18,13 @@ Executor::DeviceRun::DeviceRun(int index, DevicePtr device, const Shared& shared
     : index_(index), device_(std::move(device)), shared_(shared), actions_(&shared.program.devices[index]) {}
 
 double Executor::DeviceRun::now() const {
-  if (counts_only()) return device_->clock_seconds();
+  if (counts_only()) return shared_.clock->now(index_);
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - shared_.began).count();
+}
+
+void Executor::DeviceRun::take_time() {
+  shared_.clock->compute(index_, device_->clock_seconds());
+  device_->set_clock(0);
 }
 
 /// The node whose value a transfer moves, for messages.
@@ -39,6 +43,7 @@ bool Executor::DeviceRun::advance(double seconds) {
     const bool computes = action.kind != ActionKind::send && action.kind != ActionKind::recv;
     GraphScope graph(*device_, shared_.context.cuda_graphs && computes, static_cast<int64_t>(at));
     if (!execute(action, seconds)) return false;
+    if (counts_only()) take_time();
     graph.launch();
     for (const Buffer& buffer : action.frees) shared_.stages[buffer.stage]->free(buffer);
     events_.push_back({index_, action, start, now(), device_->live_bytes()});
@@ -111,30 +116,23 @@ bool Executor::DeviceRun::execute(const Action& action, double seconds) {
   throw UsageError(join("executor: needs an action of ActionKind, got number ", static_cast<int>(action.kind), "; lower the plan again"));
 }
 
-namespace {
-
-Link link_of(const Device& device) { return {device.options().speed.link_latency_seconds, device.options().speed.link_bytes_per_second}; }
-
-}  // namespace
-
 void Executor::DeviceRun::send(const Action& action) {
   const Transfer& transfer = action.transfer;
   const int to = transfer.between_devices() ? transfer.to : shared_.program.device_of_stage[transfer.to];
   const Tensor tensor = transfer.payload == Payload::norm_part ? norm_part_
                         : transfer.payload == Payload::norm    ? norm_
                                                                : stage(action).outgoing(transfer, action.micro_batch);
-  const Link link = slower(link_of(*device_), link_of(*shared_.devices[to]));
   const auto bytes = static_cast<double>(tensor.defined() ? tensor.bytes() : 0);
-  const double seconds = to == index_ ? 0 : link.latency_seconds + link.wire_seconds(bytes);
-  shared_.transport.send(
-      to, {transfer, action.micro_batch},
-      {to == index_ || !tensor.defined() ? tensor : tensor.uncharged(), device_->record(), device_->clock_seconds() + seconds});
+  if (counts_only()) take_time();  // of a copy that goes instead of padded rows
+  const double available_at = counts_only() ? shared_.clock->transfer(index_, to, now(), bytes) : 0;
+  shared_.transport.send(to, {transfer, action.micro_batch},
+                         {to == index_ || !tensor.defined() ? tensor : tensor.uncharged(), device_->record(), available_at});
 }
 
 bool Executor::DeviceRun::receive(const Action& action, double seconds) {
   auto message = shared_.transport.receive(index_, {action.transfer, action.micro_batch}, seconds);
   if (!message) return false;
-  if (counts_only()) device_->set_clock(std::max(device_->clock_seconds(), message->available_at));
+  if (counts_only()) shared_.clock->wait(index_, message->available_at);
   Tensor tensor = message->tensor.defined() ? message->tensor.to(device_, message->ready) : Tensor();
   if (action.transfer.payload == Payload::norm_part)
     other_parts_.push_back(std::move(tensor));

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <chrono>
 
+#include "parallel/program/clock.h"
 #include "parallel/run/executor.h"
 
 namespace sluice::parallel {
@@ -21,6 +22,7 @@ class Executor::DeviceRun {
     std::chrono::steady_clock::time_point began;
     const BeforeAction& before_action;
     std::stop_token failed;
+    Clock* clock;  ///< of devices that only count; else null
   };
   DeviceRun(int index, DevicePtr device, const Shared& shared);
 
@@ -48,7 +50,9 @@ class Executor::DeviceRun {
   void step();
   void read_spans();
   double now() const;
-  bool counts_only() const { return device_->kind() == DeviceKind::meta; }
+  /// Lets the clock go on by what a device that only counts has counted since.
+  void take_time();
+  bool counts_only() const { return shared_.clock != nullptr; }
   Stage& stage(const Action& action) const { return *shared_.stages[action.stage]; }
 
   int index_;

@@ -4,6 +4,8 @@
 #include <exception>
 
 #include "core/ops/concat.h"
+#include "parallel/program/clock.h"
+#include "parallel/run/device_links.h"
 #include "parallel/run/device_run.h"
 #include "parallel/run/hang_report.h"
 
@@ -51,9 +53,18 @@ RunResult Executor::run(const Program& program, const RunContext& context, const
           "executor: needs a program of the partition, placement and rematerialization that it was made for; lower one from the same plan");
   auto transport = make_local_transport(static_cast<int>(devices_.size()));
   std::stop_source failed;
-  const DeviceRun::Shared shared{program,        context,           step,       topology_,
-                                 stages_,        devices_,          *transport, std::chrono::steady_clock::now(),
-                                 before_action_, failed.get_token()};
+  Clock clock(static_cast<int>(devices_.size()), links_of(devices_));
+  const DeviceRun::Shared shared{program,
+                                 context,
+                                 step,
+                                 topology_,
+                                 stages_,
+                                 devices_,
+                                 *transport,
+                                 std::chrono::steady_clock::now(),
+                                 before_action_,
+                                 failed.get_token(),
+                                 workers_.empty() ? &clock : nullptr};
   Runs runs;
   Cost before;
   failed_midway_ = false;
@@ -64,7 +75,7 @@ RunResult Executor::run(const Program& program, const RunContext& context, const
   }
   RunResult result;
   try {
-    workers_.empty() ? run_on_clocks(runs, program) : run_on_workers(runs, program, *transport, failed);
+    workers_.empty() ? run_on_clock(runs, program) : run_on_workers(runs, program, *transport, failed);
     result = collect(runs);
   } catch (...) {
     failed_midway_ = std::ranges::any_of(runs, [](const auto& run) { return run->has_begun_to_change(); });
@@ -74,7 +85,7 @@ RunResult Executor::run(const Program& program, const RunContext& context, const
   result.flops = -before.flops;
   for (const auto& device : devices_) result.flops += device->counted().flops;
   if (workers_.empty())
-    for (const auto& device : devices_) result.trace.seconds = std::max(result.trace.seconds, device->clock_seconds());
+    result.trace.seconds = clock.seconds();
   else
     result.trace.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - shared.began).count();
   for (auto& stage : stages_) stage->reset();
@@ -109,7 +120,7 @@ void Executor::run_on_workers(Runs& runs, const Program& program, Transport& tra
 }
 
 /// Meta devices take turns in one thread; a device waits when the message is not sent yet.
-void Executor::run_on_clocks(Runs& runs, const Program& program) {
+void Executor::run_on_clock(Runs& runs, const Program& program) {
   const auto done = [](const auto& run) { return run->finished(); };
   const auto progress = [&] {
     size_t sum = 0;

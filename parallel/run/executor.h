@@ -32,7 +32,7 @@ struct RunResult {
   Trace trace;
 };
 
-/// Runs programs over local devices: one worker thread a CPU device; all meta devices in the caller's thread, on their clocks.
+/// Runs programs over local devices: one worker thread a CPU device; all meta devices in the caller's thread, on one Clock.
 /// Threads  one caller.
 /// Errors   the first failure of a device, after all devices stopped and the stages were reset; CommError when a wait times out, or
 ///          devices that only count wait for ever, saying what every device waits for and in what circle (hang_report). What failed_midway() says then.
@@ -60,7 +60,7 @@ class Executor {
   class DeviceRun;
   using Runs = std::vector<std::unique_ptr<DeviceRun>>;
   void run_on_workers(Runs& runs, const Program& program, Transport& transport, std::stop_source& failed);
-  void run_on_clocks(Runs& runs, const Program& program);
+  void run_on_clock(Runs& runs, const Program& program);
   std::string hang(const Runs& runs, const Program& program) const;
   RunResult collect(const Runs& runs);
 

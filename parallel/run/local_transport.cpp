@@ -9,18 +9,18 @@ namespace sluice::parallel {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 /// How long a receive looks for its message before it sleeps. A core that slept wakes late and works slowly at first, so devices with a
 /// core each wait awake for about an action's time; devices that share cores leave them to each other.
-Clock::duration spin_of(int devices) {
+SteadyClock::duration spin_of(int devices) {
   const bool has_cores = devices <= static_cast<int>(std::thread::hardware_concurrency());
   return has_cores ? std::chrono::microseconds(2000) : std::chrono::microseconds(20);
 }
 
 class Mailbox {
  public:
-  explicit Mailbox(Clock::duration spin) : spin_(spin) {}
+  explicit Mailbox(SteadyClock::duration spin) : spin_(spin) {}
 
   void put(const MessageKey& key, Message message) {
     {
@@ -37,12 +37,12 @@ class Mailbox {
 
   std::optional<Message> take(const MessageKey& key, double seconds) {
     if (seconds <= 0) return look(key);
-    const auto start = Clock::now();
+    const auto start = SteadyClock::now();
     do {
       const int seen = arrivals_.load(std::memory_order_acquire);
       if (auto message = look(key)) return message;
-      while (arrivals_.load(std::memory_order_acquire) == seen && Clock::now() < start + spin_) __builtin_ia32_pause();
-    } while (Clock::now() < start + spin_);
+      while (arrivals_.load(std::memory_order_acquire) == seen && SteadyClock::now() < start + spin_) __builtin_ia32_pause();
+    } while (SteadyClock::now() < start + spin_);
     std::unique_lock lock(mutex_);
     arrived_.wait_until(lock, start + std::chrono::duration<double>(seconds), [&] { return closed_ || messages_.contains(key); });
     return extract(key);
@@ -75,7 +75,7 @@ class Mailbox {
     if (closed_) throw CommError(reason_);
   }
 
-  const Clock::duration spin_;
+  const SteadyClock::duration spin_;
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::atomic<int> arrivals_{0};

@@ -17,7 +17,7 @@ namespace sluice::parallel {
 struct Message {
   Tensor tensor;
   Moment ready;             ///< of the sender: its elements are there
-  double available_at = 0;  ///< the sender's clock plus the link's time; meaningful on meta devices
+  double available_at = 0;  ///< on the Clock of devices that only count; else 0
 };
 
 /// What identifies a message: the two ends of a transfer name it alike.
