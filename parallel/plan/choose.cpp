@@ -59,9 +59,11 @@ class Chooser {
     }
     PlanSearchResult best = without_rematerialization();
     PlanSearchResult last;
+    std::vector<FoundPlan> counted;
     for (int round = 0; round < kMostCorrections && !is_out_of_time_; ++round) {
       last = search();
-      if (!last.best) break;
+      if (!last.best || std::ranges::find(counted, *last.best) != counted.end()) break;  // once more: nothing is left to correct
+      counted.push_back(*last.best);
       const auto peaks = counted_peaks(*last.best);
       const bool fits = std::ranges::equal(peaks, budgets_, std::ranges::less_equal());
       if (fits && is_better(last, best)) best = last;
