@@ -15,7 +15,9 @@
 namespace sluice::parallel {
 
 Executor::DeviceRun::DeviceRun(int index, DevicePtr device, const Shared& shared)
-    : index_(index), device_(std::move(device)), shared_(shared), actions_(&shared.program.devices[index]) {}
+    : index_(index), device_(std::move(device)), shared_(shared), actions_(&shared.program.devices[index]) {
+  if (shared.repeats) repetition_.emplace(device_, shared.program.micro_batches);
+}
 
 double Executor::DeviceRun::now() const {
   if (counts_only()) return shared_.clock->now(index_);
@@ -23,6 +25,7 @@ double Executor::DeviceRun::now() const {
 }
 
 void Executor::DeviceRun::take_time() {
+  computed_ += device_->clock_seconds();
   shared_.clock->compute(index_, device_->clock_seconds());
   device_->set_clock(0);
 }
@@ -30,6 +33,10 @@ void Executor::DeviceRun::take_time() {
 /// The node whose value a transfer moves, for messages.
 const char* Executor::DeviceRun::place_of(const Transfer& transfer) const {
   return transfer.of_micro_batch() ? shared_.topology.nodes[shared_.topology.node_of(transfer.value)].name.c_str() : nullptr;
+}
+
+int Executor::DeviceRun::receiver_of(const Transfer& transfer) const {
+  return transfer.between_devices() ? transfer.to : shared_.program.device_of_stage[transfer.to];
 }
 
 bool Executor::DeviceRun::advance(double seconds) {
@@ -42,15 +49,47 @@ bool Executor::DeviceRun::advance(double seconds) {
     const ProfilerRange range(*device_, begun ? describe(action, shared_.topology) : std::string());
     const bool computes = action.kind != ActionKind::send && action.kind != ActionKind::recv;
     GraphScope graph(*device_, shared_.context.cuda_graphs && computes, static_cast<int64_t>(at));
-    if (!execute(action, seconds)) return false;
-    if (counts_only()) take_time();
+    if (!run(action, seconds)) return false;
     graph.launch();
-    for (const Buffer& buffer : action.frees) shared_.stages[buffer.stage]->free(buffer);
+    end(action);
     events_.push_back({index_, action, start, now(), device_->live_bytes()});
     if (begun) spans_.push_back({std::move(begun), device_->record(true)});
   }
   device_->synchronize();
   read_spans();
+  return true;
+}
+
+bool Executor::DeviceRun::run(const Action& action, double seconds) {
+  if (is_repeated(action)) return repeat(action, seconds);
+  if (repetition_) repetition_->begin();
+  computed_ = sent_bytes_ = 0;
+  if (!execute(action, seconds)) return false;
+  if (counts_only()) take_time();
+  return true;
+}
+
+void Executor::DeviceRun::end(const Action& action) {
+  if (is_repeated(action)) return;
+  for (const Buffer& buffer : action.frees) shared_.stages[buffer.stage]->free(buffer);
+  if (repetition_) repetition_->end(action, computed_, sent_bytes_);
+}
+
+bool Executor::DeviceRun::repeat(const Action& action, double seconds) {
+  const Repetition::Taken& taken = repetition_->taken(action);
+  const MessageKey key{action.transfer, action.micro_batch};
+  if (action.kind == ActionKind::recv) {
+    const auto message = shared_.transport.receive(index_, key, seconds);
+    if (!message) return false;
+    shared_.clock->wait(index_, message->available_at);
+  }
+  shared_.clock->compute(index_, taken.seconds);
+  if (action.kind == ActionKind::send) {
+    const int to = receiver_of(action.transfer);
+    shared_.transport.send(to, key, {Tensor(), nullptr, shared_.clock->transfer(index_, to, now(), taken.wire_bytes)});
+  }
+  repetition_->repeat(action);
+  device_->set_clock(0);
   return true;
 }
 
@@ -118,13 +157,13 @@ bool Executor::DeviceRun::execute(const Action& action, double seconds) {
 
 void Executor::DeviceRun::send(const Action& action) {
   const Transfer& transfer = action.transfer;
-  const int to = transfer.between_devices() ? transfer.to : shared_.program.device_of_stage[transfer.to];
+  const int to = receiver_of(transfer);
   const Tensor tensor = transfer.payload == Payload::norm_part ? norm_part_
                         : transfer.payload == Payload::norm    ? norm_
                                                                : stage(action).outgoing(transfer, action.micro_batch);
-  const auto bytes = static_cast<double>(tensor.defined() ? tensor.bytes() : 0);
+  sent_bytes_ = static_cast<double>(tensor.defined() ? tensor.bytes() : 0);
   if (counts_only()) take_time();  // of a copy that goes instead of padded rows
-  const double available_at = counts_only() ? shared_.clock->transfer(index_, to, now(), bytes) : 0;
+  const double available_at = counts_only() ? shared_.clock->transfer(index_, to, now(), sent_bytes_) : 0;
   shared_.transport.send(to, {transfer, action.micro_batch},
                          {to == index_ || !tensor.defined() ? tensor : tensor.uncharged(), device_->record(), available_at});
 }

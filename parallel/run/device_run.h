@@ -1,9 +1,11 @@
 #pragma once
 #include <atomic>
 #include <chrono>
+#include <optional>
 
 #include "parallel/program/clock.h"
 #include "parallel/run/executor.h"
+#include "parallel/run/repetition.h"
 
 namespace sluice::parallel {
 
@@ -23,6 +25,7 @@ class Executor::DeviceRun {
     const BeforeAction& before_action;
     std::stop_token failed;
     Clock* clock;  ///< of devices that only count; else null
+    bool repeats;  ///< such devices run two micro-batches and repeat the second one for the others
   };
   DeviceRun(int index, DevicePtr device, const Shared& shared);
 
@@ -41,8 +44,14 @@ class Executor::DeviceRun {
   double gradient_norm() const;
 
  private:
+  /// False when a message does not come within `seconds`.
+  bool run(const Action& action, double seconds);
+  void end(const Action& action);
   bool execute(const Action& action, double seconds);
+  /// On a device that only counts: takes what the second micro-batch took, and hands on messages without tensors.
+  bool repeat(const Action& action, double seconds);
   const char* place_of(const Transfer& transfer) const;
+  int receiver_of(const Transfer& transfer) const;
   void send(const Action& action);
   bool receive(const Action& action, double seconds);
   void norm_parts();
@@ -52,6 +61,7 @@ class Executor::DeviceRun {
   double now() const;
   /// Lets the clock go on by what a device that only counts has counted since.
   void take_time();
+  bool is_repeated(const Action& action) const { return repetition_ && Repetition::is_repeated(action); }
   bool counts_only() const { return shared_.clock != nullptr; }
   Stage& stage(const Action& action) const { return *shared_.stages[action.stage]; }
 
@@ -59,6 +69,8 @@ class Executor::DeviceRun {
   DevicePtr device_;
   Shared shared_;
   const std::vector<Action>* actions_;
+  std::optional<Repetition> repetition_;
+  double computed_ = 0, sent_bytes_ = 0;  ///< on a device that only counts, by the action that it is in
   std::atomic<size_t> next_{0};
   std::vector<TraceEvent> events_;
   std::vector<std::pair<Moment, Moment>> spans_;  ///< of each event, on devices whose work is asynchronous

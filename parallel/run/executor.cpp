@@ -64,7 +64,8 @@ RunResult Executor::run(const Program& program, const RunContext& context, const
                                  std::chrono::steady_clock::now(),
                                  before_action_,
                                  failed.get_token(),
-                                 workers_.empty() ? &clock : nullptr};
+                                 workers_.empty() ? &clock : nullptr,
+                                 repeats(program, context)};
   Runs runs;
   Cost before;
   failed_midway_ = false;
@@ -90,6 +91,13 @@ RunResult Executor::run(const Program& program, const RunContext& context, const
     result.trace.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - shared.began).count();
   for (auto& stage : stages_) stage->reset();
   return result;
+}
+
+/// Devices that only count, without budgets that a micro-batch could pass, and stages that keep nothing of a micro-batch until the end.
+bool Executor::repeats(const Program& program, const RunContext& context) const {
+  return workers_.empty() && repeats_micro_batches(program, context.batch->samples) &&
+         std::ranges::none_of(flow_.stages, &StageFlow::commits_statistics) &&
+         std::ranges::all_of(devices_, [](const auto& device) { return device->budget_bytes() == kUnlimited; });
 }
 
 /// Every device on its own thread. The first failure closes the transport, which stops the others.

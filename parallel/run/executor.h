@@ -61,6 +61,7 @@ class Executor {
   using Runs = std::vector<std::unique_ptr<DeviceRun>>;
   void run_on_workers(Runs& runs, const Program& program, Transport& transport, std::stop_source& failed);
   void run_on_clock(Runs& runs, const Program& program);
+  bool repeats(const Program& program, const RunContext& context) const;
   std::string hang(const Runs& runs, const Program& program) const;
   RunResult collect(const Runs& runs);
 
