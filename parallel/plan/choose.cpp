@@ -5,6 +5,7 @@
 #include "parallel/plan/model_topology.h"
 #include "parallel/plan/node_bytes.h"
 #include "parallel/plan/stage_chain.h"
+#include "parallel/run/device_links.h"
 
 namespace sluice::parallel {
 
@@ -29,12 +30,6 @@ std::vector<int64_t> budgets_of(const std::vector<DevicePtr>& devices) {
   return budgets;
 }
 
-std::vector<DeviceSpeed> speeds_of(const std::vector<DevicePtr>& devices) {
-  std::vector<DeviceSpeed> speeds;
-  for (const auto& device : devices) speeds.push_back(device->options().speed);
-  return speeds;
-}
-
 /// Each node reads inputs of the graph and what the node before it made. Then stages are a chain, whatever the cut.
 bool is_chain(const Topology& topology) {
   for (int node = 0; node < topology.node_count(); ++node)
@@ -57,7 +52,7 @@ class Chooser {
         options_(options),
         budgets_(budgets_of(devices_)),
         watch_(options.search_seconds, options.progress) {
-    problem_ = {topology_of(graph), std::move(choices), {}, budgets_, links_of(speeds_of(devices_))};
+    problem_ = {topology_of(graph), std::move(choices), {}, budgets_, links_of(devices_)};
   }
 
   Plan choose() {
@@ -69,9 +64,11 @@ class Chooser {
     }
     PlanSearchResult best = without_rematerialization();
     PlanSearchResult last;
+    std::vector<FoundPlan> counted;
     for (int round = 0; round < kMostCorrections && !is_out_of_time_; ++round) {
       last = search();
-      if (!last.best) break;
+      if (!last.best || std::ranges::find(counted, *last.best) != counted.end()) break;  // once more: nothing is left to correct
+      counted.push_back(*last.best);
       const auto peaks = counted_peaks(*last.best);
       const bool fits = std::ranges::equal(peaks, budgets_, std::ranges::less_equal());
       if (fits && is_better(last, best)) best = last;
@@ -186,7 +183,7 @@ class Chooser {
     const ModelCosts& costs = problem_.costs.at(found.micro_batches);
     const auto placement = in_segments(found.schedule, found.segments).device_of_stage;
     const auto stages = stage_costs(problem_.topology, costs, found.partition, placement, found.rematerialize);
-    return whole_chain(chain_of(problem_.topology, costs.any(), found.partition, stages, placement, problem_.links), found.segments);
+    return whole_chain(chain_of(problem_.topology, costs.any(), found.partition, stages, problem_.links), found.segments);
   }
 
   Plan assemble(const PlanSearchResult& result) const {
@@ -237,12 +234,6 @@ std::vector<DevicePtr> one_of_each_kind(const std::vector<DevicePtr>& devices) {
 }
 
 }  // namespace
-
-Links links_of(const std::vector<DeviceSpeed>& speeds) {
-  Links links;
-  for (const DeviceSpeed& speed : speeds) links.of_device.push_back({speed.link_latency_seconds, speed.link_bytes_per_second});
-  return links;
-}
 
 ModelCosts model_costs(const layers::Graph& graph, const PlanOptions& options, const std::vector<DevicePtr>& devices, int micro_batches,
                        SearchWatch& watch) {

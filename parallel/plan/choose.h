@@ -15,7 +15,4 @@ std::vector<int64_t> counted_peak_bytes(const layers::Graph& graph, const Plan& 
 ModelCosts model_costs(const layers::Graph& graph, const PlanOptions& options, const std::vector<DevicePtr>& devices, int micro_batches,
                        SearchWatch& watch);
 
-/// The links between devices of these speeds.
-Links links_of(const std::vector<DeviceSpeed>& speeds);
-
 }  // namespace sluice::parallel

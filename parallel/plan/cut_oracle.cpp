@@ -48,17 +48,21 @@ bool splits(const Schedule& schedule) {
 
 }  // namespace
 
-CutOracle::Nodes::Nodes(const Topology& topology, const ModelCost& model, bool split) {
+CutOracle::Nodes::Nodes(const Topology& topology, const ModelCost& model, bool split, const std::vector<bool>& fixed) {
   const auto on_tape = outputs_on_tapes(topology, model);
   for (size_t node = 0; node < model.nodes.size(); ++node) {
     const NodeCost& cost = model.nodes[node];
-    work.push_back(cost.forward + (split ? cost.input_gradient + cost.weight_gradient : cost.backward));
-    state.push_back(static_cast<double>(cost.state_bytes));
+    work.push_back(cost.forward + (split ? cost.input_gradient + cost.weight_gradient : cost.backward) +
+                   (fixed[node] ? cost.recompute : 0));
     kept.push_back(static_cast<double>(cost.tape_bytes + (on_tape[node] ? cost.output_bytes : 0)));
-    kept_again.push_back(static_cast<double>(cost.output_bytes));
-    deferred.push_back(static_cast<double>(cost.deferred_bytes));
+    spared.push_back(std::max(0.0, kept.back() - static_cast<double>(cost.output_bytes)));
     recompute.push_back(cost.recompute);
     passing.push_back(static_cast<double>(std::max(cost.forward_peak_bytes - cost.tape_bytes, cost.backward_peak_bytes)));
+    state.add(static_cast<double>(cost.state_bytes));
+    always.add(fixed[node] ? kept.back() : 0);
+    in_flight.add(fixed[node] ? 0 : kept.back());
+    deferred.add(static_cast<double>(cost.deferred_bytes));
+    spare.add(spared.back());
   }
   cheapest_first.resize(model.nodes.size());
   std::iota(cheapest_first.begin(), cheapest_first.end(), 0);
@@ -73,8 +77,8 @@ CutOracle::CutOracle(const PlanProblem& problem, const ModelCosts& costs, const 
       fine_(estimate.fine),
       waits_(estimate.waits) {
   const bool split = splits(schedule);
-  for (const ModelCost& kind : costs.kinds) kinds_.emplace_back(problem.topology, kind, split);
-  fixed_ = problem.choices.rematerialize.value_or(std::vector<bool>(arriving_.size(), false));
+  const auto fixed = problem.choices.rematerialize.value_or(std::vector<bool>(arriving_.size(), false));
+  for (const ModelCost& kind : costs.kinds) kinds_.emplace_back(problem.topology, kind, split, fixed);
   std::vector<int> stages_on(schedule.device_count(), 0);
   for (const int device : schedule.device_of_stage) ++stages_on[device];
   const InFlight flight = micro_batches_in_flight(schedule);
@@ -92,37 +96,54 @@ CutOracle::CutOracle(const PlanProblem& problem, const ModelCosts& costs, const 
 }
 
 double CutOracle::least_seconds(int stage, int first, int end) const {
-  const Nodes& nodes = kinds_[kind_[stage]];
-  double work = 0;
-  for (int node = first; node < end; ++node) work += nodes.work[node] + (fixed_[node] ? nodes.recompute[node] : 0);
-  return work;
+  const auto& work = kinds_[kind_[stage]].work;
+  return std::accumulate(work.begin() + first, work.begin() + end, 0.0);
 }
 
 std::optional<double> CutOracle::seconds(int stage, int first, int end) const {
   const Nodes& nodes = kinds_[kind_[stage]];
-  const double flight = in_flight_[stage];
-  double work = 0, bytes = flight * arriving_[first], passing = 0;
-  for (int node = first; node < end; ++node) {
-    work += nodes.work[node] + (fixed_[node] ? nodes.recompute[node] : 0);
-    bytes += nodes.state[node] + (fixed_[node] ? 1 : flight) * nodes.kept[node] + waiting_[stage] * nodes.deferred[node];
-    passing = std::max(passing, nodes.passing[node]);
-  }
-  if (waits_) {
-    work += 2 * before_[stage].wire_seconds(arriving_[first]);
-    if (end < static_cast<int>(arriving_.size())) work += 2 * after_[stage].wire_seconds(arriving_[end]);
-  }
-  if (fine_) passing += *std::max_element(nodes.kept.begin() + first, nodes.kept.begin() + end);
-  double missing = bytes + passing - limit_[stage];
+  const double bytes = least_bytes(nodes, stage, first, end);
+  const double can_save = !may_choose_ ? 0
+                          : fine_      ? in_flight_[stage] * nodes.spare.over(first, end)
+                                       : (in_flight_[stage] - 1) * nodes.in_flight.over(first, end);
+  if (bytes - can_save > limit_[stage]) return std::nullopt;
+  const double missing = bytes + passing_bytes(nodes, first, end) - limit_[stage];
+  const double work = least_seconds(stage, first, end) + waiting_seconds(stage, first, end);
   if (missing <= 0) return work;
-  if (!may_choose_ || (flight <= 1 && !fine_)) return std::nullopt;
-  std::vector<int> ranks;
-  for (int node = first; node < end; ++node) ranks.push_back(nodes.rank[node]);
+  const auto again = may_choose_ ? recompute_seconds(nodes, stage, first, end, missing) : std::nullopt;
+  return again ? std::optional(work + *again) : std::nullopt;
+}
+
+/// Without what nodes need in passing.
+double CutOracle::least_bytes(const Nodes& nodes, int stage, int first, int end) const {
+  return nodes.state.over(first, end) + nodes.always.over(first, end) +
+         in_flight_[stage] * (arriving_[first] + nodes.in_flight.over(first, end)) + waiting_[stage] * nodes.deferred.over(first, end);
+}
+
+double CutOracle::passing_bytes(const Nodes& nodes, int first, int end) const {
+  const auto most = [&](const std::vector<double>& bytes) {
+    return std::max(0.0, *std::max_element(bytes.begin() + first, bytes.begin() + end));
+  };
+  return most(nodes.passing) + (fine_ ? most(nodes.kept) : 0);
+}
+
+/// For what crosses both ends of the stage, there and back.
+double CutOracle::waiting_seconds(int stage, int first, int end) const {
+  if (!waits_) return 0;
+  const double after = end < static_cast<int>(arriving_.size()) ? after_[stage].wire_seconds(arriving_[end]) : 0;
+  return 2 * (before_[stage].wire_seconds(arriving_[first]) + after);
+}
+
+/// Of as many nodes, the cheapest first, as save the missing bytes; nothing when all of them do not.
+std::optional<double> CutOracle::recompute_seconds(const Nodes& nodes, int stage, int first, int end, double missing) const {
+  std::vector<int> ranks(nodes.rank.begin() + first, nodes.rank.begin() + end);
   std::ranges::sort(ranks);
+  double seconds = 0;
   for (const int rank : ranks) {
     const int node = nodes.cheapest_first[rank];
-    missing -= fine_ ? flight * std::max(0.0, nodes.kept[node] - nodes.kept_again[node]) : (flight - 1) * nodes.kept[node];
-    work += nodes.recompute[node];
-    if (missing <= 0) return work;
+    missing -= saving(nodes, stage, node);
+    seconds += nodes.recompute[node];
+    if (missing <= 0) return seconds;
   }
   return std::nullopt;
 }

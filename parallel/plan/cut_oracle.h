@@ -8,6 +8,7 @@ namespace sluice::parallel {
 
 /// A quick answer to "how long would these nodes take as that stage?", for cuts: sums over nodes, with as much rematerialization as the
 /// stage's micro-batches in flight ask for. The bytes are an estimate; whoever takes a cut checks it by device_peak_bytes.
+/// Cost     of nodes that the budget rules out whatever is recomputed: O(1); of others a pass over them, sorted where some are recomputed.
 /// Threads  any.
 class CutOracle {
  public:
@@ -27,16 +28,35 @@ class CutOracle {
   double least_seconds(int stage, int first, int end) const;
 
  private:
+  /// Sums of bytes over runs of nodes: whole numbers, so exact.
+  class Sums {
+   public:
+    void add(double bytes) { before_.push_back(before_.back() + bytes); }  ///< of the next node
+    double over(int first, int end) const { return before_[end] - before_[first]; }
+
+   private:
+    std::vector<double> before_{0};
+  };
   /// The nodes as one kind of device takes them.
   struct Nodes {
-    Nodes(const Topology& topology, const ModelCost& model, bool split);
-    std::vector<double> work, state, kept, kept_again, deferred, recompute, passing;
-    std::vector<int> cheapest_first, rank;
+    Nodes(const Topology& topology, const ModelCost& model, bool split, const std::vector<bool>& fixed);
+    std::vector<double> work;                        ///< seconds, with the recomputation that is fixed
+    std::vector<double> kept, recompute, passing;    ///< bytes, seconds, bytes
+    std::vector<double> spared;                      ///< bytes that fine recomputation does not keep
+    std::vector<int> cheapest_first, rank;           ///< by seconds of recomputation for a byte
+    Sums state, always, in_flight, deferred, spare;  ///< bytes: kept of one micro-batch where that is fixed, else of each in flight
   };
+  double least_bytes(const Nodes& nodes, int stage, int first, int end) const;
+  double passing_bytes(const Nodes& nodes, int first, int end) const;
+  double waiting_seconds(int stage, int first, int end) const;
+  std::optional<double> recompute_seconds(const Nodes& nodes, int stage, int first, int end, double missing) const;
+  /// Bytes of one node that its recomputation saves.
+  double saving(const Nodes& nodes, int stage, int node) const {
+    return fine_ ? in_flight_[stage] * nodes.spared[node] : (in_flight_[stage] - 1) * nodes.kept[node];
+  }
 
   std::vector<Nodes> kinds_;
   std::vector<double> arriving_;                     // by node
-  std::vector<bool> fixed_;                          // by node
   std::vector<int> kind_;                            // by stage
   std::vector<double> limit_, in_flight_, waiting_;  // by stage
   std::vector<Link> before_, after_;                 // by stage: to the stages on both sides

@@ -12,6 +12,7 @@ struct ScheduleFamily {
   std::variant<NamedSchedule, Schedule> order;  ///< by name, or a schedule of the user's own
   int virtual_stages = 1;                       ///< of a named one, where it leaves them open
   bool is_open = false;                         ///< any other order of the same stages as well, which is searched
+  bool operator==(const ScheduleFamily&) const = default;
 };
 
 inline constexpr int kMostVirtualStages = 4;  ///< that a search tries

@@ -40,9 +40,7 @@ class ByteCounter {
     }
   }
 
-  int64_t value_bytes(int value) const {
-    return Device::charged_size(shapes_[value].shape.elements() * static_cast<int64_t>(size_of(shapes_[value].dtype)));
-  }
+  int64_t value_bytes(int value) const { return Device::charged_size(wire_bytes(value)); }
 
   NodeCost count(int node) {
     const WhereScope place({graph_.nodes()[node].name.c_str()});
@@ -60,6 +58,8 @@ class ByteCounter {
     Shape shape;
     DType dtype;
   };
+  int64_t wire_bytes(int value) const { return shapes_[value].shape.elements() * static_cast<int64_t>(size_of(shapes_[value].dtype)); }
+
   struct Recorded {
     Var y;
     std::vector<Tensor> inputs;  ///< by position; equal values share one
@@ -103,6 +103,7 @@ class ByteCounter {
   void count_whole(int node, NodeCost& cost) {
     Recorded recorded = run(node, topology_.has_gradient(node));
     cost.output_bytes = value_bytes(topology_.value_of(node));
+    cost.wire_bytes = wire_bytes(topology_.value_of(node));
     cost.forward_peak_bytes = device_->peak_bytes() - recorded.before;
     const NodePtr root = recorded.y.node();
     const Shape shape = recorded.y.shape();
@@ -175,6 +176,8 @@ ModelCost model_bytes(const layers::Graph& graph, int64_t samples, Precision pre
   const Topology topology = topology_of(graph);
   ByteCounter counter(graph, topology, samples, precision, backend);
   ModelCost model;
+  const auto number = static_cast<double>(size_of(DType::f64));
+  model.norm = {number * static_cast<double>(graph.parameters().size()), number};
   for (size_t input = 0; input < graph.inputs().size(); ++input) model.input_bytes.push_back(counter.value_bytes(static_cast<int>(input)));
   const auto single = [&](int parameter) {
     return Device::charged_size(graph.parameters()[parameter].spec.shape.elements() * static_cast<int64_t>(size_of(DType::f32)));

@@ -7,6 +7,7 @@
 #include "parallel/plan/model_topology.h"
 #include "parallel/plan/node_bytes.h"
 #include "parallel/program/simulate.h"
+#include "parallel/run/device_links.h"
 #include "parallel/trainer.h"
 
 namespace sluice::parallel {
@@ -61,10 +62,11 @@ SimulationCosts simulation_costs(const layers::Graph& graph, const Topology& top
   }
   for (const int64_t bytes : model.any().input_bytes) costs.value_bytes.push_back(static_cast<double>(bytes));
   for (size_t node = 0; node < graph.nodes().size(); ++node)
-    costs.value_bytes.push_back(static_cast<double>(model.any().nodes[node].output_bytes));
+    costs.value_bytes.push_back(static_cast<double>(model.any().nodes[node].wire_bytes));
   std::vector<DeviceSpeed> by_device;
   for (size_t device = 0; device < plan.devices.size(); ++device) by_device.push_back(speeds.of(device));
   costs.links = links_of(by_device);
+  costs.norm = model.any().norm;
   return costs;
 }
 

@@ -42,6 +42,7 @@ struct FoundPlan {
   std::vector<bool> rematerialize;
   double seconds = 0;               ///< of a step, with the optimizer
   std::vector<int64_t> peak_bytes;  ///< by device, as device_peak_bytes estimates
+  bool operator==(const FoundPlan&) const = default;
 };
 
 struct PlanSearchResult {

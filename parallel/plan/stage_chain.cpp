@@ -10,48 +10,51 @@ namespace sluice::parallel {
 
 namespace {
 
-/// Links by their ends.
-using LinkMap = std::map<std::pair<int, int>, StageLink>;
-
-StageLink& between(LinkMap& links, int from, int to) {
-  return links.try_emplace({from, to}, StageLink{from, to, 0, 0, false}).first->second;
+/// Transfers to one stage that follow each other go as one: the last of them arrives when that one does.
+void append(std::vector<StageTransfer>& transfers, const StageTransfer& next) {
+  if (!transfers.empty() && transfers.back().from == next.from && transfers.back().to == next.to)
+    transfers.back().bytes += next.bytes;
+  else
+    transfers.push_back(next);
 }
 
-std::vector<StageLink> listed(const LinkMap& links) {
-  std::vector<StageLink> list;
-  for (const auto& [ends, link] : links) list.push_back(link);
-  return list;
+/// Transfers between stages as those between the wholes that they are parts of, one a pair, where a pair first sends.
+std::vector<StageTransfer> between_wholes(const std::vector<StageTransfer>& parts, const std::vector<int>& whole_of_part) {
+  std::vector<StageTransfer> wholes;
+  std::map<std::pair<int, int>, size_t> place;  // by ends
+  for (const StageTransfer& part : parts) {
+    const int from = whole_of_part[part.from], to = whole_of_part[part.to];
+    if (from == to) continue;
+    const auto [found, is_new] = place.try_emplace({from, to}, wholes.size());
+    if (is_new) wholes.push_back({from, to, 0});
+    wholes[found->second].bytes += part.bytes;
+  }
+  return wholes;
 }
 
-std::vector<StageLink> links_between(const Topology& topology, const ModelCost& model, const Partition& partition,
-                                     const std::vector<int>& device_of_stage, const Links& links) {
+/// As `lower` sends them.
+void add_transfers(const Topology& topology, const ModelCost& model, const Partition& partition, StageCosts& chain) {
   const std::vector<int> one_device(partition.sizes.size(), 0);
   const std::vector<bool> keep(topology.node_count(), false);
   const Dataflow flow = dataflow({topology, partition, one_device, keep, 1, true});
-  const auto seconds = [&](const Transfer& transfer) {
-    const auto bytes = static_cast<double>(model.nodes[topology.node_of(transfer.value)].output_bytes);
-    return links.between(device_of_stage[transfer.from], device_of_stage[transfer.to]).wire_seconds(bytes);
+  const auto as_stages = [&](const Transfer& transfer) {
+    return StageTransfer{transfer.from, transfer.to, static_cast<double>(model.nodes[topology.node_of(transfer.value)].wire_bytes)};
   };
-  LinkMap found;
   for (const StageFlow& stage : flow.stages) {
-    for (const Transfer& transfer : stage.activations_out) between(found, transfer.from, transfer.to).activation += seconds(transfer);
-    for (const Transfer& transfer : stage.gradients_out) {
-      StageLink& back = between(found, transfer.to, transfer.from);
-      back.gradient += seconds(transfer);
-      back.has_gradient = true;
-    }
+    for (const Transfer& transfer : stage.activations_out) append(chain.activations, as_stages(transfer));
+    for (const Transfer& transfer : stage.gradients_out) append(chain.gradients, as_stages(transfer));
   }
-  return listed(found);
 }
 
 }  // namespace
 
 StageCosts whole_chain(const StageCosts& segments, const std::vector<int>& counts) {
   StageCosts whole;
-  whole.latency = segments.latency;
-  constexpr std::vector<double> StageCosts::*kSummed[] = {&StageCosts::forward,         &StageCosts::backward,  &StageCosts::input_gradient,
-                                                          &StageCosts::weight_gradient, &StageCosts::recompute, &StageCosts::kept,
-                                                          &StageCosts::kept_for_weights};
+  whole.links = segments.links;
+  whole.norm = segments.norm;
+  constexpr std::vector<double> StageCosts::*kSummed[] = {
+      &StageCosts::forward,   &StageCosts::backward, &StageCosts::input_gradient,   &StageCosts::weight_gradient,
+      &StageCosts::recompute, &StageCosts::kept,     &StageCosts::kept_for_weights, &StageCosts::step};
   size_t first = 0;
   std::vector<int> stage_of;  // by segment
   for (const int count : counts) {
@@ -60,20 +63,14 @@ StageCosts whole_chain(const StageCosts& segments, const std::vector<int>& count
       (whole.*part).push_back(std::accumulate((segments.*part).begin() + first, (segments.*part).begin() + first + count, 0.0));
     first += count;
   }
-  LinkMap links;
-  for (const StageLink& link : links_of(segments, static_cast<int>(stage_of.size()))) {
-    if (stage_of[link.from] == stage_of[link.to]) continue;
-    StageLink& outer = between(links, stage_of[link.from], stage_of[link.to]);
-    outer.activation += link.activation;
-    outer.gradient += link.gradient;
-    outer.has_gradient = outer.has_gradient || link.has_gradient;
-  }
-  whole.links = listed(links);
+  const StageTransfers parts = transfers_of(segments, static_cast<int>(stage_of.size()));
+  whole.activations = between_wholes(parts.activations, stage_of);
+  whole.gradients = between_wholes(parts.gradients, stage_of);
   return whole;
 }
 
 StageCosts chain_of(const Topology& topology, const ModelCost& model, const Partition& partition, const std::vector<StageCost>& stages,
-                    const std::vector<int>& device_of_stage, const Links& links) {
+                    const Links& links) {
   StageCosts chain;
   for (const StageCost& stage : stages) {
     chain.forward.push_back(stage.forward);
@@ -83,10 +80,11 @@ StageCosts chain_of(const Topology& topology, const ModelCost& model, const Part
     chain.recompute.push_back(stage.recompute);
     chain.kept.push_back(static_cast<double>(stage.kept_bytes));
     chain.kept_for_weights.push_back(static_cast<double>(stage.deferred_bytes));
+    chain.step.push_back(stage.step);
   }
-  chain.links = links_between(topology, model, partition, device_of_stage, links);
-  for (const StageLink& link : chain.links)
-    chain.latency = std::max(chain.latency, links.between(device_of_stage[link.from], device_of_stage[link.to]).latency_seconds);
+  chain.links = links;
+  chain.norm = model.norm;
+  add_transfers(topology, model, partition, chain);
   return chain;
 }
 

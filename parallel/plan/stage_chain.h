@@ -8,9 +8,9 @@
 namespace sluice::parallel {
 
 /// The stages as schedules are timed on them. Who waits for whom is the model's Dataflow: a value goes straight to each stage that reads
-/// it, and gradients come back from those that make any. The latency is the largest of these links.
+/// it, and gradients come back from those that make any.
 StageCosts chain_of(const Topology& topology, const ModelCost& model, const Partition& partition, const std::vector<StageCost>& stages,
-                    const std::vector<int>& device_of_stage, const Links& links);
+                    const Links& links);
 
 /// The costs of segments as those of the stages that they are cut from, `counts` segments each.
 StageCosts whole_chain(const StageCosts& segments, const std::vector<int>& counts);

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "parallel/program/links.h"
 #include "parallel/program/partition.h"
 #include "parallel/program/schedule.h"
 #include "parallel/program/topology.h"
@@ -18,7 +19,8 @@ struct NodeCost {
   double step = 0;             ///< the optimizer, once a mini-batch
 
   int64_t state_bytes = 0;            ///< parameters, their gradients and optimizer states, and running statistics
-  int64_t output_bytes = 0;           ///< the value that it makes
+  int64_t output_bytes = 0;           ///< the value that it makes, as a device charges it
+  int64_t wire_bytes = 0;             ///< the same on its way to another device, and of its gradient
   int64_t tape_bytes = 0;             ///< kept from F to B, beside its inputs and its output
   bool keeps_output = false;          ///< its own tape holds the value that it makes
   std::vector<bool> keeps_input{};    ///< its tape holds this input; by position in Topology::Node::inputs
@@ -50,6 +52,7 @@ struct ModelCost {
   std::vector<int64_t> tied_bytes;   ///< by tied parameter: one more copy on a stage that does not own it
   Crowding crowding{};
   std::vector<TableCost> tables{};
+  NormBytes norm{};
 };
 
 /// A model on the devices of a plan, which may be of several kinds: each kind has times and bytes of its own.

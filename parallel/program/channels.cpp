@@ -128,11 +128,13 @@ class Insertions {
     waits_[end].push_back(std::move(wait));
   }
 
-  /// Before the action that comes `ahead` computing ones before the place at `index`; `all_at_once`: and before all Recvs for that one.
+  /// Before the action that comes `ahead` computing ones before the place at `index`; `all_at_once`: and before all Recvs for that one, as
+  /// with parts of the norm.
   void post(int index, int ahead, bool all_at_once, const Action& send) {
     int begin = index;
     for (int passed = 0; passed < ahead && begin > 0;) passed += !actions_[--begin].is_transfer();
     while (all_at_once && begin > 0 && is_from_elsewhere(begin - 1)) --begin;
+    while (is_norm_part(send) && begin > 0 && is_norm_part(actions_[begin - 1])) --begin;
     const int stage = send.transfer.between_devices() ? -1 : send.transfer.to;
     posts_[begin].push_back({ActionKind::recv_post, stage, send.micro_batch, send.transfer, {}, send.bytes});
   }
@@ -155,6 +157,8 @@ class Insertions {
     if (actions_[index].kind != ActionKind::recv) return false;
     return index == 0 || actions_[index - 1].kind != ActionKind::send || actions_[index - 1].transfer != actions_[index].transfer;
   }
+
+  static bool is_norm_part(const Action& action) { return action.transfer.payload == Payload::norm_part; }
 
   std::vector<Action>& actions_;
   std::vector<std::vector<Action>> waits_, posts_;  // by the index before which they stand

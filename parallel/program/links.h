@@ -13,6 +13,8 @@ struct Link {
 
   /// How long the link is occupied; the latency comes on top and does not occupy it.
   double wire_seconds(double bytes) const { return bytes_per_second > 0 ? bytes / bytes_per_second : 0; }
+  /// From the start of a transfer to its arrival.
+  double seconds(double bytes) const { return wire_seconds(bytes) + latency_seconds; }
 };
 
 /// What passes between devices with different links takes the slower of both.
@@ -20,6 +22,12 @@ inline Link slower(const Link& a, const Link& b) {
   const bool is_a = b.bytes_per_second <= 0 || (a.bytes_per_second > 0 && a.bytes_per_second < b.bytes_per_second);
   return {std::max(a.latency_seconds, b.latency_seconds), is_a ? a.bytes_per_second : b.bytes_per_second};
 }
+
+/// What the gradient's norm takes on the wire: every device sends a part to the first one, which sends the norm back.
+struct NormBytes {
+  double part = 0;  ///< sums of squares: a number for each parameter of the model
+  double norm = 0;
+};
 
 /// The links of a group of devices: one for all, or one of each device, and those of pairs that differ.
 struct Links {

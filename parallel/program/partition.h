@@ -18,6 +18,7 @@ struct Partition {
   int first_node(int stage) const;  ///< index of the stage's first node
   int end_node(int stage) const;    ///< one past the stage's last node
   int stage_of(int node) const;
+  bool operator==(const Partition&) const = default;
 };
 
 /// Sizes that differ by at most one; the longer stages come first.

@@ -102,7 +102,11 @@ struct Program {
 struct TransferWindow {
   int ahead = 1;   ///< a receive is posted so many compute actions before the one in which its receiver is when it is sent
   int behind = 1;  ///< the sender waits for the end of a transfer so many compute actions after it began
+  bool operator==(const TransferWindow&) const = default;
 };
+
+/// Holds no transfer up: all receives are posted at the beginning. What the times of time_schedule assume.
+inline constexpr TransferWindow kOpenWindow{1 << 20, 1 << 20};
 
 /// Turns a schedule into a program with explicit transfers, recomputation, buffer lives and the step at the end.
 ///

@@ -25,6 +25,7 @@ struct Schedule {
 
   int stage_count() const { return static_cast<int>(device_of_stage.size()); }
   int device_count() const { return static_cast<int>(devices.size()); }
+  bool operator==(const Schedule&) const = default;
 };
 
 /// The same order with every stage cut into `segments[stage]` stages of its device: F runs through them, B, I and W back through them. A

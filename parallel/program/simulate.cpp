@@ -1,11 +1,13 @@
 #include "parallel/program/simulate.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
-#include <numeric>
 #include <tuple>
+#include <utility>
 
 #include "core/error.h"
+#include "parallel/program/clock.h"
 #include "parallel/program/replay.h"
 
 namespace sluice::parallel {
@@ -20,110 +22,136 @@ double at(const std::vector<double>& costs, int index, const char* name) {
 
 bool is_on_micro_batch(const Action& action) { return action.micro_batch >= 0 && action.transfer.payload == Payload::none; }
 
-/// One clock a device, one more for each direction of each pair of devices.
-class Clocks {
- public:
-  Clocks(const Program& program, const SimulationCosts& costs, const Messages& messages)
-      : program_(program), costs_(costs), messages_(messages), now_(program.devices.size(), 0.0), arrival_(messages.count()) {
-    timeline_.busy.assign(program.devices.size(), 0.0);
-    spans_.resize(program.devices.size());
+/// From the first to the last computation of a device on micro-batches.
+struct Span {
+  double first = -1, last = 0, busy = 0;
+  void add(double start, double end) {
+    if (first < 0) first = start;
+    last = end;
+    busy += end - start;
   }
+  double idle() const { return first < 0 ? 0 : last - first - busy; }
+};
+
+double compute_seconds(const Action& action, int device, const SimulationCosts& costs) {
+  switch (action.kind) {
+    case ActionKind::forward:
+      return at(costs.forward, action.stage, "forward");
+    case ActionKind::backward:
+      return at(costs.backward, action.stage, "backward");
+    case ActionKind::input_gradient:
+      return at(costs.input_gradient, action.stage, "input_gradient");
+    case ActionKind::weight_gradient:
+      return at(costs.weight_gradient, action.stage, "weight_gradient");
+    case ActionKind::recompute:
+      return at(costs.recompute, action.stage, "recompute");
+    case ActionKind::step:
+      return costs.step.empty() ? 0 : at(costs.step, device, "step");
+    default:
+      return 0;
+  }
+}
+
+/// Tied parameters cross once a mini-batch: only their latency is counted.
+double wire_bytes(const Transfer& transfer, const SimulationCosts& costs) {
+  if (transfer.payload == Payload::norm_part) return costs.norm.part;
+  if (transfer.payload == Payload::norm) return costs.norm.norm;
+  if (!transfer.of_micro_batch() || costs.value_bytes.empty()) return 0;
+  return at(costs.value_bytes, transfer.value, "value_bytes");
+}
+
+/// Takes the actions in any order that replay gives.
+class Simulation {
+ public:
+  Simulation(const Program& program, const SimulationCosts& costs, const Messages& messages)
+      : program_(program),
+        costs_(costs),
+        messages_(messages),
+        clock_(program.device_count(), costs.links),
+        transfers_(messages.count()),
+        is_done_(messages.count()),
+        spans_(program.devices.size()) {}
 
   void run(int device, int index) {
     const Action& action = program_.devices[device][index];
-    const double start = now_[device];
-    if (action.kind == ActionKind::send) {
-      arrival_[messages_.of(device, index)] = arrival(action.transfer, start);
-    } else if (action.kind == ActionKind::recv) {
-      now_[device] = std::max(start, arrival_[messages_.of(device, index)]);
-    } else {
-      const double seconds = compute_seconds(action, device);
-      now_[device] += seconds;
-      timeline_.busy[device] += seconds;
-      if (is_on_micro_batch(action)) spans_[device].add(start, now_[device]);
-    }
-    timeline_.actions.push_back({device, index, start, now_[device]});
+    const double start = clock_.now(device);
+    action.is_transfer() ? transfer(action, device, messages_.of(device, index))
+                         : clock_.compute(device, compute_seconds(action, device, costs_));
+    if (is_on_micro_batch(action)) spans_[device].add(start, clock_.now(device));
+    actions_.push_back({device, index, start, clock_.now(device)});
   }
 
   Timeline finish() {
-    if (costs_.bytes.any()) add_memory();
-    std::sort(timeline_.actions.begin(), timeline_.actions.end(), [](const SimulatedAction& a, const SimulatedAction& b) {
+    Timeline timeline;
+    if (costs_.bytes.any()) add_memory(timeline);
+    timeline.actions = std::move(actions_);
+    std::sort(timeline.actions.begin(), timeline.actions.end(), [](const SimulatedAction& a, const SimulatedAction& b) {
       return std::tie(a.start, a.device, a.index) < std::tie(b.start, b.device, b.index);
     });
-    for (double end : now_) timeline_.seconds = std::max(timeline_.seconds, end);
-    const double mean_busy = std::accumulate(timeline_.busy.begin(), timeline_.busy.end(), 0.0) / static_cast<double>(now_.size());
-    if (timeline_.seconds > 0) timeline_.bubble = 1 - mean_busy / timeline_.seconds;
-    for (const Span& span : spans_) timeline_.span_bubble = std::max(timeline_.span_bubble, span.idle());
-    return std::move(timeline_);
+    timeline.seconds = clock_.seconds();
+    timeline.bubble = clock_.bubble();
+    for (int device = 0; device < program_.device_count(); ++device) timeline.busy.push_back(clock_.busy(device));
+    for (const Span& span : spans_) timeline.span_bubble = std::max(timeline.span_bubble, span.idle());
+    return timeline;
   }
 
  private:
-  /// From the first to the last computation on micro-batches.
-  struct Span {
-    double first = -1, last = 0, busy = 0;
-    void add(double start, double end) {
-      if (first < 0) first = start;
-      last = end;
-      busy += end - start;
-    }
-    double idle() const { return first < 0 ? 0 : last - first - busy; }
+  struct MessageTimes {
+    double sent = 0, posted = 0;
+    Clock::Transferred transferred{};
+  };
+  using ChannelEnds = std::pair<int, int>;  // sending and receiving device
+  struct Sent {
+    int message;
+    double bytes;
   };
 
+  void transfer(const Action& action, int device, int message) {
+    MessageTimes& times = transfers_[message];
+    const ChannelEnds ends{program_.sender(action.transfer), program_.receiver(action.transfer)};
+    if (action.kind == ActionKind::send) {
+      times.sent = clock_.now(device);
+      if (ends.first != ends.second) under_way_[ends].push_back({message, wire_bytes(action.transfer, costs_)});
+    } else if (action.kind == ActionKind::recv_post) {
+      times.posted = clock_.now(device);
+    } else if (ends.first != ends.second) {
+      transfer_until(message, ends);
+      clock_.wait(device, action.kind == ActionKind::recv ? times.transferred.arrived : times.transferred.sent);
+    }
+  }
+
+  /// Runs the transfers of a channel up to this one, which replay has found to be done.
+  void transfer_until(int message, const ChannelEnds& ends) {
+    for (auto& queue = under_way_[ends]; !is_done_[message]; queue.pop_front()) {
+      const auto [next, bytes] = queue.front();
+      MessageTimes& times = transfers_[next];
+      times.transferred = clock_.transfer(ends.first, ends.second, std::max(times.sent, times.posted), bytes);
+      is_done_[next] = true;
+    }
+  }
+
   /// The actions stand in list order of each device, as replay ran them.
-  void add_memory() {
+  void add_memory(Timeline& timeline) const {
     std::vector<std::vector<BytesAt>> bytes;
     for (int device = 0; device < program_.device_count(); ++device) bytes.push_back(bytes_of(program_, costs_.bytes, device));
-    timeline_.memory.resize(bytes.size());
-    timeline_.peak_bytes.assign(bytes.size(), 0);
-    for (const SimulatedAction& action : timeline_.actions) {
+    timeline.memory.resize(bytes.size());
+    timeline.peak_bytes.assign(bytes.size(), 0);
+    for (const SimulatedAction& action : actions_) {
       const BytesAt& held = bytes[action.device][action.index];
-      timeline_.memory[action.device].push_back({action.end, held.after, held.peak});
-      timeline_.peak_bytes[action.device] = std::max(timeline_.peak_bytes[action.device], held.peak);
+      timeline.memory[action.device].push_back({action.end, held.after, held.peak});
+      timeline.peak_bytes[action.device] = std::max(timeline.peak_bytes[action.device], held.peak);
     }
-  }
-
-  double compute_seconds(const Action& action, int device) const {
-    switch (action.kind) {
-      case ActionKind::forward:
-        return at(costs_.forward, action.stage, "forward");
-      case ActionKind::backward:
-        return at(costs_.backward, action.stage, "backward");
-      case ActionKind::input_gradient:
-        return at(costs_.input_gradient, action.stage, "input_gradient");
-      case ActionKind::weight_gradient:
-        return at(costs_.weight_gradient, action.stage, "weight_gradient");
-      case ActionKind::recompute:
-        return at(costs_.recompute, action.stage, "recompute");
-      case ActionKind::step:
-        return costs_.step.empty() ? 0 : at(costs_.step, device, "step");
-      default:
-        return 0;
-    }
-  }
-
-  double arrival(const Transfer& transfer, double start) {
-    const int from = program_.sender(transfer), to = program_.receiver(transfer);
-    if (from == to) return start;
-    const Link link = costs_.links.between(from, to);
-    double& link_free = link_free_[{from, to}];
-    link_free = std::max(link_free, start) + link.wire_seconds(wire_bytes(transfer));
-    return link_free + link.latency_seconds;  // the next transfer may follow while this one is under way
-  }
-
-  /// Norms and tied parameters cross once a mini-batch: only their latency is counted.
-  double wire_bytes(const Transfer& transfer) const {
-    if (!transfer.of_micro_batch() || costs_.value_bytes.empty()) return 0;
-    return at(costs_.value_bytes, transfer.value, "value_bytes");
   }
 
   const Program& program_;
   const SimulationCosts& costs_;
   const Messages& messages_;
-  std::vector<double> now_;                          // by device
-  std::vector<double> arrival_;                      // by message
-  std::map<std::pair<int, int>, double> link_free_;  // by sending and receiving device
-  std::vector<Span> spans_;                          // by device
-  Timeline timeline_;
+  Clock clock_;
+  std::vector<MessageTimes> transfers_;                // by message
+  std::vector<char> is_done_;                          // by message
+  std::map<ChannelEnds, std::deque<Sent>> under_way_;  // in the order of the Sends
+  std::vector<Span> spans_;                            // by device
+  std::vector<SimulatedAction> actions_;
 };
 
 }  // namespace
@@ -131,12 +159,12 @@ class Clocks {
 Timeline simulate(const Program& program, const SimulationCosts& costs) {
   require(program.device_count() > 0, "simulate: needs a program with at least one device, got none");
   const Messages messages(program);
-  Clocks clocks(program, costs, messages);
-  const std::vector<int> position = replay(program, messages, [&](int device, int index) { clocks.run(device, index); });
+  Simulation simulation(program, costs, messages);
+  const std::vector<int> position = replay(program, messages, [&](int device, int index) { simulation.run(device, index); });
   for (int device = 0; device < program.device_count(); ++device)
     require(position[device] == static_cast<int>(program.devices[device].size()), "simulate: device ", device,
             " waits for ever at its action ", position[device], "; verify the program first");
-  return clocks.finish();
+  return simulation.finish();
 }
 
 }  // namespace sluice::parallel

@@ -18,6 +18,7 @@ struct SimulationCosts {
   std::vector<double> value_bytes;      ///< by value, one micro-batch; may be empty (free transfers)
   Links links{};                        ///< between devices; infinitely fast without latency by default
   ProgramBytes bytes{};                 ///< for the memory over time; all zero by default
+  NormBytes norm{};                     ///< on the wire
 };
 
 struct SimulatedAction {
@@ -44,8 +45,7 @@ struct Timeline {
   std::vector<int64_t> peak_bytes;               ///< by device
 };
 
-/// Runs a verified program on clocks alone. Transfers overlap compute; a pair of devices has one link in each direction,
-/// which carries one transfer at a time. Transfers within a device take no time.
+/// Runs a verified program on a Clock alone.
 /// Errors  UsageError when costs are missing for an action of the program, or the program deadlocks.
 Timeline simulate(const Program& program, const SimulationCosts& costs);
 

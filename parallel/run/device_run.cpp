@@ -11,16 +11,23 @@
 #include "core/ops/sums_of_squares.h"
 #include "core/profiler.h"
 #include "core/where.h"
-#include "parallel/program/links.h"
 
 namespace sluice::parallel {
 
 Executor::DeviceRun::DeviceRun(int index, DevicePtr device, const Shared& shared)
-    : index_(index), device_(std::move(device)), shared_(shared), actions_(&shared.program.devices[index]), entered_(shared.began) {}
+    : index_(index), device_(std::move(device)), shared_(shared), actions_(&shared.program.devices[index]), entered_(shared.began) {
+  if (shared.repeats) repetition_.emplace(device_, shared.program.micro_batches);
+}
 
 double Executor::DeviceRun::now() const {
-  if (counts_only()) return device_->clock_seconds();
+  if (counts_only()) return shared_.clock->now(index_);
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - shared_.began).count();
+}
+
+void Executor::DeviceRun::take_time() {
+  computed_ += device_->clock_seconds();
+  shared_.clock->compute(index_, device_->clock_seconds());
+  device_->set_clock(0);
 }
 
 /// The node whose value a transfer moves, for messages.
@@ -31,7 +38,7 @@ const char* Executor::DeviceRun::place_of(const Transfer& transfer) const {
 bool Executor::DeviceRun::advance(double seconds) {
   for (size_t at = next_.load(); at < actions_->size(); next_.store(++at, std::memory_order_relaxed)) {
     const Action& action = (*actions_)[at];
-    if (!counts_only()) entered_.store(Clock::now(), std::memory_order_relaxed);
+    if (!counts_only()) entered_.store(SteadyClock::now(), std::memory_order_relaxed);
     WhereScope scope({place_of(action.transfer), action.stage, action.micro_batch});
     try {
       if (!run_action(at, seconds)) return false;
@@ -52,12 +59,53 @@ bool Executor::DeviceRun::run_action(size_t at, double seconds) {
   Moment begun = device_->record(true);
   const ProfilerRange range(*device_, begun ? describe(action, shared_.topology) : std::string());
   GraphScope graph(*device_, shared_.context.cuda_graphs && !action.is_transfer(), static_cast<int64_t>(at));
-  if (!execute(action, seconds)) return false;
+  if (!run(action, seconds)) return false;
   require_wanted();
   graph.launch();
-  for (const Buffer& buffer : action.frees) shared_.stages[buffer.stage]->free(buffer);
+  end(action);
   events_.push_back({index_, action, start, now(), device_->live_bytes()});
   if (begun) spans_.push_back({std::move(begun), device_->record(true)});
+  return true;
+}
+
+bool Executor::DeviceRun::run(const Action& action, double seconds) {
+  if (is_repeated(action)) return repeat(action, seconds);
+  if (repetition_) repetition_->begin();
+  computed_ = wire_bytes_ = 0;
+  if (!execute(action, seconds)) return false;
+  if (counts_only()) take_time();
+  return true;
+}
+
+void Executor::DeviceRun::end(const Action& action) {
+  if (is_repeated(action)) return;
+  for (const Buffer& buffer : action.frees) shared_.stages[buffer.stage]->free(buffer);
+  if (repetition_) repetition_->end(action, computed_, wire_bytes_);
+}
+
+bool Executor::DeviceRun::repeat(const Action& action, double seconds) {
+  const Repetition::Taken& taken = repetition_->taken(action);
+  if (action.is_transfer() && !is_local(action.transfer)) {
+    if (!repeat_transfer(action, taken, seconds)) return false;
+  } else {
+    shared_.clock->compute(index_, taken.seconds);
+  }
+  repetition_->repeat(action);
+  device_->set_clock(0);
+  return true;
+}
+
+bool Executor::DeviceRun::repeat_transfer(const Action& action, const Repetition::Taken& taken, double seconds) {
+  const MessageKey key{action.transfer, action.micro_batch};
+  if (action.kind == ActionKind::send_wait) return finish_send(action, seconds);
+  if (action.kind == ActionKind::recv) {
+    const auto message = shared_.transport.receive(ends(action.transfer), key, seconds);
+    if (!message) return false;
+    wait_for(message->ready);
+  }
+  shared_.clock->compute(index_, taken.seconds);
+  if (action.kind == ActionKind::recv_post) shared_.transport.post(ends(action.transfer), key, {device_, Tensor(), when()});
+  if (action.kind == ActionKind::send) shared_.transport.send(ends(action.transfer), key, {Tensor(), when(), taken.wire_bytes});
   return true;
 }
 
@@ -145,12 +193,6 @@ bool Executor::DeviceRun::execute(const Action& action, double seconds) {
   throw UsageError(join("executor: needs an action of ActionKind, got number ", static_cast<int>(action.kind), "; lower the plan again"));
 }
 
-namespace {
-
-Link link_of(const Device& device) { return {device.options().speed.link_latency_seconds, device.options().speed.link_bytes_per_second}; }
-
-}  // namespace
-
 bool Executor::DeviceRun::is_local(const Transfer& transfer) const {
   return shared_.program.sender(transfer) == shared_.program.receiver(transfer);
 }
@@ -168,13 +210,20 @@ void Executor::DeviceRun::post(const Action& action) {
   const auto type = expected(action);
   const Device& sender = *shared_.devices[shared_.program.sender(action.transfer)];
   const Tensor room = type ? room_for(type->shape, type->dtype, device_, sender) : Tensor();
-  shared_.transport.post(ends(action.transfer), {action.transfer, action.micro_batch}, {device_, room, device_->record()});
+  shared_.transport.post(ends(action.transfer), {action.transfer, action.micro_batch}, {device_, room, when()});
 }
 
 Tensor Executor::DeviceRun::outgoing(const Action& action) const {
   if (action.transfer.payload == Payload::norm_part) return norm_part_;
   if (action.transfer.payload == Payload::norm) return norm_;
   return stage(action).outgoing(action.transfer, action.micro_batch);
+}
+
+When Executor::DeviceRun::when() const { return {device_->record(), counts_only() ? now() : 0}; }
+
+void Executor::DeviceRun::wait_for(const When& when) const {
+  device_->wait_for(when.moment);
+  if (counts_only()) shared_.clock->wait(index_, when.seconds);
 }
 
 void Executor::DeviceRun::send(const Action& action) {
@@ -184,10 +233,9 @@ void Executor::DeviceRun::send(const Action& action) {
     handed_over_[key] = tensor.defined() ? tensor.charged_to(device_) : tensor;
     return;
   }
-  const Link link = slower(link_of(*device_), link_of(*shared_.devices[shared_.program.receiver(action.transfer)]));
-  const auto bytes = static_cast<double>(tensor.defined() ? tensor.bytes() : 0);
-  const double arrival = device_->clock_seconds() + link.latency_seconds + link.wire_seconds(bytes);
-  shared_.transport.send(ends(action.transfer), key, {tensor, device_->record(), arrival});
+  if (counts_only()) take_time();  // of a copy that goes instead of padded rows
+  wire_bytes_ = static_cast<double>(tensor.defined() ? tensor.bytes() : 0);
+  shared_.transport.send(ends(action.transfer), key, {tensor, when(), wire_bytes_});
 }
 
 bool Executor::DeviceRun::receive(const Action& action, double seconds) {
@@ -200,8 +248,7 @@ bool Executor::DeviceRun::receive(const Action& action, double seconds) {
   } else {
     auto message = shared_.transport.receive(ends(action.transfer), key, seconds);
     if (!message) return false;
-    if (counts_only()) device_->set_clock(std::max(device_->clock_seconds(), message->available_at));
-    device_->wait_for(message->ready);
+    wait_for(message->ready);
     tensor = std::move(message->tensor);
   }
   if (action.transfer.payload == Payload::norm_part)
@@ -215,9 +262,9 @@ bool Executor::DeviceRun::receive(const Action& action, double seconds) {
 
 /// The device's later work waits for the end of a copy, so that the memory serves again in the order of its work.
 bool Executor::DeviceRun::finish_send(const Action& action, double seconds) {
-  const auto moment = shared_.transport.finish_send(ends(action.transfer), {action.transfer, action.micro_batch}, seconds);
-  if (!moment) return false;
-  device_->wait_for(*moment);
+  const auto end = shared_.transport.finish_send(ends(action.transfer), {action.transfer, action.micro_batch}, seconds);
+  if (!end) return false;
+  wait_for(*end);
   return true;
 }
 

@@ -2,15 +2,18 @@
 #include <atomic>
 #include <chrono>
 #include <map>
+#include <optional>
 
+#include "parallel/program/clock.h"
 #include "parallel/run/executor.h"
+#include "parallel/run/repetition.h"
 
 namespace sluice::parallel {
 
 /// One device's way through its list of actions.
 /// Threads  run by one thread; `position()` and `entered()` are read by others.
 class Executor::DeviceRun {
-  using Clock = std::chrono::steady_clock;
+  using SteadyClock = std::chrono::steady_clock;
 
  public:
   struct Shared {
@@ -21,10 +24,12 @@ class Executor::DeviceRun {
     const std::vector<std::unique_ptr<Stage>>& stages;
     const std::vector<DevicePtr>& devices;
     Transport& transport;
-    Clock::time_point began;
+    SteadyClock::time_point began;
     const BeforeAction& before_action;
     std::stop_token failed;
     const std::vector<std::shared_ptr<const ValueTypes::List>>& value_types;  ///< by micro-batch
+    Clock* clock;                                                             ///< of devices that only count; else null
+    bool repeats;  ///< such devices run two micro-batches and repeat the second one for the others
   };
   DeviceRun(int index, DevicePtr device, const Shared& shared);
 
@@ -35,7 +40,7 @@ class Executor::DeviceRun {
   /// How many actions have ended; the device is in the next one.
   size_t position() const { return next_.load(std::memory_order_relaxed); }
   /// When the device came to the action that it is in, or was in last.
-  Clock::time_point entered() const { return entered_.load(std::memory_order_relaxed); }
+  SteadyClock::time_point entered() const { return entered_.load(std::memory_order_relaxed); }
 
   /// Whether the device is in an action that changes_weights(), or beyond it, and the gradient's norm lets such actions change them. On
   /// devices whose work is asynchronous an error may show long after the step was enqueued. Waits for the device.
@@ -47,14 +52,22 @@ class Executor::DeviceRun {
 
  private:
   bool run_action(size_t at, double seconds);
+  /// False when a transfer does not end within `seconds`.
+  bool run(const Action& action, double seconds);
+  void end(const Action& action);
   bool execute(const Action& action, double seconds);
   void require_wanted() const;
   [[noreturn]] void rethrow_from(const Action& action) const;
+  /// On a device that only counts: takes what the second micro-batch took, and hands on messages without tensors.
+  bool repeat(const Action& action, double seconds);
+  bool repeat_transfer(const Action& action, const Repetition::Taken& taken, double seconds);
   const char* place_of(const Transfer& transfer) const;
   bool is_local(const Transfer& transfer) const;
   ChannelEnds ends(const Transfer& transfer) const { return {shared_.program.sender(transfer), shared_.program.receiver(transfer)}; }
   std::optional<layers::ValueType> expected(const Action& action) const;
   Tensor outgoing(const Action& action) const;
+  When when() const;
+  void wait_for(const When& when) const;
   void post(const Action& action);
   void send(const Action& action);
   bool receive(const Action& action, double seconds);
@@ -65,15 +78,20 @@ class Executor::DeviceRun {
   void step();
   void read_spans();
   double now() const;
-  bool counts_only() const { return device_->kind() == DeviceKind::meta; }
+  /// Lets the clock go on by what a device that only counts has counted since.
+  void take_time();
+  bool is_repeated(const Action& action) const { return repetition_ && Repetition::is_repeated(action); }
+  bool counts_only() const { return shared_.clock != nullptr; }
   Stage& stage(const Action& action) const { return *shared_.stages[action.stage]; }
 
   int index_;
   DevicePtr device_;
   Shared shared_;
   const std::vector<Action>* actions_;
+  std::optional<Repetition> repetition_;
+  double computed_ = 0, wire_bytes_ = 0;  ///< on a device that only counts, by the action that it is in
   std::atomic<size_t> next_{0};
-  std::atomic<Clock::time_point> entered_;
+  std::atomic<SteadyClock::time_point> entered_;
   std::vector<TraceEvent> events_;
   std::vector<std::pair<Moment, Moment>> spans_;  ///< of each event, on devices whose work is asynchronous
   std::map<MessageKey, Tensor> handed_over_;      ///< between stages of this device, from Send to Recv

@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "core/ops/concat.h"
+#include "parallel/program/clock.h"
+#include "parallel/run/device_links.h"
 #include "parallel/run/device_run.h"
 #include "parallel/run/hang_report.h"
 
@@ -50,17 +52,18 @@ Executor::~Executor() = default;
 
 /// One run. The devices' threads keep it alive, so that one which never comes back has it for ever.
 struct Executor::Attempt {
-  using Clock = std::chrono::steady_clock;
-
+  using SteadyClock = std::chrono::steady_clock;
   using Types = std::vector<std::shared_ptr<const ValueTypes::List>>;  // by micro-batch
 
-  Attempt(const RunContext& run, const StepContext& what, BeforeAction hook, int devices, Types types)
+  Attempt(const RunContext& run, const StepContext& what, BeforeAction hook, const std::vector<DevicePtr>& devices, Types types)
       : batch(*run.batch),
         context(run),
         step(what),
         before_action(std::move(hook)),
         value_types(std::move(types)),
-        transport(make_local_transport(devices)) {
+        clock(static_cast<int>(devices.size()), links_of(devices)),
+        only_counts(devices[0]->kind() == DeviceKind::meta),
+        transport(make_local_transport(static_cast<int>(devices.size()), only_counts ? &clock : nullptr)) {
     context.batch = &batch;
   }
 
@@ -70,7 +73,7 @@ struct Executor::Attempt {
       std::lock_guard lock(mutex);
       if (failure) return;
       failure = std::move(error);
-      failed_at = Clock::now();
+      failed_at = SteadyClock::now();
     }
     failed.request_stop();
     transport->close("stopped because another device failed: " + reason);
@@ -80,7 +83,7 @@ struct Executor::Attempt {
     std::lock_guard lock(mutex);
     return failure;
   }
-  std::optional<Clock::time_point> when_failed() {
+  std::optional<SteadyClock::time_point> when_failed() {
     std::lock_guard lock(mutex);
     return failure ? std::optional(failed_at) : std::nullopt;
   }
@@ -90,18 +93,20 @@ struct Executor::Attempt {
   const StepContext step;
   const BeforeAction before_action;
   const Types value_types;
+  Clock clock;  ///< of devices that only count
+  const bool only_counts;
   const std::unique_ptr<Transport> transport;
-  const Clock::time_point began = Clock::now();
+  const SteadyClock::time_point began = SteadyClock::now();
   std::stop_source failed;
   Runs runs;
 
   std::mutex mutex;  ///< guards the next two
   std::exception_ptr failure;
-  Clock::time_point failed_at;
+  SteadyClock::time_point failed_at;
 };
 
 std::shared_ptr<Executor::Attempt> Executor::begin(const Program& program, const RunContext& context, const StepContext& step) {
-  auto attempt = std::make_shared<Attempt>(context, step, before_action_, static_cast<int>(devices_.size()), types_of(context));
+  auto attempt = std::make_shared<Attempt>(context, step, before_action_, devices_, types_of(context));
   const DeviceRun::Shared shared{program,
                                  attempt->context,
                                  attempt->step,
@@ -112,7 +117,9 @@ std::shared_ptr<Executor::Attempt> Executor::begin(const Program& program, const
                                  attempt->began,
                                  attempt->before_action,
                                  attempt->failed.get_token(),
-                                 attempt->value_types};
+                                 attempt->value_types,
+                                 attempt->only_counts ? &attempt->clock : nullptr,
+                                 repeats(program, context)};
   for (size_t i = 0; i < devices_.size(); ++i)
     attempt->runs.push_back(std::make_unique<DeviceRun>(static_cast<int>(i), devices_[i], shared));
   return attempt;
@@ -140,7 +147,7 @@ RunResult Executor::run(const Program& program, const RunContext& context, const
   const auto attempt = begin(program, context, step);
   RunResult result;
   try {
-    workers_.empty() ? run_on_clocks(attempt->runs, program) : run_on_workers(attempt, program);
+    workers_.empty() ? run_on_clock(attempt->runs, program) : run_on_workers(attempt, program);
     result = collect(attempt->runs);
   } catch (const HangError&) {  // what the stages hold is in use
     throw;
@@ -152,7 +159,7 @@ RunResult Executor::run(const Program& program, const RunContext& context, const
   result.flops = -before.flops;
   for (const auto& device : devices_) result.flops += device->counted().flops;
   if (workers_.empty())
-    for (const auto& device : devices_) result.trace.seconds = std::max(result.trace.seconds, device->clock_seconds());
+    result.trace.seconds = attempt->clock.seconds();
   else
     result.trace.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - attempt->began).count();
   for (auto& stage : stages_) stage->reset();
@@ -170,6 +177,13 @@ std::chrono::steady_clock::duration duration_of(double seconds) {
 }
 
 }  // namespace
+
+/// Devices that only count, without budgets that a micro-batch could pass, and stages that keep nothing of a micro-batch until the end.
+bool Executor::repeats(const Program& program, const RunContext& context) const {
+  return workers_.empty() && repeats_micro_batches(program, context.batch->samples) &&
+         std::ranges::none_of(flow_.stages, &StageFlow::commits_statistics) &&
+         std::ranges::all_of(devices_, [](const auto& device) { return device->budget_bytes() == kUnlimited; });
+}
 
 /// Every device on its own thread. The first failure closes the transport, which stops the others.
 void Executor::run_on_workers(const std::shared_ptr<Attempt>& attempt, const Program& program) {
@@ -223,7 +237,7 @@ void Executor::give_up(const std::vector<size_t>& devices, Attempt& attempt, con
 }
 
 /// Meta devices take turns in one thread; a device waits when the message is not sent yet.
-void Executor::run_on_clocks(Runs& runs, const Program& program) {
+void Executor::run_on_clock(Runs& runs, const Program& program) {
   const auto done = [](const auto& run) { return run->finished(); };
   const auto progress = [&] {
     size_t sum = 0;

@@ -34,7 +34,7 @@ struct RunResult {
   Trace trace;
 };
 
-/// Runs programs over local devices: one worker thread a CPU device; all meta devices in the caller's thread, on their clocks.
+/// Runs programs over local devices: one worker thread a CPU device; all meta devices in the caller's thread, on one Clock.
 /// Threads  one caller.
 /// Errors   the first failure of a device, naming action and device, after all devices stopped and the stages were reset. CommError when
 ///          a wait or an action takes longer than the timeout, or devices that only count wait for ever, saying what every device waits
@@ -74,7 +74,8 @@ class Executor {
   void run_on_workers(const std::shared_ptr<Attempt>& attempt, const Program& program);
   bool comes_back(size_t device, Attempt& attempt, const Program& program);
   void give_up(const std::vector<size_t>& devices, Attempt& attempt, const Program& program);
-  void run_on_clocks(Runs& runs, const Program& program);
+  void run_on_clock(Runs& runs, const Program& program);
+  bool repeats(const Program& program, const RunContext& context) const;
   std::vector<std::shared_ptr<const ValueTypes::List>> types_of(const RunContext& context);
   std::string hang(const Runs& runs, const Program& program) const;
   RunResult collect(const Runs& runs);

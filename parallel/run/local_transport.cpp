@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -12,11 +13,11 @@ namespace sluice::parallel {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 /// How long a wait looks before it sleeps. A core that slept wakes late and works slowly at first, so devices with a
 /// core each wait awake for about an action's time; devices that share cores leave them to each other.
-Clock::duration spin_of(int devices) {
+SteadyClock::duration spin_of(int devices) {
   const bool has_cores = devices <= static_cast<int>(std::thread::hardware_concurrency());
   return has_cores ? std::chrono::microseconds(2000) : std::chrono::microseconds(20);
 }
@@ -28,11 +29,11 @@ std::string text_of(const MessageKey& key) {
 /// One channel. Whichever end comes second to a transfer hands it over, so that neither waits for the other's thread.
 class LocalChannel {
  public:
-  explicit LocalChannel(Clock::duration spin) : spin_(spin) {}
+  LocalChannel(const ChannelEnds& ends, SteadyClock::duration spin, Clock* clock) : ends_(ends), spin_(spin), clock_(clock) {}
   /// Copies that began may outlive a failure; their memory must not be freed before they end.
   ~LocalChannel() {
     for (const auto& [key, delivery] : deliveries_) try {
-        if (delivery.is_done) wait_until(delivery.arrived.ready);
+        if (delivery.is_done) wait_until(delivery.arrived.ready.moment);
       } catch (const Error&) {  // of a GPU that failed, which the run has reported
       }
   }
@@ -75,18 +76,18 @@ class LocalChannel {
     return message;
   }
 
-  std::optional<Moment> finish_send(const MessageKey& key, double seconds) {
-    std::optional<Moment> moment;
+  std::optional<When> finish_send(const MessageKey& key, double seconds) {
+    std::optional<When> end;
     wait(seconds, [&] {
       const auto found = deliveries_.find(key);
       if (found == deliveries_.end() || !found->second.is_done) return false;
-      moment = std::move(found->second.may_free);
+      end = std::move(found->second.may_free);
       found->second.sent = {};
       found->second.is_finished = true;
       forget(found);
       return true;
     });
-    return moment;
+    return end;
   }
 
   void close(const std::string& reason) {
@@ -103,7 +104,7 @@ class LocalChannel {
   struct Delivery {
     Message sent, arrived;
     Place place;
-    Moment may_free;
+    When may_free;
     bool is_sent = false, is_posted = false, is_done = false, is_received = false, is_finished = false;
   };
 
@@ -130,7 +131,7 @@ class LocalChannel {
   }
 
   /// The room of an undefined message stays until the receiver comes for it, so that counts do not depend on when that is sent.
-  static void hand_over(Delivery& delivery) {
+  void hand_over(Delivery& delivery) {
     const Tensor& tensor = delivery.sent.tensor;
     delivery.arrived = delivery.sent;
     if (tensor.defined()) {
@@ -139,9 +140,16 @@ class LocalChannel {
         room = Tensor();
         room = room_for(tensor.shape(), tensor.dtype(), delivery.place.device, tensor.device());
       }
-      std::tie(delivery.arrived.tensor, delivery.arrived.ready) = tensor.handed_to(room, delivery.sent.ready, delivery.place.free);
+      std::tie(delivery.arrived.tensor, delivery.arrived.ready.moment) =
+          tensor.handed_to(room, delivery.sent.ready.moment, delivery.place.free.moment);
     }
-    delivery.may_free = delivery.arrived.ready;
+    delivery.may_free.moment = delivery.arrived.ready.moment;
+    if (clock_) {
+      const double earliest = std::max(delivery.sent.ready.seconds, delivery.place.free.seconds);
+      const auto [sent, arrived] = clock_->transfer(ends_.from, ends_.to, earliest, delivery.sent.wire_bytes);
+      delivery.may_free.seconds = sent;
+      delivery.arrived.ready.seconds = arrived;
+    }
     delivery.is_done = true;
   }
 
@@ -158,7 +166,7 @@ class LocalChannel {
   /// Until `take`, which is called under the lock, returns true.
   template <class Take>
   void wait(double seconds, const Take& take) {
-    const auto start = Clock::now();
+    const auto start = SteadyClock::now();
     bool spins = true;
     while (spins) {
       const int seen = changes_.load(std::memory_order_acquire);
@@ -167,7 +175,7 @@ class LocalChannel {
         check_open();
         if (take() || seconds <= 0) return;
       }
-      while ((spins = Clock::now() < start + spin_) && changes_.load(std::memory_order_acquire) == seen) __builtin_ia32_pause();
+      while ((spins = SteadyClock::now() < start + spin_) && changes_.load(std::memory_order_acquire) == seen) __builtin_ia32_pause();
     }
     std::unique_lock lock(mutex_);
     bool taken = false;
@@ -179,7 +187,9 @@ class LocalChannel {
     if (closed_) throw CommError(reason_);
   }
 
-  const Clock::duration spin_;
+  const ChannelEnds ends_;
+  const SteadyClock::duration spin_;
+  Clock* const clock_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::atomic<int> changes_{0};
@@ -191,14 +201,14 @@ class LocalChannel {
 
 class LocalTransport : public Transport {
  public:
-  explicit LocalTransport(int devices) : spin_(spin_of(devices)) {}
+  LocalTransport(int devices, Clock* clock) : spin_(spin_of(devices)), clock_(clock) {}
 
   void send(const ChannelEnds& ends, const MessageKey& key, Message message) override { channel(ends).send(key, std::move(message)); }
   void post(const ChannelEnds& ends, const MessageKey& key, Place place) override { channel(ends).post(key, std::move(place)); }
   std::optional<Message> receive(const ChannelEnds& ends, const MessageKey& key, double seconds) override {
     return channel(ends).receive(key, seconds);
   }
-  std::optional<Moment> finish_send(const ChannelEnds& ends, const MessageKey& key, double seconds) override {
+  std::optional<When> finish_send(const ChannelEnds& ends, const MessageKey& key, double seconds) override {
     return channel(ends).finish_send(key, seconds);
   }
   void close(const std::string& reason) override {
@@ -211,10 +221,11 @@ class LocalTransport : public Transport {
   LocalChannel& channel(const ChannelEnds& ends) {
     std::lock_guard lock(mutex_);
     if (closed_) throw CommError(*closed_);
-    return channels_.try_emplace(ends, spin_).first->second;
+    return channels_.try_emplace(ends, ends, spin_, clock_).first->second;
   }
 
-  const Clock::duration spin_;
+  const SteadyClock::duration spin_;
+  Clock* const clock_;
   std::mutex mutex_;
   std::map<ChannelEnds, LocalChannel> channels_;  // which do not move
   std::optional<std::string> closed_;
@@ -222,6 +233,6 @@ class LocalTransport : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> make_local_transport(int devices) { return std::make_unique<LocalTransport>(devices); }
+std::unique_ptr<Transport> make_local_transport(int devices, Clock* clock) { return std::make_unique<LocalTransport>(devices, clock); }
 
 }  // namespace sluice::parallel

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/tensor.h"
+#include "parallel/program/clock.h"
 #include "parallel/program/program.h"
 
 namespace sluice::parallel {
@@ -21,18 +22,24 @@ struct ChannelEnds {
   auto operator<=>(const ChannelEnds&) const = default;
 };
 
+/// When something is so: in the order of a device's work, or on the Clock of devices that only count.
+struct When {
+  Moment moment;
+  double seconds = 0;
+};
+
 /// Where a message goes to, and from when on.
 struct Place {
   DevicePtr device;
   Tensor room;  ///< made by `room_for`; undefined when nobody knows the shape before the message comes
-  Moment free;  ///< of the receiver: the room may be written
+  When free;    ///< of the receiver: the room may be written
 };
 
 /// A tensor on its way, or at its end; undefined for a gradient that a module left out.
 struct Message {
   Tensor tensor;
-  Moment ready;             ///< its elements are there
-  double available_at = 0;  ///< the sender's clock plus the link's time; meaningful on meta devices
+  When ready;             ///< its elements are there
+  double wire_bytes = 0;  ///< for the Clock
 };
 
 /// Carries tensors between the devices of one program. A transfer runs when it was sent and posted and all that its channel has to send
@@ -48,14 +55,15 @@ class Transport {
   virtual void post(const ChannelEnds& ends, const MessageKey& key, Place place) = 0;
   /// The message in its place. Nothing when the transfer does not end within `seconds`.
   virtual std::optional<Message> receive(const ChannelEnds& ends, const MessageKey& key, double seconds) = 0;
-  /// Lets go of what was sent. Returns the moment after which the sender may write it; nothing when the transfer does not end in time.
-  virtual std::optional<Moment> finish_send(const ChannelEnds& ends, const MessageKey& key, double seconds) = 0;
+  /// Gives up what was sent. Returns when the sender may write it; nothing when the transfer does not end in time.
+  virtual std::optional<When> finish_send(const ChannelEnds& ends, const MessageKey& key, double seconds) = 0;
   /// Wakes all who wait and makes every further call fail: another device failed.
   virtual void close(const std::string& reason) = 0;
 };
 
 /// Devices of one process. A wait spins before it sleeps, because a hand-over between two running threads takes less than a wake-up: for
 /// two milliseconds where every device has a core, else for some microseconds.
-std::unique_ptr<Transport> make_local_transport(int devices);
+/// `clock`  of devices that only count, on which transfers take their time; else null.
+std::unique_ptr<Transport> make_local_transport(int devices, Clock* clock = nullptr);
 
 }  // namespace sluice::parallel

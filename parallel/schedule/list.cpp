@@ -1,27 +1,28 @@
 #include "parallel/schedule/list.h"
 
 #include <algorithm>
-#include <limits>
+#include <functional>
+#include <optional>
 #include <queue>
 #include <utility>
 
 #include "core/error.h"
+#include "parallel/schedule/stage_clock.h"
 
 namespace sluice::parallel {
 
 namespace {
 
-constexpr double kUnknown = std::numeric_limits<double>::infinity();
-
 class ListScheduler {
  public:
   ListScheduler(const StageCosts& costs, const std::vector<int>& device_of_stage, int devices, int micro_batches, const ListRule& rule)
-      : costs_(costs), rule_(rule), stages_(device_of_stage.size()), devices_(devices), micro_batches_(micro_batches) {
-    schedule_ = {"auto", micro_batches, device_of_stage, std::vector<std::vector<ComputeAction>>(devices)};
-    for (const StageLink& link : links_of(costs, static_cast<int>(stages_.size()))) {
-      stages_[link.from].out_of.push_back(link);
-      stages_[link.to].into.push_back(link);
-    }
+      : costs_(costs),
+        rule_(rule),
+        micro_batches_(micro_batches),
+        schedule_{"auto", micro_batches, device_of_stage, std::vector<std::vector<ComputeAction>>(devices)},
+        clock_(costs, schedule_.device_of_stage, devices, micro_batches),
+        stages_(device_of_stage.size()),
+        devices_(devices) {
     for (std::size_t s = stages_.size(); s-- > 0;) add_stage(static_cast<int>(s));
     for (int device = 0; device < devices; ++device) wakes_.push({0, device});
   }
@@ -33,201 +34,166 @@ class ListScheduler {
       const auto [time, device] = wakes_.top();
       wakes_.pop();
       now_ = time;
-      if (devices_[device].free_at <= now_) decide(device);
+      if (clock_.clock().now(device) > now_) continue;
+      if (const auto action = choose(device, {forward(device), backward(device), weight(device)})) start(*action);
     }
     return std::move(schedule_);
   }
 
  private:
-  /// What a stage waits for of a micro-batch: how many of it are still to be sent, and when the last of the others arrives.
-  struct Arrival {
-    int missing = 0;
-    double latest = 0;
-    double time() const { return missing > 0 ? kUnknown : latest; }
-  };
   struct Stage {
-    std::vector<StageLink> into, out_of;
-    std::vector<Arrival> activation, gradient;  ///< by micro-batch
-    int forwards = 0, backwards = 0, weights = 0;
-    double share = 1;   ///< of its device
-    double deeper = 0;  ///< bytes that the deeper stages of its device keep of a micro-batch
+    int forwards = 0, backwards = 0, weights = 0;  ///< done
+    double share = 1;                              ///< of its device
+    double deeper = 0;                             ///< bytes that the deeper stages of its device keep of a micro-batch
   };
   struct Device {
     std::vector<int> stages;  ///< the deepest first
-    double free_at = 0, held = 0, under_way = 0;
+    double under_way = 0;
   };
-  struct Choice {
-    Compute kind;
-    int stage = -1;
+  using Choice = std::optional<ComputeAction>;
+  /// The best of each kind that a device could begin now.
+  struct Choices {
+    Choice forward, backward, weight;
   };
 
   void add_stage(int index) {
-    Stage& stage = stages_[index];
     Device& device = devices_[schedule_.device_of_stage[index]];
-    for (int deeper : device.stages) stage.deeper += cost_at(costs_.kept, deeper);
+    for (int deeper : device.stages) stages_[index].deeper += cost_at(costs_.kept, deeper);
     device.stages.push_back(index);
     for (int s : device.stages) stages_[s].share = 1.0 / static_cast<double>(device.stages.size());
-    const auto backs = std::count_if(stage.out_of.begin(), stage.out_of.end(), [](const StageLink& link) { return link.has_gradient; });
-    stage.activation.assign(micro_batches_, {static_cast<int>(stage.into.size()), 0});
-    stage.gradient.assign(micro_batches_, {static_cast<int>(backs) + 1, 0});  // one of them is its own forward
   }
 
-  double next_activation(const Stage& stage) const {
-    return stage.forwards < micro_batches_ ? stage.activation[stage.forwards].time() : kUnknown;
+  double next_activation(int s) const {
+    return stages_[s].forwards < micro_batches_ ? clock_.activation(s, stages_[s].forwards) : kUnknown;
   }
-  double next_gradient(const Stage& stage) const {
-    return stage.backwards < micro_batches_ ? stage.gradient[stage.backwards].time() : kUnknown;
-  }
+  double next_gradient(int s) const { return stages_[s].backwards < micro_batches_ ? clock_.gradient(s, stages_[s].backwards) : kUnknown; }
   bool is_there(double arrival) const { return arrival <= now_ + kRounding * now_; }
 
-  double seconds(const Choice& choice) const {
-    switch (choice.kind) {
-      case Compute::forward:
-        return costs_.forward[choice.stage];
-      case Compute::backward:
-        return costs_.backward[choice.stage] + cost_at(costs_.recompute, choice.stage);
-      case Compute::input_gradient:
-        return costs_.input_gradient[choice.stage] + cost_at(costs_.recompute, choice.stage);
-      case Compute::weight_gradient:
-        return costs_.weight_gradient[choice.stage];
-    }
-    return 0;
+  bool has_room(int device, double bytes) const {
+    return rule_.byte_cap.empty() || clock_.held(device) + bytes <= rule_.byte_cap[device] * (1 + kRounding);
   }
-
-  bool has_room(int device_index, double bytes) const {
-    return rule_.byte_cap.empty() || devices_[device_index].held + bytes <= rule_.byte_cap[device_index] * (1 + kRounding);
+  bool has_room_for_forward(int device, int s) const { return has_room(device, cost_at(costs_.kept, s) + stages_[s].deeper); }
+  /// An I leaves what its W needs; a B leaves nothing.
+  bool has_room_for(int device, const ComputeAction& backward) const {
+    const int s = backward.stage;
+    return backward.kind == Compute::backward || has_room(device, cost_at(costs_.kept_for_weights, s) - cost_at(costs_.kept, s));
   }
 
   /// A first stage of a device takes up a micro-batch only while few are under way there; deeper ones go on with what was taken up.
   bool may_forward(int device_index, int s) const {
     const Device& device = devices_[device_index];
-    const Stage& stage = stages_[s];
     const bool takes_up = device.stages.back() == s;
-    const bool are_few = device.under_way < kRounding || device.under_way + stage.share <= rule_.under_way[device_index] + kRounding;
-    return (!takes_up || are_few) && has_room(device_index, cost_at(costs_.kept, s) + stage.deeper);
+    const bool are_few = device.under_way < kRounding || device.under_way + stages_[s].share <= rule_.under_way[device_index] + kRounding;
+    return (!takes_up || are_few) && has_room_for_forward(device_index, s);
   }
 
-  Choice forward(int device_index) const {
-    Choice best{Compute::forward};
-    for (int s : devices_[device_index].stages)
-      if (is_there(next_activation(stages_[s])) && may_forward(device_index, s) && (best.stage < 0 || rule_.shallow_first)) best.stage = s;
+  Choice forward(int device) const {
+    Choice best;
+    for (int s : devices_[device].stages)
+      if (is_there(next_activation(s)) && may_forward(device, s) && (!best || rule_.shallow_first))
+        best = {Compute::forward, s, stages_[s].forwards};
     return best;
   }
 
   /// The gradient that came first.
-  Choice backward(int device_index) const {
-    Choice best{Compute::backward};
-    for (int s : devices_[device_index].stages)
-      if (is_there(next_gradient(stages_[s])) && (best.stage < 0 || next_gradient(stages_[s]) < next_gradient(stages_[best.stage])))
-        best.stage = s;
-    if (best.stage >= 0 && rule_.splits[best.stage]) best.kind = Compute::input_gradient;
+  Choice backward(int device) const {
+    Choice best;
+    for (int s : devices_[device].stages)
+      if (is_there(next_gradient(s)) && (!best || next_gradient(s) < next_gradient(best->stage)))
+        best = {rule_.splits[s] ? Compute::input_gradient : Compute::backward, s, stages_[s].backwards};
     return best;
   }
 
-  Choice weight(int device_index) const {
-    Choice best{Compute::weight_gradient};
+  /// Of the stage where most of them wait.
+  Choice weight(int device) const {
+    Choice best;
     int most = 0;
-    for (int s : devices_[device_index].stages) {
+    for (int s : devices_[device].stages) {
       const int waiting = rule_.splits[s] ? stages_[s].backwards - stages_[s].weights : 0;
-      if (waiting > most) most = waiting, best.stage = s;
+      if (waiting <= most) continue;
+      most = waiting;
+      best = {Compute::weight_gradient, s, stages_[s].weights};
     }
     return best;
   }
 
-  /// The next moment at which something that the device waits for is known to arrive; gradients alone when `gradients_only`.
-  double next_arrival(const Device& device, bool gradients_only) const {
+  /// The seconds until something that the device waits for is known to arrive; of gradients alone when `gradients_only`.
+  double until_next_arrival(int device, bool gradients_only) const {
     double next = kUnknown;
-    for (int s : device.stages) {
-      if (const double arrival = next_gradient(stages_[s]); !is_there(arrival)) next = std::min(next, arrival);
-      if (const double arrival = next_activation(stages_[s]); !gradients_only && !is_there(arrival)) next = std::min(next, arrival);
+    for (int s : devices_[device].stages) {
+      if (const double arrival = next_gradient(s); !is_there(arrival)) next = std::min(next, arrival);
+      if (const double arrival = next_activation(s); !gradients_only && !is_there(arrival)) next = std::min(next, arrival);
     }
-    return next;
+    return next - now_;
   }
 
-  void decide(int device_index) {
-    Device& device = devices_[device_index];
-    const Choice ahead = forward(device_index), back = backward(device_index), gap = weight(device_index);
-    const bool backward_has_room = back.stage < 0 || back.kind == Compute::backward || gap.stage < 0 ||
-                                   has_room(device_index, cost_at(costs_.kept_for_weights, back.stage) - cost_at(costs_.kept, back.stage));
-    if (!backward_has_room) return start(device_index, gap);
-    if (back.stage >= 0 && (ahead.stage < 0 || !rule_.forward_first)) return start(device_index, back);
-    if (ahead.stage >= 0) {
-      const double wait = next_arrival(device, true) - now_;
-      if (rule_.forward_first || wait >= rule_.patience * seconds(ahead)) return start(device_index, ahead);
-      if (gap.stage >= 0 && wait >= seconds(gap)) return start(device_index, gap);
-      return;
-    }
-    if (gap.stage < 0) return;
-    const bool is_blocked = blocked_by_bytes(device_index);
-    if (is_blocked || next_arrival(device, false) - now_ >= rule_.patience * seconds(gap)) start(device_index, gap);
+  Choice choose(int device, const Choices& can) const {
+    if (can.backward && can.weight && !has_room_for(device, *can.backward)) return can.weight;
+    if (can.backward && !(can.forward && rule_.forward_first)) return can.backward;
+    if (can.forward) return forward_or_wait(device, can);
+    return can.weight && is_worth_a_weight(device, *can.weight) ? can.weight : std::nullopt;
   }
 
-  bool blocked_by_bytes(int device_index) const {
-    for (int s : devices_[device_index].stages)
-      if (is_there(next_activation(stages_[s])) && !has_room(device_index, cost_at(costs_.kept, s) + stages_[s].deeper)) return true;
-    return false;
+  /// Where a gradient is about to arrive a forward would hold it up; a weight gradient that ends before does not.
+  Choice forward_or_wait(int device, const Choices& can) const {
+    if (rule_.forward_first) return can.forward;
+    const double wait = until_next_arrival(device, true);
+    if (wait >= rule_.patience * clock_.seconds(*can.forward)) return can.forward;
+    return can.weight && wait >= clock_.seconds(*can.weight) ? can.weight : std::nullopt;
   }
 
-  void start(int device_index, const Choice& choice) {
-    Device& device = devices_[device_index];
-    Stage& stage = stages_[choice.stage];
-    const double end = now_ + seconds(choice);
-    const bool is_split = rule_.splits[choice.stage];
-    const double kept = cost_at(costs_.kept, choice.stage), for_weights = is_split ? cost_at(costs_.kept_for_weights, choice.stage) : 0;
-    int& counter = choice.kind == Compute::forward           ? stage.forwards
-                   : choice.kind == Compute::weight_gradient ? stage.weights
-                                                             : stage.backwards;
-    const int micro_batch = counter++;
-    if (choice.kind == Compute::forward) {
+  /// It frees the bytes that a forward lacks, or nothing that it would hold up arrives soon.
+  bool is_worth_a_weight(int device, const ComputeAction& weight) const {
+    return is_blocked_by_bytes(device) || until_next_arrival(device, false) >= rule_.patience * clock_.seconds(weight);
+  }
+
+  bool is_blocked_by_bytes(int device) const {
+    return std::any_of(devices_[device].stages.begin(), devices_[device].stages.end(),
+                       [&](int s) { return is_there(next_activation(s)) && !has_room_for_forward(device, s); });
+  }
+
+  void start(const ComputeAction& action) {
+    const int index = schedule_.device_of_stage[action.stage];
+    count(action, stages_[action.stage], devices_[index]);
+    clock_.run(action, now_);
+    schedule_.devices[index].push_back(action);
+    wakes_.push({clock_.clock().now(index), index});
+    for (const auto& [stage, arrival] : clock_.completed()) wakes_.push({arrival, schedule_.device_of_stage[stage]});
+  }
+
+  void count(const ComputeAction& action, Stage& stage, Device& device) {
+    if (action.kind == Compute::forward) {
+      ++stage.forwards;
       ++done_forwards_;
       device.under_way += stage.share;
-      device.held += kept;
-      arrive(stages_[choice.stage].gradient[micro_batch], choice.stage, end);
-      for (const StageLink& link : stage.out_of)
-        arrive(stages_[link.to].activation[micro_batch], link.to, end + wire(choice.stage, link.to, link.activation));
-    } else if (choice.kind == Compute::weight_gradient) {
+    } else if (action.kind == Compute::weight_gradient) {
+      ++stage.weights;
       ++done_weights_;
-      device.held -= for_weights;
     } else {
-      done_weights_ += !is_split;
+      ++stage.backwards;
+      done_weights_ += action.kind == Compute::backward;
       device.under_way -= stage.share;
-      device.held += for_weights - kept;
-      for (const StageLink& link : stage.into)
-        if (link.has_gradient)
-          arrive(stages_[link.from].gradient[micro_batch], link.from, end + wire(choice.stage, link.from, link.gradient));
     }
-    schedule_.devices[device_index].push_back({choice.kind, choice.stage, micro_batch});
-    device.free_at = end;
-    wakes_.push({end, device_index});
-  }
-
-  double wire(int from, int to, double seconds) const {
-    return schedule_.device_of_stage[from] == schedule_.device_of_stage[to] ? 0 : seconds + costs_.latency;
-  }
-
-  /// One of the things that `stage` waits for is known to come at `time`.
-  void arrive(Arrival& arrival, int stage, double time) {
-    --arrival.missing;
-    arrival.latest = std::max(arrival.latest, time);
-    if (arrival.missing == 0) wakes_.push({arrival.latest, schedule_.device_of_stage[stage]});
   }
 
   /// Nobody may go on: the limits are too narrow. The deepest forward that waits goes nevertheless.
   void force() {
     for (std::size_t s = stages_.size(); s-- > 0;) {
-      if (next_activation(stages_[s]) == kUnknown) continue;
-      now_ = std::max(now_, next_activation(stages_[s]));
-      return start(schedule_.device_of_stage[s], {Compute::forward, static_cast<int>(s)});
+      const int stage = static_cast<int>(s);
+      if (next_activation(stage) == kUnknown) continue;
+      now_ = std::max(now_, next_activation(stage));
+      return start({Compute::forward, stage, stages_[s].forwards});
     }
     throw Error("schedule: list scheduling came to a stop; this is a fault of Sluice, choose another schedule");
   }
 
   const StageCosts& costs_;
   const ListRule& rule_;
+  const int micro_batches_;
+  Schedule schedule_;
+  StageClock clock_;
   std::vector<Stage> stages_;
   std::vector<Device> devices_;
-  int micro_batches_;
-  Schedule schedule_;
   std::size_t done_forwards_ = 0, done_weights_ = 0;
   double now_ = 0;
   std::priority_queue<std::pair<double, int>, std::vector<std::pair<double, int>>, std::greater<>> wakes_;  // when which device looks

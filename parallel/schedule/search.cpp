@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -26,9 +26,10 @@ class Search {
     for (int device = 0; device < devices_; ++device)
       stages_on_.push_back(std::count(device_of_stage.begin(), device_of_stage.end(), device));
     guides_.push_back(costs);
-    if (is_chain(costs.links)) return;
+    if (is_chain(costs)) return;
     guides_.push_back(costs);
-    guides_.back().links.clear();
+    guides_.back().activations.clear();
+    guides_.back().gradients.clear();
   }
 
   FoundSchedule run() {
@@ -47,8 +48,13 @@ class Search {
     ListRule rule;
   };
 
-  static bool is_chain(const std::vector<StageLink>& links) {
-    return std::all_of(links.begin(), links.end(), [](const StageLink& link) { return link.to == link.from + 1 && link.has_gradient; });
+  /// Each stage exchanges activations and gradients with its neighbours alone.
+  static bool is_chain(const StageCosts& costs) {
+    const auto comes_back = [&](const StageTransfer& there) {
+      return std::ranges::any_of(costs.gradients, [&](const auto& back) { return back.from == there.to && back.to == there.from; });
+    };
+    return std::ranges::all_of(costs.activations, [&](const auto& there) { return there.to == there.from + 1 && comes_back(there); }) &&
+           std::ranges::all_of(costs.gradients, [](const auto& back) { return back.from == back.to + 1; });
   }
 
   void try_named() {
@@ -108,18 +114,29 @@ class Search {
   std::vector<double> ways(bool split) const {
     const int stages = static_cast<int>(device_of_stage_.size());
     std::vector<double> way(stages, 0), behind(stages, 0);
-    auto links = links_of(costs_, stages);
-    std::sort(links.begin(), links.end(), [](const StageLink& a, const StageLink& b) { return a.to > b.to; });
-    auto link = links.begin();
+    const auto there_and_back = seconds_between(transfers_of(costs_, stages));
+    auto pair = there_and_back.rbegin();
     for (int s = stages - 1; s >= 0; --s) {
       way[s] = behind[s] + costs_.forward[s] + backward_seconds(s, split);
-      for (; link != links.end() && link->to == s; ++link) {
-        const bool is_far = device_of_stage_[s] != device_of_stage_[link->from];
-        const double wire = is_far ? link->activation + link->gradient + 2 * costs_.latency : 0;
-        behind[link->from] = std::max(behind[link->from], way[s] + wire);
+      for (; pair != there_and_back.rend() && pair->first.first == s; ++pair) {
+        double& before = behind[pair->first.second];
+        before = std::max(before, way[s] + pair->second);
       }
     }
     return way;
+  }
+
+  /// By later and earlier stage: what goes from one to the other and back.
+  std::map<std::pair<int, int>, double> seconds_between(const StageTransfers& transfers) const {
+    std::map<std::pair<int, int>, double> between;
+    const auto add = [&](int later, int earlier, const StageTransfer& transfer) {
+      const int from = device_of_stage_[transfer.from], to = device_of_stage_[transfer.to];
+      double& seconds = between.try_emplace({later, earlier}, 0.0).first->second;
+      if (from != to) seconds += costs_.links.between(from, to).seconds(transfer.bytes);
+    };
+    for (const StageTransfer& transfer : transfers.activations) add(transfer.to, transfer.from, transfer);
+    for (const StageTransfer& transfer : transfers.gradients) add(transfer.from, transfer.to, transfer);
+    return between;
   }
 
   double slowest_device(bool split) const {

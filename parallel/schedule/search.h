@@ -3,30 +3,33 @@
 #include <string>
 #include <vector>
 
+#include "parallel/program/links.h"
 #include "parallel/program/schedule.h"
 
 namespace sluice::parallel {
 
-/// Stage `to` reads values that stage `from` makes, and perhaps sends gradients of them back. Both occupy the link between their devices.
-struct StageLink {
-  int from = 0, to = 0;      ///< from < to
-  double activation = 0;     ///< seconds on the wire, one micro-batch
-  double gradient = 0;       ///< the same of what comes back
-  bool has_gradient = true;  ///< something comes back: the backward of `from` waits for that of `to`
+/// What stage `from` sends to stage `to` for each micro-batch, in one transfer.
+struct StageTransfer {
+  int from = 0, to = 0;
+  double bytes = 0;
+  bool operator==(const StageTransfer&) const = default;
 };
 
 /// What choosing an order needs to know of the stages, one micro-batch. Units: seconds and bytes.
 struct StageCosts {
-  std::vector<double> forward;           ///< by stage
-  std::vector<double> backward;          ///< by stage: B in one
-  std::vector<double> input_gradient;    ///< by stage; empty: nothing may be split
-  std::vector<double> weight_gradient;   ///< by stage; empty: nothing may be split
-  std::vector<double> recompute;         ///< by stage; may be empty
-  std::vector<double> transfer;          ///< of a chain, by stage: the activation and the gradient of its link to the next; may be empty
-  std::vector<double> kept;              ///< by stage: bytes from F until B, or I; may be empty
-  std::vector<double> kept_for_weights;  ///< by stage: bytes from I until W; may be empty
-  double latency = 0;                    ///< of each transfer between devices, on top of the wire's seconds
-  std::vector<StageLink> links{};        ///< who waits for whom, ascending; empty: a chain, each stage linked to the next
+  std::vector<double> forward;               ///< by stage
+  std::vector<double> backward;              ///< by stage: B in one
+  std::vector<double> input_gradient;        ///< by stage; empty: nothing may be split
+  std::vector<double> weight_gradient;       ///< by stage; empty: nothing may be split
+  std::vector<double> recompute;             ///< by stage; may be empty
+  std::vector<double> transfer;              ///< of a chain, by stage: the activation for the next one, and its gradient; may be empty
+  std::vector<double> kept;                  ///< by stage: bytes from F until B, or I; may be empty
+  std::vector<double> kept_for_weights;      ///< by stage: bytes from I until W; may be empty
+  std::vector<StageTransfer> activations{};  ///< to later stages, after F, in the order of sending; none, nor gradients: a chain
+  std::vector<StageTransfer> gradients{};    ///< to earlier stages, after B or I, in the order of sending
+  Links links{};                             ///< between the devices; infinitely fast without latency by default
+  std::vector<double> step{};                ///< by stage: the optimizer, once a mini-batch; may be empty
+  NormBytes norm{};                          ///< on the wire
 
   bool can_split() const { return !input_gradient.empty() && !weight_gradient.empty(); }
 };
@@ -36,20 +39,27 @@ inline double cost_at(const std::vector<double>& costs, int stage) { return cost
 /// What sums of seconds and bytes may differ by, as rounding goes.
 inline constexpr double kRounding = 1e-9;
 
-/// The links of the stages, those of a chain where none are given.
-std::vector<StageLink> links_of(const StageCosts& costs, int stages);
+/// Who waits for whom: the forward of a stage for all activations sent to it, its backward for all gradients.
+struct StageTransfers {
+  std::vector<StageTransfer> activations, gradients;  ///< of one sender in the order of sending
+};
 
-/// Errors  UsageError for a link that leads nowhere or back, a list that is not of `stages` entries (or empty where it may be), and costs that are negative or not finite.
+/// The transfers of the stages, those of a chain where none are given.
+StageTransfers transfers_of(const StageCosts& costs, int stages);
+
+/// Errors  UsageError for a transfer that leads nowhere or the wrong way, a list that is not of `stages` entries (or empty where it may be),
+///         and costs that are negative or not finite.
 void require_costs(const StageCosts& costs, int stages, bool splits);
 
 /// What an order of work comes to.
 struct ScheduleTiming {
   double seconds = 0;              ///< makespan of one step, without norm and optimizer
+  double step_seconds = 0;         ///< with them, where there are backwards
   double bubble = 0;               ///< 1 - mean busy seconds of a device / seconds
   std::vector<double> peak_bytes;  ///< by device
 };
 
-/// Runs a schedule on clocks, as `simulate` runs its program.
+/// Runs a schedule on a Clock. Its program takes the same in `simulate`, action by action, where the costs are those of chain_of.
 /// Errors  UsageError when costs are missing or the order waits in a circle.
 ScheduleTiming time_schedule(const Schedule& schedule, const StageCosts& costs);
 

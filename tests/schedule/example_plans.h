@@ -144,7 +144,7 @@ inline StageCosts random_stage_costs(int stages) {
   for (auto* list : {&costs.forward, &costs.backward, &costs.input_gradient, &costs.weight_gradient}) *list = random_costs(stages);
   for (auto* list : {&costs.recompute, &costs.transfer, &costs.kept, &costs.kept_for_weights})
     if (pick(0, 2) == 0) *list = random_costs(stages);
-  costs.latency = pick(0, 3) / 8.0;
+  costs.links.all = {pick(0, 3) / 8.0, 1};
   return costs;
 }
 

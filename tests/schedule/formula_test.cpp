@@ -8,7 +8,7 @@
 #include "parallel/schedule/named.h"
 #include "tests/schedule/example_plans.h"
 
-/// The closed formulas of docs/schedules.md, against the simulator: chains of stages of equal cost, transfers that take no time.
+/// The closed formulas of docs/schedules.md, against the simulator and the search: chains of stages of equal cost, transfers that take no time.
 namespace sluice::parallel {
 namespace {
 
@@ -27,6 +27,12 @@ struct Result {
   double bubble(int micro_batches, const Seconds& s) const { return timeline.seconds - micro_batches * (s.r + s.f + s.b()); }
 };
 
+/// The search's timing of the same stages.
+double searched_seconds(const Schedule& schedule, const SimulationCosts& costs) {
+  StageCosts stages{costs.forward, costs.backward, costs.input_gradient, costs.weight_gradient, costs.recompute, {}, {}, {}};
+  return time_schedule(schedule, stages).seconds;
+}
+
 Result simulated(std::string_view name, int devices, int micro_batches, int virtual_stages, const Seconds& seconds) {
   const Schedule schedule = make_schedule(schedule_named(name), devices, micro_batches, virtual_stages);
   const int stages = schedule.stage_count(), each = stages / devices;
@@ -42,6 +48,7 @@ Result simulated(std::string_view name, int devices, int micro_batches, int virt
   costs.bytes.tape.assign(stages, kActivation / each);
   costs.bytes.tape_for_weights = costs.bytes.tape;
   Result result{simulate(program, costs), {}};
+  EXPECT_NEAR(searched_seconds(schedule, costs), result.timeline.seconds, 1e-9) << name << ", p " << devices << ", M " << micro_batches;
   for (const int64_t peak : result.timeline.peak_bytes) result.activations.push_back(static_cast<double>(peak) / kActivation);
   return result;
 }

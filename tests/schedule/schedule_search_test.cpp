@@ -38,70 +38,103 @@ std::vector<int> placement_of_any_kind(int stages) {
   return stage_placement(NamedSchedule::one_f_one_b, stages);
 }
 
-/// When the last computation of a program ends; norms and messages under way come on top of that.
-double simulated_seconds(const Topology& topology, const Program& program, const StageCosts& costs) {
-  require_valid(topology, program);
-  SimulationCosts all;
-  all.forward = costs.forward;
-  all.backward = costs.backward;
-  all.input_gradient = costs.input_gradient;
-  all.weight_gradient = costs.weight_gradient;
-  all.recompute = costs.recompute;
-  all.value_bytes.assign(topology.inputs.size(), 0);
-  all.value_bytes.insert(all.value_bytes.end(), costs.transfer.begin(), costs.transfer.end());
-  all.value_bytes.resize(topology.value_count());
-  all.links.all = {costs.latency, 1};
-  double last = 0;
-  for (const auto& action : simulate(program, all).actions) {
-    const Action& what = program.devices[action.device][action.index];
-    if (what.micro_batch >= 0 && what.transfer.payload == Payload::none) last = std::max(last, action.end);
-  }
-  return last;
-}
-
-RC_GTEST_PROP(TimeSchedule, TakesAsLongAsTheSimulatedProgramOfAChain, ()) {
-  const int stages = pick(1, 9);
-  const Schedule schedule = random_schedule(stages);
-  const StageCosts costs = random_stage_costs(stages);
-  const Topology topology = chain_topology(stages);
-  const Program program = lower(topology, partition_uniform(stages, stages), schedule, std::vector<bool>(stages, !costs.recompute.empty()));
-  RC_ASSERT(std::abs(time_schedule(schedule, costs).seconds - simulated_seconds(topology, program, costs)) < kRounding);
-}
-
-/// The costs of a model's stages from random ones of its nodes; links have a latency and no end of bandwidth.
-StageCosts random_model_costs(const Topology& topology, const Partition& partition) {
+/// A model of random costs.
+ModelCost random_model(const Topology& topology) {
   ModelCost model;
   for (int node = 0; node < topology.node_count(); ++node)
     model.nodes.push_back({.forward = pick(0, 20) / 8.0,
                            .backward = pick(0, 20) / 8.0,
                            .input_gradient = pick(0, 20) / 8.0,
                            .weight_gradient = pick(0, 20) / 8.0,
+                           .recompute = pick(0, 20) / 8.0,
+                           .step = pick(0, 20) / 8.0,
+                           .wire_bytes = 8 * pick(0, 5),
                            .keeps_input = std::vector<bool>(topology.nodes[node].inputs.size())});
   model.input_bytes.assign(topology.inputs.size(), 0);
   model.tied_bytes.assign(topology.tied.size(), 0);
-  const std::vector<bool> keep(topology.node_count());
-  std::vector<StageCost> stages;
-  for (int stage = 0; stage < partition.stage_count(); ++stage)
-    stages.push_back(stage_cost(topology, model, partition.first_node(stage), partition.end_node(stage), keep));
-  const std::vector<int> placement(partition.sizes.size(), 0);
-  return chain_of(topology, model, partition, stages, placement, {{pick(0, 3) / 8.0, 0}, {}});
+  model.norm = {8.0 * pick(0, 9), 8.0};
+  return model;
 }
 
+/// Slow and fast links, the same for all, of each device, or of some pairs.
+Links random_links(int devices) {
+  const auto link = [] { return Link{pick(0, 3) / 8.0, pick(0, 4) * 8.0}; };
+  Links links{link(), {}};
+  if (pick(0, 2))
+    for (int device = 0; device < devices; ++device) links.of_device.push_back(link());
+  for (int pairs = pick(0, 3); pairs-- > 0;) links.of_pair[{pick(0, devices), pick(0, devices)}] = link();
+  return links;
+}
+
+/// What `simulate` needs of the stages and the model that `costs` were made of.
+SimulationCosts simulation_costs(const Topology& topology, const ModelCost& model, const StageCosts& costs, const Schedule& schedule) {
+  SimulationCosts all{costs.forward, costs.backward, costs.input_gradient, costs.weight_gradient, costs.recompute, {}, {}, costs.links};
+  all.step.assign(schedule.devices.size(), 0);
+  for (int stage = 0; stage < schedule.stage_count(); ++stage) all.step[schedule.device_of_stage[stage]] += costs.step[stage];
+  all.value_bytes.assign(topology.inputs.size(), 0);
+  for (const NodeCost& node : model.nodes) all.value_bytes.push_back(static_cast<double>(node.wire_bytes));
+  all.norm = costs.norm;
+  return all;
+}
+
+/// When the last computation on a micro-batch ends.
+double last_computation(const Program& program, const Timeline& timeline) {
+  double last = 0;
+  for (const auto& action : timeline.actions) {
+    const Action& what = program.devices[action.device][action.index];
+    if (what.micro_batch >= 0 && what.transfer.payload == Payload::none) last = std::max(last, action.end);
+  }
+  return last;
+}
+
+/// The search and the simulation of what it found give one number: skips, several values a link, several stages a device, recomputation,
+/// every kind of link.
 RC_GTEST_PROP(TimeSchedule, TakesAsLongAsTheSimulatedProgramOfAnyGraph, ()) {
-  const Topology topology = random_topology();
+  Topology topology = random_topology();
+  topology.tied.clear();  // their ways are left out
   const Partition partition = random_partition(topology.node_count());
-  StageCosts costs = random_model_costs(topology, partition);
   const int stages = partition.stage_count();
-  if (stages > 1 && costs.links.empty()) return;  // stages that share nothing count as a chain
+  const ModelCost model = random_model(topology);
+  std::vector<bool> marks(topology.node_count());
+  for (auto&& mark : marks) mark = pick(0, 2) == 0;
+  std::vector<StageCost> stage_costs;
+  for (int stage = 0; stage < stages; ++stage)
+    stage_costs.push_back(stage_cost(topology, model, partition.first_node(stage), partition.end_node(stage), marks));
+  const StageCosts costs = chain_of(topology, model, partition, stage_costs, random_links(stages));
+  if (stages > 1 && costs.activations.empty()) return;  // stages that share nothing count as a chain
   const Schedule schedule = pick(0, 2) ? random_schedule(stages) : search_schedule(costs, random_placement(stages), pick(1, 10)).schedule;
-  const Program program = lower(topology, partition, schedule, std::vector<bool>(topology.node_count()));
-  RC_ASSERT(std::abs(time_schedule(schedule, costs).seconds - simulated_seconds(topology, program, costs)) < kRounding);
+  const Program program = lower(topology, partition, schedule, marks, {}, kOpenWindow);
+  require_valid(topology, program);
+  const Timeline timeline = simulate(program, simulation_costs(topology, model, costs, schedule));
+  const ScheduleTiming timing = time_schedule(schedule, costs);
+  RC_ASSERT(std::abs(timing.seconds - last_computation(program, timeline)) < kRounding);
+  RC_ASSERT(std::abs(timing.step_seconds - timeline.seconds) < kRounding);
+}
+
+RC_GTEST_PROP(TimeSchedule, TakesAsLongAsTheSimulatedProgramOfAChain, ()) {
+  const int stages = pick(1, 9);
+  const Schedule schedule = random_schedule(stages);
+  StageCosts costs = random_stage_costs(stages);
+  costs.step = random_costs(stages);
+  ModelCost model;
+  for (int stage = 0; stage < stages; ++stage) model.nodes.push_back({.wire_bytes = static_cast<int64_t>(cost_at(costs.transfer, stage))});
+  if (!costs.transfer.empty())
+    for (int stage = 0; stage < stages; ++stage) costs.transfer[stage] = static_cast<double>(model.nodes[stage].wire_bytes);
+  const Topology topology = chain_topology(stages);
+  const Program program = lower(topology, partition_uniform(stages, stages), schedule, std::vector<bool>(stages, !costs.recompute.empty()), {},
+                                kOpenWindow);
+  require_valid(topology, program);
+  const Timeline timeline = simulate(program, simulation_costs(topology, model, costs, schedule));
+  const ScheduleTiming timing = time_schedule(schedule, costs);
+  RC_ASSERT(std::abs(timing.seconds - last_computation(program, timeline)) < kRounding);
+  RC_ASSERT(std::abs(timing.step_seconds - timeline.seconds) < kRounding);
 }
 
 /// Stage 0 feeds 1 and 2, which feed 3.
 StageCosts diamond_costs() {
   StageCosts costs = equal_stage_costs(4, 1, 1, 1);
-  costs.links = {{0, 1}, {0, 2}, {1, 3}, {2, 3}};
+  costs.activations = {{0, 1}, {0, 2}, {1, 3}, {2, 3}};
+  costs.gradients = {{1, 0}, {2, 0}, {3, 1}, {3, 2}};
   return costs;
 }
 
@@ -116,7 +149,8 @@ TEST(SearchSchedule, FindsABetterOrderThanForAChain) {
   chain.forward = {3, 1, 2, 2};
   chain.backward = {6, 2, 4, 4};
   StageCosts diamond = chain;
-  diamond.links = diamond_costs().links;
+  diamond.activations = diamond_costs().activations;
+  diamond.gradients = diamond_costs().gradients;
   const std::vector<int> placement{0, 1, 0, 1};
   EXPECT_EQ(time_schedule(search_schedule(chain, placement, 2).schedule, diamond).seconds, 36);
   EXPECT_EQ(search_schedule(diamond, placement, 2).timing.seconds, 31);
@@ -127,15 +161,13 @@ TEST(ChainOf, LinksStagesByWhatTheyExchange) {
   const Partition partition{{1, 2, 2}};
   ModelCost model{std::vector<NodeCost>(5), {0, 0}, {0}};
   for (int node = 0; node < 5; ++node) {
-    model.nodes[node].output_bytes = 8 << node;
+    model.nodes[node].wire_bytes = 8 << node;
     model.nodes[node].keeps_input.resize(topology.nodes[node].inputs.size());
   }
-  const auto links = chain_of(topology, model, partition, std::vector<StageCost>(3), {0, 1, 2}, {{0, 1}, {}}).links;
-  ASSERT_EQ(links.size(), 3u);
-  EXPECT_EQ(std::pair(links[1].from, links[1].to), std::pair(0, 2));
-  EXPECT_EQ(links[1].activation, 8);
-  EXPECT_EQ(links[0].gradient, 16) << "two contributions of 'a' by themselves";
-  EXPECT_EQ(links[1].gradient, 8) << "one sum";
+  const StageCosts chain = chain_of(topology, model, partition, std::vector<StageCost>(3), {{0, 1}, {}});
+  EXPECT_EQ(chain.activations, (std::vector<StageTransfer>{{0, 1, 8}, {0, 2, 8}, {1, 2, 32}}));
+  EXPECT_EQ(chain.gradients, (std::vector<StageTransfer>{{1, 0, 16}, {2, 1, 32}, {2, 0, 8}}))
+      << "two contributions of 'a' by themselves go as one transfer; of stage 2 comes one sum";
 }
 
 TEST(TimeSchedule, HoldsWhatForwardsKeepUntilTheirBackwards) {

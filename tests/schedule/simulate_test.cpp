@@ -19,9 +19,10 @@ namespace {
 
 constexpr double kRounding = 1e-9;
 
-Program chain_program(std::string_view schedule, int stages, int micro_batches, bool rematerialize = false) {
+Program chain_program(std::string_view schedule, int stages, int micro_batches, bool rematerialize = false,
+                      const TransferWindow& window = {}) {
   return lower(chain_topology(stages), partition_uniform(stages, stages), example_schedule(schedule, stages, micro_batches),
-               std::vector<bool>(stages, rematerialize));
+               std::vector<bool>(stages, rematerialize), {}, window);
 }
 
 SimulationCosts equal_costs(int stages, double forward, double backward, double recompute = 0) {
@@ -84,8 +85,13 @@ TEST(Simulate, OneLinkCarriesOneTransferAtATime) {
 }
 
 TEST(Simulate, LatencyDelaysEachTransferButDoesNotFillTheLink) {
-  const Timeline timeline = simulate(chain_program("forward-only", 2, 3), link_costs(10, 7, 10));
+  const Timeline timeline = simulate(chain_program("forward-only", 2, 3, false, kOpenWindow), link_costs(10, 7, 10));
   EXPECT_DOUBLE_EQ(timeline.seconds, 1 + 1 + 7 + 3);
+}
+
+TEST(Simulate, AReceiveThatIsPostedLateHoldsItsTransferUp) {
+  const Timeline timeline = simulate(chain_program("forward-only", 2, 3, false, {0, 0}), link_costs(10, 7, 10));
+  EXPECT_DOUBLE_EQ(timeline.seconds, 1 + 3 * (1 + 7 + 1)) << "each is posted when the forward before it has ended";
 }
 
 TEST(Simulate, TransfersWithinADeviceAreFree) {

@@ -1,0 +1,56 @@
+#pragma once
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "parallel/plan/device_marks.h"
+#include "parallel/plan/search.h"
+
+namespace sluice::parallel {
+
+/// One number of micro-batches with one family of schedules: what of a problem is searched at a time.
+struct SearchPart {
+  const PlanProblem& problem;
+  const ScheduleFamily& family;
+  const ModelCosts& costs;
+  Schedule schedule;  ///< of the family by name: what its stages run while a cut is looked for
+
+  SearchPart(const PlanProblem& problem, int micro_batches, const ScheduleFamily& family);
+
+  int stages() const { return schedule.stage_count(); }
+  int devices() const { return schedule.device_count(); }
+  int nodes() const { return problem.topology.node_count(); }
+  /// The cut that is fixed, or null.
+  const Partition* cut() const;
+  const std::optional<std::vector<bool>>& marks() const { return problem.choices.rematerialize; }
+  bool is_open() const { return family.is_open; }
+};
+
+/// Times plans of one part, one after the other, and keeps the fastest one that fits in the result.
+class PlanTrials {
+ public:
+  PlanTrials(const SearchPart& part, SearchWatch& watch, PlanSearchResult& result) : part_(part), watch_(watch), result_(result) {}
+
+  /// Whether plans that do not fit are timed as well from now on, so that claims can be made.
+  void note_what_is_ruled_out(bool notes) { notes_ruled_out_ = notes; }
+
+  /// Returns the seconds of a plan of whole stages, infinite ones when it cannot be the fastest, or nothing when it does not fit.
+  std::optional<double> consider(const Partition& partition, const std::vector<bool>& marks);
+  /// The same with the least rematerialization that its devices need, where that is open.
+  std::optional<double> consider(const Partition& partition);
+
+ private:
+  std::optional<double> consider(const Segmented& cut, const std::vector<bool>& marks);
+  const DeviceMarks& marks_of(const Partition& stages, int device);
+  void take_faster_order(FoundPlan& plan, const std::vector<StageCost>& stages, const StageCosts& chain);
+  bool is_slower_than_best(const Schedule& schedule, const std::vector<StageCost>& stages) const;
+  bool keeps_to_budgets(const FoundPlan& plan) const;
+
+  const SearchPart& part_;
+  SearchWatch& watch_;
+  PlanSearchResult& result_;
+  bool notes_ruled_out_ = false;
+  std::map<std::vector<int>, DeviceMarks> marks_;  ///< by device and its stages' nodes
+};
+
+}  // namespace sluice::parallel

@@ -1,0 +1,51 @@
+#pragma once
+#include <cstddef>
+#include <vector>
+
+#include "core/device.h"
+#include "parallel/program/program.h"
+
+namespace sluice::parallel {
+
+/// Whether on every device the third micro-batch and all later ones take what the second took: training in equal micro-batches, whose
+/// actions each device runs in one order whatever the micro-batch, those of the first and the second one before those of the later ones.
+/// The first differs, as it makes what the others only add to.
+/// `samples`  of the mini-batch.
+bool repeats_micro_batches(const Program& program, int64_t samples);
+
+/// What the second micro-batch takes on a device that only counts, action by action, for the micro-batches that repeat it: it is the same for
+/// all of them, and a large model has many.
+/// Threads  one.
+class Repetition {
+ public:
+  /// What one action takes.
+  struct Taken {
+    int64_t peak = 0, left = 0;  ///< bytes, beside those that were live before: at most, and after it
+    Cost cost;
+    double seconds = 0, wire_bytes = 0;
+  };
+
+  Repetition(DevicePtr device, int micro_batches) : device_(std::move(device)), ended_(static_cast<size_t>(micro_batches), 0) {}
+  ~Repetition() { device_->release(held_); }
+  Repetition(const Repetition&) = delete;
+  Repetition& operator=(const Repetition&) = delete;
+
+  static bool is_repeated(const Action& action) { return action.micro_batch > 1; }
+  /// What the repeated action takes, which has not ended yet.
+  const Taken& taken(const Action& action) const { return taken_[ended_[action.micro_batch]]; }
+
+  /// Around an action that runs. One that did not come to its end begins again.
+  void begin();
+  void end(const Action& action, double seconds, double wire_bytes);
+  /// Charges a repeated action's bytes, and counts its cost.
+  void repeat(const Action& action);
+
+ private:
+  DevicePtr device_;
+  std::vector<size_t> ended_;  ///< by micro-batch: how many of its actions
+  std::vector<Taken> taken_;   ///< by the second one's actions
+  int64_t live_ = 0, peak_ = 0, held_ = 0;
+  Cost counted_;
+};
+
+}  // namespace sluice::parallel
