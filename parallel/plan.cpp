@@ -8,6 +8,7 @@
 #include "core/suggestion.h"
 #include "parallel/plan/check.h"
 #include "parallel/plan/choose.h"
+#include "parallel/plan/plan_programs.h"
 #include "parallel/program/schedule_check.h"
 #include "parallel/run/stage.h"
 #include "parallel/schedule/named.h"
@@ -124,7 +125,7 @@ Schedule stage_schedule(const Plan& plan, int micro_batches) {
   if (plan.orders->micro_batches == micro_batches) return *plan.orders;
   require(plan.schedule == "auto", "Plan::orders: '", plan.schedule, "' is for ", plan.orders->micro_batches,
           " micro-batches, got a mini-batch of ", micro_batches, "; set PlanOptions::micro_batches, or use a schedule by name");
-  return search_schedule(plan.chain, plan.orders->device_of_stage, micro_batches).schedule;
+  return search_again(plan, micro_batches).schedule;
 }
 
 }  // namespace

@@ -49,7 +49,8 @@ std::vector<int> stage_sizes(const Plan& plan);
 /// Errors  UsageError for a plan that is wrong in itself.
 std::vector<int> device_of_stage(const Plan& plan);
 
-/// The order of work of a plan cut into `micro_batches`.
+/// The order of work of a plan cut into `micro_batches`. That of "auto" is searched for another number than the plan's, whatever the
+/// budgets; a trainer's keeps to them.
 /// Errors  UsageError for a plan that is wrong in itself, and for a schedule from a file that is for another number.
 Schedule schedule_of(const Plan& plan, int micro_batches);
 

@@ -72,7 +72,12 @@ struct Action {
   int micro_batch = -1;       ///< -1 for actions of the whole mini-batch
   Transfer transfer;          ///< send, recv; for reduce_tied `value` is the tied parameter
   std::vector<Buffer> frees;  ///< let go right after this action
-  int64_t bytes = 0;          ///< send, recv of a micro-batch: what is on the wire; 0 when `lower` was not told
+  /// @name What a counting run writes down, in bytes (CountingExecutor); 0 until then
+  /// @{
+  int64_t bytes = 0;       ///< send, recv: what is on the wire
+  int64_t peak_bytes = 0;  ///< the most that the device holds while the action runs
+  int64_t live_bytes = 0;  ///< what the device holds after the action and what it frees
+  /// @}
 };
 
 /// A step of training (or of evaluation) as data: for each device the exact list of actions, in order.
@@ -84,6 +89,7 @@ struct Program {
   std::vector<int> device_of_stage;
   std::vector<bool> rematerialize;           ///< by node
   std::vector<std::vector<Action>> devices;  ///< by device
+  bool is_counted = false;                   ///< the actions have their bytes, those of one shape of a mini-batch
 
   int stage_count() const { return partition.stage_count(); }
   int device_count() const { return static_cast<int>(devices.size()); }

@@ -46,7 +46,6 @@ class Clocks {
   }
 
   Timeline finish() {
-    if (costs_.bytes.any()) add_memory();
     std::sort(timeline_.actions.begin(), timeline_.actions.end(), [](const SimulatedAction& a, const SimulatedAction& b) {
       return std::tie(a.start, a.device, a.index) < std::tie(b.start, b.device, b.index);
     });
@@ -68,19 +67,6 @@ class Clocks {
     }
     double idle() const { return first < 0 ? 0 : last - first - busy; }
   };
-
-  /// The actions stand in list order of each device, as replay ran them.
-  void add_memory() {
-    std::vector<std::vector<BytesAt>> bytes;
-    for (int device = 0; device < program_.device_count(); ++device) bytes.push_back(bytes_of(program_, costs_.bytes, device));
-    timeline_.memory.resize(bytes.size());
-    timeline_.peak_bytes.assign(bytes.size(), 0);
-    for (const SimulatedAction& action : timeline_.actions) {
-      const BytesAt& held = bytes[action.device][action.index];
-      timeline_.memory[action.device].push_back({action.end, held.after, held.peak});
-      timeline_.peak_bytes[action.device] = std::max(timeline_.peak_bytes[action.device], held.peak);
-    }
-  }
 
   double compute_seconds(const Action& action, int device) const {
     switch (action.kind) {

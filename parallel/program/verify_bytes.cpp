@@ -1,4 +1,3 @@
-#include "parallel/program/program_bytes.h"
 #include "parallel/program/replay.h"
 #include "parallel/program/verify_rules.h"
 
@@ -22,17 +21,16 @@ std::optional<Violation> check_transfers(const Trial& trial) {
   return {};
 }
 
-std::optional<Violation> check_budgets(const Trial& trial, const ProgramBytes& bytes) {
-  if (bytes.budget.empty()) return {};
-  require(static_cast<int>(bytes.budget.size()) == trial.program.device_count(), "verify: needs a budget for each of ",
-          trial.program.device_count(), " devices or none, got ", bytes.budget.size(), "; give all or none");
-  for (int device = 0; device < trial.program.device_count(); ++device) {
-    const auto held = bytes_of(trial.program, bytes, device);
-    for (int index = 0; index < static_cast<int>(held.size()); ++index)
-      if (held[index].peak > bytes.budget[device])
-        return trial.violation(device, index, "needs ", held[index].peak, " bytes, and the device's budget is ", bytes.budget[device],
+std::optional<Violation> check_budgets(const Trial& trial, const std::vector<int64_t>& budgets) {
+  const Program& program = trial.program;
+  require(static_cast<int>(budgets.size()) == program.device_count(), "verify: needs a budget for each of ", program.device_count(),
+          " devices or none, got ", budgets.size(), "; give all or none");
+  if (!program.is_counted) return Violation{-1, -1, "the program has no bytes to hold against the budgets: it must be counted first"};
+  for (int device = 0; device < program.device_count(); ++device)
+    for (int index = 0; index < static_cast<int>(program.devices[device].size()); ++index)
+      if (const int64_t peak = program.devices[device][index].peak_bytes; peak > budgets[device])
+        return trial.violation(device, index, "needs ", peak, " bytes, and the device's budget is ", budgets[device],
                                " bytes: a device never holds more than its budget");
-  }
   return {};
 }
 

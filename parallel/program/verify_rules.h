@@ -36,7 +36,7 @@ std::optional<Violation> check_order(const Trial& trial);
 std::optional<Violation> check_buffers(const Trial& trial);
 /// All lists run to their ends with buffered sends and blocking receives.
 std::optional<Violation> check_progress(const Trial& trial);
-/// No device holds more than its budget.
-std::optional<Violation> check_budgets(const Trial& trial, const ProgramBytes& bytes);
+/// The program is counted, and no device holds more than its budget.
+std::optional<Violation> check_budgets(const Trial& trial, const std::vector<int64_t>& budgets);
 
 }  // namespace sluice::parallel

@@ -33,6 +33,8 @@ bool Executor::DeviceRun::advance(double seconds) {
     const Action& action = (*actions_)[at];
     WhereScope scope({place_of(action.transfer), action.stage, action.micro_batch});
     if (shared_.before_action && !counts_only()) shared_.before_action(index_, action, shared_.failed);
+    if (shared_.context.counts_bytes) device_->reset_peak();
+    moved_bytes_ = 0;
     const double start = now();
     Moment begun = device_->record(true);
     const ProfilerRange range(*device_, begun ? describe(action, shared_.topology) : std::string());
@@ -42,6 +44,7 @@ bool Executor::DeviceRun::advance(double seconds) {
     graph.launch();
     for (const Buffer& buffer : action.frees) shared_.stages[buffer.stage]->free(buffer);
     events_.push_back({index_, action, start, now(), device_->live_bytes()});
+    if (shared_.context.counts_bytes) note_bytes(events_.back().action);
     if (begun) spans_.push_back({std::move(begun), device_->record(true)});
   }
   device_->synchronize();
@@ -57,6 +60,13 @@ bool Executor::DeviceRun::has_begun_to_change() const {
   } catch (const Error&) {  // of a device that cannot be read any more
     return true;
   }
+}
+
+/// The peak was reset when the action began.
+void Executor::DeviceRun::note_bytes(Action& action) const {
+  action.bytes = moved_bytes_;
+  action.peak_bytes = device_->peak_bytes();
+  action.live_bytes = device_->live_bytes();
 }
 
 /// Replaces the times at which actions were enqueued by those at which the device ran them. The device was idle when the run began.
@@ -124,8 +134,8 @@ void Executor::DeviceRun::send(const Action& action) {
                         : transfer.payload == Payload::norm    ? norm_
                                                                : stage(action).outgoing(transfer, action.micro_batch);
   const Link link = slower(link_of(*device_), link_of(*shared_.devices[to]));
-  const auto bytes = static_cast<double>(tensor.defined() ? tensor.bytes() : 0);
-  const double seconds = to == index_ ? 0 : link.latency_seconds + link.wire_seconds(bytes);
+  moved_bytes_ = tensor.defined() ? tensor.bytes() : 0;
+  const double seconds = to == index_ ? 0 : link.latency_seconds + link.wire_seconds(static_cast<double>(moved_bytes_));
   shared_.transport.send(
       to, {transfer, action.micro_batch},
       {to == index_ || !tensor.defined() ? tensor : tensor.uncharged(), device_->record(), device_->clock_seconds() + seconds});
@@ -134,6 +144,7 @@ void Executor::DeviceRun::send(const Action& action) {
 bool Executor::DeviceRun::receive(const Action& action, double seconds) {
   auto message = shared_.transport.receive(index_, {action.transfer, action.micro_batch}, seconds);
   if (!message) return false;
+  moved_bytes_ = message->tensor.defined() ? message->tensor.bytes() : 0;
   if (counts_only()) device_->set_clock(std::max(device_->clock_seconds(), message->available_at));
   Tensor tensor = message->tensor.defined() ? message->tensor.to(device_, message->ready) : Tensor();
   if (action.transfer.payload == Payload::norm_part)

@@ -46,6 +46,7 @@ class Executor::DeviceRun {
   void norm_parts();
   void reduce_norm();
   void step();
+  void note_bytes(Action& action) const;
   void read_spans();
   double now() const;
   bool counts_only() const { return device_->kind() == DeviceKind::meta; }
@@ -57,6 +58,7 @@ class Executor::DeviceRun {
   const std::vector<Action>* actions_;
   std::atomic<size_t> next_{0};
   std::vector<TraceEvent> events_;
+  int64_t moved_bytes_ = 0;                       ///< by the action, if it is a transfer
   std::vector<std::pair<Moment, Moment>> spans_;  ///< of each event, on devices whose work is asynchronous
   Tensor norm_part_;                              ///< f64 [parameters of the model]: sums of squares, zero where others own
   std::vector<Tensor> other_parts_;               ///< on the reducing device, in the order of arrival

@@ -24,6 +24,7 @@ struct RunContext {
   uint32_t step = 0;          ///< training steps done before this one: the random stream
   bool keeps_output = false;  ///< of the graph's output node, until the run ends
   bool cuda_graphs = false;   ///< compute actions are launched as CUDA graphs
+  bool counts_bytes = false;  ///< of each action into the trace, on devices that count; leaves them the peak of their last action
   bool is_watched = false;    ///< the first node that makes a number which is not finite throws DivergenceError, naming itself
 
   int micro_batches() const { return static_cast<int>(first_sample.size()) - 1; }

@@ -6,6 +6,7 @@
 #include "parallel/program/simulate.h"
 #include "parallel/program/verify.h"
 #include "parallel/schedule/named.h"
+#include "parallel/schedule/search.h"
 #include "tests/schedule/example_plans.h"
 
 /// The closed formulas of docs/schedules.md, against the simulator: chains of stages of equal cost, transfers that take no time.
@@ -19,7 +20,7 @@ struct Seconds {
 };
 
 /// One micro-batch leaves this many bytes on each device: divisible by 2, 3 and 4 stages.
-constexpr int64_t kActivation = 12;
+constexpr double kActivation = 12;
 
 struct Result {
   Timeline timeline;
@@ -39,10 +40,11 @@ Result simulated(std::string_view name, int devices, int micro_batches, int virt
   costs.input_gradient.assign(stages, seconds.i / each);
   costs.weight_gradient.assign(stages, seconds.w / each);
   costs.recompute.assign(stages, seconds.r / each);
-  costs.bytes.tape.assign(stages, kActivation / each);
-  costs.bytes.tape_for_weights = costs.bytes.tape;
   Result result{simulate(program, costs), {}};
-  for (const int64_t peak : result.timeline.peak_bytes) result.activations.push_back(static_cast<double>(peak) / kActivation);
+  const std::vector<double> kept(stages, kActivation / each);
+  const ScheduleTiming timing = time_schedule(
+      schedule, {costs.forward, costs.backward, costs.input_gradient, costs.weight_gradient, costs.recompute, {}, kept, kept});
+  for (const double peak : timing.peak_bytes) result.activations.push_back(peak / kActivation);
   return result;
 }
 

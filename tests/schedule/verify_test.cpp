@@ -8,6 +8,7 @@
 #include <map>
 
 #include "core/error.h"
+#include "parallel/program/program_bytes.h"
 #include "parallel/schedule/named.h"
 #include "tests/schedule/example_plans.h"
 #include "tests/schedule/mutations.h"
@@ -117,53 +118,47 @@ TEST(SymbolicRun, TellsWrongProgramsFromRightOnes) {
   }
 }
 
-ProgramBytes some_bytes(const Plan& plan) {
-  const int stages = plan.partition.stage_count();
-  ProgramBytes bytes;
-  bytes.always.assign(plan.schedule.device_count(), 1000);
-  bytes.value = plan.value_bytes;
-  bytes.tape.assign(stages, 10);
-  bytes.tape_recomputed.assign(stages, 100);
-  bytes.tape_for_weights.assign(stages, 40);
-  for (auto* scratch : {&bytes.forward_scratch, &bytes.recompute_scratch, &bytes.backward_scratch, &bytes.weight_scratch})
-    scratch->assign(stages, 5);
-  return bytes;
+/// As if it were counted: action `index` of device `device` takes 100 + 10 device + index % 7 bytes.
+Program counted(Program program) {
+  for (int device = 0; device < program.device_count(); ++device)
+    for (std::size_t index = 0; index < program.devices[device].size(); ++index)
+      program.devices[device][index].peak_bytes = 100 + 10 * device + static_cast<int64_t>(index % 7);
+  program.is_counted = true;
+  return program;
 }
 
 TEST(VerifyBudget, RefusesOneByteLessThanTheProgramNeedsOnAnyDevice) {
   for (const Plan& plan : {rich_plan(), folded_plan()}) {
-    const Program program = plan.lowered();
-    ProgramBytes bytes = some_bytes(plan);
-    std::vector<int64_t> peaks;
+    const Program program = counted(plan.lowered());
+    const std::vector<int64_t> peaks = peak_bytes(program);
+    EXPECT_FALSE(verify(plan.topology, program, peaks));
     for (int device = 0; device < program.device_count(); ++device) {
-      const auto held = bytes_of(program, bytes, device);
-      peaks.push_back(std::ranges::max(held, {}, &BytesAt::peak).peak);
-      EXPECT_EQ(held.back().after, 1000) << "everything is let go at the end";
-    }
-    bytes.budget = peaks;
-    EXPECT_FALSE(verify(plan.topology, program, &bytes));
-    for (int device = 0; device < program.device_count(); ++device) {
-      bytes.budget = peaks;
-      --bytes.budget[device];
-      const auto found = verify(plan.topology, program, &bytes);
+      std::vector<int64_t> budgets = peaks;
+      --budgets[device];
+      const auto found = verify(plan.topology, program, budgets);
       ASSERT_TRUE(found);
       EXPECT_EQ(found->device, device);
+      EXPECT_EQ(found->index, 6) << "the first that needs so much";
     }
   }
 }
 
 TEST(VerifyBudget, NamesActionDeviceBytesAndBudget) {
   const Plan plan{chain_topology(1), {{1}}, make_schedule("gpipe", 1, 2), {false}};
-  ProgramBytes bytes;
-  bytes.always = {100};
-  bytes.tape = {10};
-  bytes.budget = {115};
-  const auto found = verify(plan.topology, plan.lowered(), &bytes);
+  const auto found = verify(plan.topology, counted(plan.lowered()), {100});
   ASSERT_TRUE(found);
   EXPECT_EQ(
       found->reason,
-      "F(stage 0, micro-batch 1) on device 0 needs 120 bytes, and the device's budget is 115 bytes: a device never holds more than its "
+      "F(stage 0, micro-batch 1) on device 0 needs 101 bytes, and the device's budget is 100 bytes: a device never holds more than its "
       "budget");
+}
+
+TEST(VerifyBudget, RefusesAProgramThatWasNotCounted) {
+  const Plan plan{chain_topology(1), {{1}}, make_schedule("gpipe", 1, 2), {false}};
+  const auto found = verify(plan.topology, plan.lowered(), {100});
+  ASSERT_TRUE(found);
+  EXPECT_NE(found->reason.find("must be counted first"), std::string::npos) << found->reason;
+  EXPECT_THROW(verify(plan.topology, counted(plan.lowered()), {100, 100}), UsageError) << "two budgets for one device";
 }
 
 TEST(VerifyReason, NamesBothEndsOfUnequalBytes) {
