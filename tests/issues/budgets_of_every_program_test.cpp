@@ -17,7 +17,7 @@ using sluice::testing::skip_graph;
 constexpr int kSamples = 16, kMicroBatches = 4;
 
 /// A training over two devices, and what its programs take.
-class BudgetsOfPrograms : public testing::Test {
+class BudgetsOfPrograms : public ::testing::Test {
  protected:
   BudgetsOfPrograms() { optimizer_.ema = 0.9; }
 
@@ -77,9 +77,49 @@ TEST_F(BudgetsOfPrograms, RefuseAnotherNumberOfMicroBatchesBeforeItRuns) {
 
 TEST_F(BudgetsOfPrograms, RefuseALargerLastMiniBatchBeforeItRuns) {
   PlanPrograms programs(graph_, topology_, plan_, optimizer_, stage_options(plan_, optimizer_));
-  const int64_t bytes = most_bytes(programs.step(shape(kSamples + 1)));
-  ASSERT_GT(bytes, most_bytes(programs.step(shape(kSamples)))) << "one sample less fits";
-  expect_refusal_before([&](Trainer& trainer) { trainer.step(skip_batch(kSamples + 1, 5)); }, bytes);
+  constexpr int kLarger = 8 * kSamples + 1;
+  const int64_t bytes = most_bytes(programs.step(shape(kLarger)));
+  ASSERT_GT(bytes, most_bytes(programs.step(shape(kSamples)))) << "the plan's own size fits";
+  expect_refusal_before([&](Trainer& trainer) { trainer.step(skip_batch(kLarger, 5)); }, bytes);
+}
+
+/// Over links so slow that many micro-batches under way are worth their bytes.
+TEST(AnotherNumberOfMicroBatches, IsSearchedForWithinTheBudgets) {
+  constexpr int kMany = 8, kSamplesOfAll = 20 * kMany;
+  const layers::Graph graph = skip_graph();
+  const Topology topology = topology_of(graph);
+  const AdamW optimizer({.lr = 1e-2});
+  const auto made = devices("cpu:0,cpu:1");
+  Plan chosen = plan(graph, made, {.batch = kSamplesOfAll, .micro_batches = 2, .partition = "uniform", .optimizer = &optimizer});
+  chosen.schedule = "auto";
+  chosen.chain = {.forward = {1, 1},
+                  .backward = {2, 2},
+                  .input_gradient = {},
+                  .weight_gradient = {},
+                  .recompute = {},
+                  .transfer = {},
+                  .kept = {1000, 1000},
+                  .kept_for_weights = {},
+                  .latency = 20};
+  chosen.orders = search_schedule(chosen.chain, {0, 1}, chosen.micro_batches).schedule;
+  PlanPrograms programs(graph, topology, chosen, optimizer, stage_options(chosen, optimizer));
+  const auto use = programs.step(declared_shape(graph, kSamplesOfAll), kMany);
+  const auto peaks_within = [&](const std::vector<int64_t>& budgets) {
+    for (size_t i = 0; i < made.size(); ++i) made[i]->set_budget_bytes(budgets[i]);
+    return peak_bytes(programs.count(use).program);
+  };
+  const auto fastest = peaks_within({kUnlimited, kUnlimited}), least = peaks_within({1, 1});
+  ASSERT_LT(least[0], fastest[0]) << "there is an order that keeps less";
+  const int64_t budget = (least[0] + fastest[0]) / 2;
+  EXPECT_LE(peaks_within({budget, kUnlimited})[0], budget);
+
+  Trainer trainer(graph, chosen, optimizer, {.seed = 3});
+  trainer.step(skip_batch(kSamplesOfAll, 1), kMany);
+  EXPECT_LE(made[0]->peak_bytes(), budget);
+  made[0]->set_budget_bytes(kUnlimited);
+  Trainer free_trainer(graph, chosen, optimizer, {.seed = 3});
+  free_trainer.step(skip_batch(kSamplesOfAll, 1), kMany);
+  EXPECT_EQ(trainer.weights_hash(), free_trainer.weights_hash());
 }
 
 }  // namespace

@@ -85,9 +85,9 @@ std::string fault_of(const Trace& trace, const Topology& topology) {
 }
 
 /// One training, described and judged action by action.
-class Run {
+class RandomRun {
  public:
-  explicit Run(int number) : draw_(static_cast<uint64_t>(number)), model_(random_model(draw_)), optimizer_({.lr = 1e-2}) {
+  explicit RandomRun(int number) : draw_(static_cast<uint64_t>(number)), model_(random_model(draw_)), optimizer_({.lr = 1e-2}) {
     if (draw_.one_in(3)) optimizer_.ema = 0.9;
     plan_ = random_plan(model_, optimizer_, draw_);
     topology_ = topology_of(model_.graph);
@@ -135,7 +135,7 @@ class Run {
 
 TEST(CountedBytes, AreThoseOfEveryDeviceAndActionInRandomTrainings) {
   for (int number = 0; number < kRuns; ++number) {
-    const std::string fault = Run(number).fault();
+    const std::string fault = RandomRun(number).fault();
     ASSERT_TRUE(fault.empty()) << "run " << number << ": " << fault;
   }
 }
