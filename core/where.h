@@ -2,6 +2,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/no_elements.h"
 
 namespace sluice {
 
@@ -36,6 +37,8 @@ auto located(const Work& work) {
   const auto with_place = [](const Error& error) { return error.what() + where().text(); };
   try {
     return work();
+  } catch (const NoElements& error) {
+    throw NoElements(with_place(error));
   } catch (const UsageError& error) {
     throw UsageError(with_place(error));
   } catch (const DataError& error) {

@@ -140,5 +140,25 @@ TEST(CountedBytes, AreThoseOfEveryDeviceAndActionInRandomTrainings) {
   }
 }
 
+/// Of samples that do not share evenly: what crosses is as large as its micro-batch.
+TEST(CountedBytes, OfATransferAreThoseOfItsTensorAtBothEnds) {
+  constexpr int kSamples = 10, kMicroBatches = 4, kWidth = 8;
+  const layers::Graph graph = sluice::testing::skip_graph();
+  const Topology topology = topology_of(graph);
+  const AdamW optimizer({.lr = 1e-2});
+  const Plan chosen = plan(graph, cpus(3), {.batch = kSamples, .micro_batches = kMicroBatches, .partition = "uniform"});
+  PlanPrograms programs(graph, topology, chosen, optimizer, stage_options(chosen, optimizer));
+  const auto first = micro_batch_bounds(kSamples, kMicroBatches);
+  int transfers = 0;
+  for (const auto& actions : programs.get(programs.step(declared_shape(graph, kSamples))).devices)
+    for (const Action& action : actions) {
+      const int64_t samples = action.transfer.of_micro_batch() ? first[action.micro_batch + 1] - first[action.micro_batch] : 0;
+      if (samples == 0) continue;
+      ++transfers;
+      EXPECT_EQ(action.bytes, samples * kWidth * static_cast<int64_t>(sizeof(float))) << describe(action, topology);
+    }
+  EXPECT_GT(transfers, 4 * kMicroBatches);
+}
+
 }  // namespace
 }  // namespace sluice::parallel
