@@ -101,10 +101,9 @@ struct Program {
 /// sent: each stage that consumes one loads it. Recompute stands before the Recv of the gradients, so that it overlaps their arrival.
 /// `forward-only` schedules give a program without recomputation, gradients and step.
 /// A transfer between two stages of one device is a Send and, directly behind it, its Recv: nothing waits.
-/// `rematerialize` has one entry a node (all false: keep every activation). `value_bytes` has one entry a value, of one micro-batch, or none.
+/// `rematerialize` has one entry a node (all false: keep every activation). The program is not counted yet.
 /// Errors  UsageError when partition, schedule and topology do not belong together.
-Program lower(const Topology& topology, const Partition& partition, const Schedule& schedule, const std::vector<bool>& rematerialize,
-              const std::vector<int64_t>& value_bytes = {});
+Program lower(const Topology& topology, const Partition& partition, const Schedule& schedule, const std::vector<bool>& rematerialize);
 
 /// "B(stage 1, micro-batch 3)", "Send activation 'block0' of micro-batch 2 from stage 0 to stage 1", ...: for errors, traces and tests.
 std::string describe(const Action& action, const Topology& topology);
