@@ -7,6 +7,7 @@
 #include <typeinfo>
 
 #include "core/device.h"
+#include "core/no_elements.h"
 
 namespace sluice {
 
@@ -38,7 +39,7 @@ void rethrow_at(const std::string& place) {
     throw;
   } catch (const Error& error) {
     if (std::string_view(error.what()).find(place) != std::string_view::npos) throw;
-    throw_as<Error, UsageError, DataError, ResourceError, OutOfMemory, DeviceError, CommError>(error, place);
+    throw_as<Error, NoElements, UsageError, DataError, ResourceError, OutOfMemory, DeviceError, CommError>(error, place);
     throw;
   } catch (const std::bad_alloc&) {
     std::throw_with_nested(

@@ -8,9 +8,7 @@
 #include "core/file/hash.h"
 #include "core/ops/copy.h"
 #include "parallel/plan/check.h"
-#include "parallel/program/verify.h"
-#include "parallel/run/executor.h"
-#include "parallel/schedule/named.h"
+#include "parallel/plan/plan_programs.h"
 
 namespace sluice::parallel {
 
@@ -21,16 +19,16 @@ struct Trainer::State {
         optimizer(rule.clone()),
         options(wanted),
         topology(topology_of(graph)),
+        common(common_options()),
+        programs(graph, topology, plan, *optimizer, common),
         graphs(options.cuda_graphs, plan.devices[0]->kind() == DeviceKind::cuda) {
     require(!options.stochastic_rounding || plan.precision == Precision::bf16,
             "train.stochastic_rounding: needs train.precision = \"bf16\", got ", name_of(plan.precision), "; switch one of them");
     optimizer->rate.validate();
     require(optimizer->ema >= 0 && optimizer->ema < 1, "optimizer.ema: needs a decay in [0, 1), got ", optimizer->ema,
             "; 0 keeps no averages");
-    placement = device_of_stage(plan);
+    const auto placement = device_of_stage(plan);
     const Layout layout{topology, plan.partition.segments(), placement, plan.rematerialize, static_cast<int>(plan.devices.size()), true};
-    const StageOptions common{options.seed, optimizer->state_names().size(), plan.precision, options.stochastic_rounding,
-                              optimizer->ema > 0};
     executor = std::make_unique<Executor>(graph, layout, plan.devices, common, options.timeout_seconds);
   }
 
@@ -39,15 +37,11 @@ struct Trainer::State {
     return plan;
   }
 
-  /// Lowered and proven once for training and evaluation with each M.
-  const Program& program(bool training, int micro_batches) {
-    auto& kept = programs[{training, micro_batches}];
-    if (kept.devices.empty()) {
-      const Schedule schedule = training ? schedule_of(plan, micro_batches) : forward_schedule(placement, micro_batches);
-      kept = lower(topology, plan.partition.segments(), schedule, plan.rematerialize);
-      require_valid(topology, kept);
-    }
-    return kept;
+  StageOptions common_options() const {
+    StageOptions all = stage_options(plan, *optimizer);
+    all.seed = options.seed;
+    all.stochastic_rounding = options.stochastic_rounding;
+    return all;
   }
 
   /// Weights are the devices' to use when a thread has not come back.
@@ -62,11 +56,12 @@ struct Trainer::State {
     return graph.nodes()[node].module->loss_weight(inputs);
   }
 
-  RunContext context(const Batch& batch, int micro_batches, bool training) const {
+  RunContext context(const Batch& batch, const PlanPrograms::Use& use) const {
     RunContext run;
     run.batch = &batch;
-    run.first_sample = micro_batch_bounds(batch.samples, micro_batches);
-    run.training = training;
+    run.first_sample = micro_batch_bounds(batch.samples, use.micro_batches);
+    run.training = use.training;
+    run.keeps_output = use.keeps_output;
     run.step = static_cast<uint32_t>(steps_done);
     return run;
   }
@@ -90,9 +85,9 @@ struct Trainer::State {
         if (!parameter.owned) copy(owned.at(parameter.index), parameter.working);
   }
 
-  RunResult run(const Program& given, const RunContext& context, const StepContext& step) {
+  RunResult run(const Program& program, const RunContext& context, const StepContext& step) {
     try {
-      return executor->run(given, context, step);
+      return executor->run(program, context, step);
     } catch (const HangError&) {
       failure = join("trainer: a device never came back from ", context.training ? "step " : "an evaluation before step ", steps_done + 1,
                      ", so weights may neither be read nor written; end the process and resume from a checkpoint");
@@ -107,8 +102,8 @@ struct Trainer::State {
   }
 
   /// Where the first number that is not finite comes from: the step runs again, without what changes weights, and every node is watched.
-  std::string first_nonfinite(RunContext context, const StepContext& step) {
-    watched = program(true, context.micro_batches());
+  std::string first_nonfinite(const Program& program, RunContext context, const StepContext& step) {
+    watched = program;
     for (auto& actions : watched.devices) std::erase_if(actions, changes_weights);
     context.is_watched = true;
     context.cuda_graphs = false;
@@ -123,9 +118,10 @@ struct Trainer::State {
     return "";
   }
 
-  void require_finite(const RunContext& context, const StepContext& step, double norm) {
+  void require_finite(const Program& program, const RunContext& context, const StepContext& step, double norm) {
     if (std::isfinite(norm) || options.on_nonfinite == OnNonfinite::skip) return;
-    throw DivergenceError(join("training: the gradient of step ", step.update.step, " is not finite", first_nonfinite(context, step),
+    throw DivergenceError(join("training: the gradient of step ", step.update.step, " is not finite",
+                               first_nonfinite(program, context, step),
                                "; no weight was changed. Lower optimizer.lr, set optimizer.clip, lengthen optimizer.warmup, or leave such "
                                "steps out with train.on_nonfinite = \"skip\""));
   }
@@ -135,11 +131,11 @@ struct Trainer::State {
   std::unique_ptr<Optimizer> optimizer;
   TrainerOptions options;
   Topology topology;
-  std::vector<int> placement;  ///< device of each stage
+  const StageOptions common;
+  PlanPrograms programs;
   GraphChoice graphs;
   std::unique_ptr<Executor> executor;
-  std::map<std::pair<bool, int>, Program> programs;  ///< by training and M
-  Program watched;                                   ///< the last one that was searched for a number that is not finite
+  Program watched;  ///< the last one that was searched for a number that is not finite
   int64_t steps_done = 0;
   bool shows_averages = false;
   std::string failure;  ///< why the weights may be of two steps; empty when they are of one
@@ -165,17 +161,19 @@ void Trainer::require_whole() const {
 
 StepResult Trainer::step(const Batch& batch, int micro_batches) {
   require_whole();
-  RunContext run = state_->context(batch, micro_batches > 0 ? micro_batches : state_->plan.micro_batches, true);
+  const auto use = state_->programs.step(shape_of(state_->graph, batch), micro_batches);
+  RunContext run = state_->context(batch, use);
   const double weight = state_->loss_weight(batch);
   require(weight > 0, "step: needs a mini-batch with at least one target that counts, got a total weight of ", weight);
   run.loss_scale = 1 / weight;
+  const Program& program = state_->programs.get(use);
   state_->show_averages(false);
   StepContext step;
   run.cuda_graphs = state_->graphs.next();
   step.optimizer = state_->optimizer.get();
   step.update = {state_->optimizer->rate.at(state_->steps_done), state_->steps_done + 1, {{}, state_->options.clip}};
-  RunResult result = state_->run(state_->program(true, run.micro_batches()), run, step);
-  state_->require_finite(run, step, result.gradient_norm);
+  RunResult result = state_->run(program, run, step);
+  state_->require_finite(program, run, step, result.gradient_norm);
   ++state_->steps_done;
   state_->trace = std::move(result.trace);
   state_->graphs.note(state_->trace.seconds);
@@ -190,12 +188,12 @@ StepResult Trainer::step(const Batch& batch, int micro_batches) {
 
 EvaluationResult Trainer::evaluate(const Batch& batch, bool with_output, const std::function<bool()>& stop) {
   require_whole();
-  const int micro_batches = static_cast<int>(std::min<int64_t>(state_->plan.micro_batches, batch.samples));
-  RunContext run = state_->context(batch, micro_batches, false);
-  run.keeps_output = with_output;
+  const auto use = state_->programs.evaluation(shape_of(state_->graph, batch), with_output);
+  RunContext run = state_->context(batch, use);
   run.stop = stop;
+  const Program& program = state_->programs.get(use);
   state_->show_averages(true);
-  const RunResult result = state_->run(state_->program(false, micro_batches), run, {});
+  const RunResult result = state_->run(program, run, {});
   return {result.loss, state_->loss_weight(batch), result.output};
 }
 
@@ -246,25 +244,7 @@ std::map<std::string, Tensor> Trainer::averages() const {
   return all;
 }
 
-std::vector<Trainer::Placement> Trainer::placements() const {
-  std::vector<Placement> all;
-  for (const auto& stage : state_->executor->stages()) {
-    for (const auto& parameter : stage->parameters()) {
-      const auto& description = state_->graph.parameters()[parameter.index];
-      const int64_t single = Device::charged_size(description.spec.shape.elements() * static_cast<int64_t>(size_of(DType::f32)));
-      const bool has_copy = !parameter.working.shares_storage(parameter.master);
-      const int64_t copy = has_copy ? Device::charged_size(parameter.working.bytes()) : 0;
-      all.push_back({description.name, state_->placement[stage->index()], (parameter.master.defined() ? single : 0) + copy, single,
-                     single * static_cast<int64_t>(parameter.states.size() + (parameter.average.defined() ? 1 : 0))});
-    }
-    for (const auto& statistics : stage->statistics().entries()) {
-      const int64_t both = 2 * Device::charged_size(statistics.running.mean.bytes());
-      all.push_back({state_->graph.statistics()[statistics.index].name, state_->placement[stage->index()], both, 0,
-                     statistics.average.mean.defined() ? both : 0});
-    }
-  }
-  return all;
-}
+std::vector<Placement> Trainer::placements() const { return parallel::placements(state_->graph, *state_->executor); }
 
 void Trainer::publish_parameters() {
   state_->require_reachable();

@@ -9,6 +9,7 @@
 #include "parallel/plan.h"
 #include "parallel/run/divergence.h"
 #include "parallel/run/graph_choice.h"
+#include "parallel/run/placement.h"
 #include "parallel/run/run_errors.h"
 #include "parallel/run/trace.h"
 
@@ -60,8 +61,12 @@ struct ParameterState {
 /// states stay f32 (docs/design.md, "Precision").
 /// For a given M, the loss, gradients and weights are the same bits for every partition, number of devices, schedule and
 /// rematerialization (docs/design.md, promise 1).
+/// Every program, of a step or an evaluation with any number of samples and micro-batches, is counted and held against the devices' budgets
+/// before it runs (PlanPrograms). A new shape of a mini-batch costs a run on meta devices, and every mini-batch is asked for one more sample
+/// of each input, which shows its shape.
 /// Threads  one caller.
-/// Errors   what a stage throws comes out of step() with node or action, stage and micro-batch in its message; the other devices are
+/// Errors   OutOfMemory with the words of Prediction::reason, before anything runs, when a budget does not hold a program.
+///          What a stage throws comes out of step() with node or action, stage and micro-batch in its message; the other devices are
 ///          stopped, and the trainer's parameters are as before the step. Unless a device had begun to change them: then they may be of
 ///          two steps, and the trainer refuses to go on, to evaluate and to be saved until it is restored (require_whole). CommError when
 ///          a wait or an action takes longer than the timeout. HangError when a device's thread then does not come back, as from a kernel
@@ -102,14 +107,7 @@ class Trainer {
   /// The exponential moving averages of all that is in model(), by the same names; empty without Optimizer::ema. The tensors are the
   /// trainer's own, too.
   std::map<std::string, Tensor> averages() const;
-  /// Bytes of every parameter's copy and of all running statistics on every device, as the devices count them. Only owners have
-  /// optimizer states, which the moving averages count as.
-  struct Placement {
-    std::string name;
-    int device;
-    int64_t value_bytes;  ///< of the master and the working copy, as far as they are there
-    int64_t gradient_bytes, state_bytes;
-  };
+  /// Bytes of every parameter's copy and of all running statistics on every device, as the devices count them.
   std::vector<Placement> placements() const;
   /// Makes all working copies anew from parameters(), as step number steps_done() did, tied ones at every use; call after writing to
   /// parameters(), to all of them where require_whole() throws.

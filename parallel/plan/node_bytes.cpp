@@ -7,21 +7,9 @@
 #include "core/where.h"
 #include "layers/tables.h"
 #include "parallel/plan/model_topology.h"
+#include "parallel/run/batch_shape.h"
 
 namespace sluice::parallel {
-
-Batch meta_batch(const layers::Graph& graph, int64_t samples) {
-  const auto host = make_device("meta:0");
-  for (const auto& input : graph.inputs())
-    require(input.sample_shape.has_value(), "plan: needs the sample shape of input '", input.name,
-            "'; give it with Graph::input(name, shape, dtype)");
-  return {samples, [&graph, host](const std::string& name, int64_t, int64_t count) {
-            const auto& input = *std::ranges::find_if(graph.inputs(), [&](const auto& candidate) { return candidate.name == name; });
-            std::vector<int64_t> extents{count};
-            extents.insert(extents.end(), input.sample_shape->extents().begin(), input.sample_shape->extents().end());
-            return empty(Shape(extents), input.dtype, host);
-          }};
-}
 
 namespace {
 

@@ -1,6 +1,5 @@
 #pragma once
 #include "autograd/optim/optimizer.h"
-#include "core/batch.h"
 #include "core/precision.h"
 #include "layers/graph.h"
 #include "parallel/plan/profile.h"
@@ -18,9 +17,5 @@ ModelCost model_bytes(const layers::Graph& graph, int64_t samples, Precision pre
 /// Writes what was measured or counted into a model's costs. `times` has one entry a node.
 /// Errors  UsageError for another number of times, and times that are negative or not finite.
 void set_times(ModelCost& model, const std::vector<NodeTimes>& times);
-
-/// A mini-batch of the graph's input shapes that exists in numbers only.
-/// Errors  as above.
-Batch meta_batch(const layers::Graph& graph, int64_t samples);
 
 }  // namespace sluice::parallel

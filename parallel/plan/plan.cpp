@@ -24,7 +24,7 @@ Schedule stage_schedule(const Plan& plan, int micro_batches) {
   if (const auto* searched = std::get_if<SearchedSchedule>(&plan.schedule)) {
     const Schedule& order = searched->order();
     if (order.micro_batches == micro_batches) return order;
-    return search_schedule(searched->costs(), order.device_of_stage, micro_batches).schedule;
+    return searched->search_again(micro_batches).schedule;
   }
   const auto& fixed = std::get<Schedule>(plan.schedule);
   require(fixed.micro_batches == micro_batches, "Plan::schedule: '", fixed.name, "' is for ", fixed.micro_batches,
@@ -55,6 +55,10 @@ SegmentedPartition::SegmentedPartition(Partition segments, std::vector<int> segm
   const auto sum = std::accumulate(segments_of_stage_.begin(), segments_of_stage_.end(), int64_t{0});
   require(sum == segments_.stage_count(), "Plan::partition: needs stages of ", segments_.stage_count(), " segments in all, got ", sum,
           "; give every stage its number");
+}
+
+FoundSchedule SearchedSchedule::search_again(int micro_batches, const std::vector<double>& byte_caps) const {
+  return search_schedule(costs_, order_.device_of_stage, micro_batches, byte_caps);
 }
 
 std::vector<int> SegmentedPartition::stage_sizes() const {

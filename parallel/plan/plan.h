@@ -7,6 +7,7 @@
 #include "core/precision.h"
 #include "parallel/plan/profile.h"
 #include "parallel/program/partition.h"
+#include "parallel/program/program.h"
 #include "parallel/program/schedule.h"
 #include "parallel/schedule/named.h"
 #include "parallel/schedule/search.h"
@@ -47,6 +48,9 @@ class SearchedSchedule {
   SearchedSchedule(Schedule order, StageCosts costs);
   const Schedule& order() const { return order_; }
   const StageCosts& costs() const { return costs_; }
+  /// The order for so many micro-batches, of whole stages.
+  /// `byte_caps`  by device, as the costs estimate bytes; empty: none.
+  FoundSchedule search_again(int micro_batches, const std::vector<double>& byte_caps = {}) const;
 
  private:
   Schedule order_;
@@ -67,6 +71,7 @@ struct Plan {
   int micro_batches = 1;
   PlannedSchedule schedule = NamedSchedule::gpipe;
   std::vector<bool> rematerialize;  ///< by node
+  TransferWindow window{};          ///< how early receives are posted, and how late sends are waited for
   Precision precision = Precision::f32;
   /// By kind of device (device_kinds) and node, one micro-batch: what predictions use; empty: counted at the devices' speeds.
   std::vector<std::vector<NodeTimes>> times{};
@@ -84,7 +89,8 @@ std::vector<int> device_kinds(const std::vector<DevicePtr>& devices);
 /// Errors  UsageError for a plan that is wrong in itself.
 std::vector<int> device_of_stage(const Plan& plan);
 
-/// The order of work of a plan cut into `micro_batches`.
+/// The order of work of a plan cut into `micro_batches`. A searched one is searched again for another number than its own, whatever the
+/// budgets; a trainer's keeps to them.
 /// Errors  UsageError for a plan that is wrong in itself, and for a schedule of the user's own that is for another number.
 Schedule schedule_of(const Plan& plan, int micro_batches);
 

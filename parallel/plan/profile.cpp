@@ -29,11 +29,11 @@ double median_of(std::vector<double> values) {
   return *middle;
 }
 
-/// The first samples of a batch for every micro-batch. Whole micro-batches are loaded, one or several.
+/// The first samples of a batch for every micro-batch. Whole micro-batches are loaded, one or several, or the begin of one.
 Batch repeated(const Batch& batch, int64_t samples, int micro_batches) {
   return {samples * micro_batches, [batch, samples](const std::string& input, int64_t, int64_t count) {
-            const Tensor one = batch.load(input, 0, samples);
-            return count == samples ? one : concat(std::vector<Tensor>(static_cast<size_t>(count / samples), one), 0);
+            const Tensor one = batch.load(input, 0, std::min(count, samples));
+            return count <= samples ? one : concat(std::vector<Tensor>(static_cast<size_t>(count / samples), one), 0);
           }};
 }
 

@@ -136,7 +136,7 @@ class Insertions {
     while (all_at_once && begin > 0 && is_from_elsewhere(begin - 1)) --begin;
     while (is_norm_part(send) && begin > 0 && is_norm_part(actions_[begin - 1])) --begin;
     const int stage = send.transfer.between_devices() ? -1 : send.transfer.to;
-    posts_[begin].push_back({ActionKind::recv_post, stage, send.micro_batch, send.transfer, {}, send.bytes});
+    posts_[begin].push_back({ActionKind::recv_post, stage, send.micro_batch, send.transfer, {}});
   }
 
   /// Waits go first: what they free may serve those that are posted.

@@ -30,8 +30,7 @@ void require_in_range(const Schedule& schedule) {
 /// Appends to the devices' lists, one compute action or one transfer at a time.
 class Lowering {
  public:
-  Lowering(const Layout& layout, const Schedule& schedule, const std::vector<int64_t>& value_bytes)
-      : flow_(dataflow(layout)), tied_(layout.topology.tied), value_bytes_(value_bytes) {
+  Lowering(const Layout& layout, const Schedule& schedule) : flow_(dataflow(layout)), tied_(layout.topology.tied) {
     program_ = {schedule.name,
                 layout.partition,
                 schedule.micro_batches,
@@ -114,21 +113,15 @@ class Lowering {
     return *last == transfer;
   }
 
-  int64_t bytes_of(const Transfer& transfer) const {
-    return value_bytes_.empty() || !transfer.of_micro_batch() ? 0 : value_bytes_[transfer.value];
-  }
-
   /// A stage of the same device receives at once, so that what is handed over has a holder all the time.
   void send(const Transfer& transfer, int micro_batch, bool frees) {
-    Action action{ActionKind::send, transfer.from, micro_batch, transfer, {}, bytes_of(transfer)};
+    Action action{ActionKind::send, transfer.from, micro_batch, transfer, {}};
     if (frees) action.frees.push_back(sent_buffer(transfer, micro_batch));
     emit(std::move(action));
     if (is_local(transfer)) receive(transfer, micro_batch);
   }
 
-  void receive(const Transfer& transfer, int micro_batch) {
-    emit({ActionKind::recv, transfer.to, micro_batch, transfer, {}, bytes_of(transfer)});
-  }
+  void receive(const Transfer& transfer, int micro_batch) { emit({ActionKind::recv, transfer.to, micro_batch, transfer, {}}); }
 
   void between_stages(const Transfer& transfer) {
     send(transfer, -1, false);
@@ -150,25 +143,21 @@ class Lowering {
 
   const Dataflow flow_;
   const std::vector<Topology::Tied>& tied_;
-  const std::vector<int64_t>& value_bytes_;
   Program program_;
 };
 
 }  // namespace
 
 Program lower(const Topology& topology, const Partition& partition, const Schedule& schedule, const std::vector<bool>& rematerialize,
-              const std::vector<int64_t>& value_bytes, const TransferWindow& window) {
+              const TransferWindow& window) {
   const Layout layout{topology, partition, schedule.device_of_stage, rematerialize, schedule.device_count(), is_training(schedule)};
   const std::string fault = mismatch(layout);
   require(fault.empty(), "lower: model, partition and schedule must belong together, but ", fault, "; make them for one model");
   require_in_range(schedule);
-  require(value_bytes.empty() || static_cast<int>(value_bytes.size()) == topology.value_count(),
-          "lower: value_bytes needs one entry for each of ", topology.value_count(), " values or none, got ", value_bytes.size(),
-          "; make them for one model");
   require(window.ahead >= 0 && window.behind >= 0, "lower: transfers need to be 0 or more actions ahead and behind, got ", window.ahead,
           " and ", window.behind);
 
-  Lowering lowering(layout, schedule, value_bytes);
+  Lowering lowering(layout, schedule);
   for (const auto& order : schedule.devices)
     for (const auto& action : order) lowering.compute(action);
   if (layout.training) lowering.finish_step();

@@ -73,8 +73,13 @@ struct Action {
   int stage = -1;             ///< -1 for actions of a whole device: gradient_norm, reduce_norm, step and the norm transfers
   int micro_batch = -1;       ///< -1 for actions of the whole mini-batch
   Transfer transfer;          ///< of the four actions of a transfer; for reduce_tied `value` is the tied parameter
-  std::vector<Buffer> frees;  ///< let go right after this action
-  int64_t bytes = 0;          ///< of a micro-batch's transfer: what is on the wire; 0 when `lower` was not told
+  std::vector<Buffer> frees;  ///< freed right after this action
+  /// @name What a counting run writes down, in bytes (CountingExecutor); 0 until then
+  /// @{
+  int64_t bytes = 0;       ///< send, recv: what is on the wire
+  int64_t peak_bytes = 0;  ///< the most that the device holds while the action runs
+  int64_t live_bytes = 0;  ///< what the device holds after the action and what it frees
+  /// @}
 
   /// One of the four actions that a transfer is made of; all others compute.
   bool is_transfer() const;
@@ -89,6 +94,7 @@ struct Program {
   std::vector<int> device_of_stage;
   std::vector<bool> rematerialize;           ///< by node
   std::vector<std::vector<Action>> devices;  ///< by device
+  bool is_counted = false;                   ///< the actions have their bytes, those of one shape of a mini-batch
 
   int stage_count() const { return partition.stage_count(); }
   int device_count() const { return static_cast<int>(devices.size()); }
@@ -116,10 +122,10 @@ inline constexpr TransferWindow kOpenWindow{1 << 20, 1 << 20};
 /// A transfer between two stages of one device is a Send and, directly behind it, its Recv: nothing waits. One between two devices has a
 /// RecvPost and a SendWait, too. Where they stand follows from one order of the whole group, in which every action has behind it all that it
 /// waits for (channels.cpp): so no circle of waits can arise, even when each channel carries one transfer at a time.
-/// `rematerialize` has one entry a node (all false: keep every activation). `value_bytes` has one entry a value, of one micro-batch, or none.
+/// `rematerialize` has one entry a node (all false: keep every activation). The program is not counted yet.
 /// Errors  UsageError when partition, schedule and topology do not belong together, or the window is negative.
 Program lower(const Topology& topology, const Partition& partition, const Schedule& schedule, const std::vector<bool>& rematerialize,
-              const std::vector<int64_t>& value_bytes = {}, const TransferWindow& window = {});
+              const TransferWindow& window = {});
 
 /// "B(stage 1, micro-batch 3)", "Send activation 'block0' of micro-batch 2 from stage 0 to stage 1", ...: for errors, traces and tests.
 std::string describe(const Action& action, const Topology& topology);

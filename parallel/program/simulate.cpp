@@ -83,7 +83,6 @@ class Simulation {
 
   Timeline finish() {
     Timeline timeline;
-    if (costs_.bytes.any()) add_memory(timeline);
     timeline.actions = std::move(actions_);
     std::sort(timeline.actions.begin(), timeline.actions.end(), [](const SimulatedAction& a, const SimulatedAction& b) {
       return std::tie(a.start, a.device, a.index) < std::tie(b.start, b.device, b.index);
@@ -127,19 +126,6 @@ class Simulation {
       MessageTimes& times = transfers_[next];
       times.transferred = clock_.transfer(ends.first, ends.second, std::max(times.sent, times.posted), bytes);
       is_done_[next] = true;
-    }
-  }
-
-  /// The actions stand in list order of each device, as replay ran them.
-  void add_memory(Timeline& timeline) const {
-    std::vector<std::vector<BytesAt>> bytes;
-    for (int device = 0; device < program_.device_count(); ++device) bytes.push_back(bytes_of(program_, costs_.bytes, device));
-    timeline.memory.resize(bytes.size());
-    timeline.peak_bytes.assign(bytes.size(), 0);
-    for (const SimulatedAction& action : actions_) {
-      const BytesAt& held = bytes[action.device][action.index];
-      timeline.memory[action.device].push_back({action.end, held.after, held.peak});
-      timeline.peak_bytes[action.device] = std::max(timeline.peak_bytes[action.device], held.peak);
     }
   }
 

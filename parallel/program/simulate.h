@@ -3,7 +3,6 @@
 
 #include "parallel/program/links.h"
 #include "parallel/program/program.h"
-#include "parallel/program/program_bytes.h"
 
 namespace sluice::parallel {
 
@@ -17,7 +16,6 @@ struct SimulationCosts {
   std::vector<double> step;             ///< by device; may be empty (free)
   std::vector<double> value_bytes;      ///< by value, one micro-batch; may be empty (free transfers)
   Links links{};                        ///< between devices; infinitely fast without latency by default
-  ProgramBytes bytes{};                 ///< for the memory over time; all zero by default
   NormBytes norm{};                     ///< on the wire
 };
 
@@ -28,21 +26,12 @@ struct SimulatedAction {
   double end;
 };
 
-/// What a device holds from the end of one of its actions to the end of the next.
-struct MemoryPoint {
-  double seconds;
-  int64_t bytes;  ///< held from then on
-  int64_t peak;   ///< while the action ran that ends then
-};
-
 struct Timeline {
-  std::vector<SimulatedAction> actions;          ///< in the order of their starts, ties by device
-  double seconds = 0;                            ///< makespan
-  std::vector<double> busy;                      ///< by device: seconds of compute
-  double bubble = 0;                             ///< 1 - mean(busy) / makespan; 0 when nothing ran
-  double span_bubble = 0;                        ///< the most idle seconds of a device between its first and its last compute
-  std::vector<std::vector<MemoryPoint>> memory;  ///< by device, ascending in time
-  std::vector<int64_t> peak_bytes;               ///< by device
+  std::vector<SimulatedAction> actions;  ///< in the order of their starts, ties by device
+  double seconds = 0;                    ///< makespan
+  std::vector<double> busy;              ///< by device: seconds of compute
+  double bubble = 0;                     ///< 1 - mean(busy) / makespan; 0 when nothing ran
+  double span_bubble = 0;                ///< the most idle seconds of a device between its first and its last compute
 };
 
 /// Runs a verified program on a Clock alone.

@@ -122,7 +122,7 @@ std::optional<Violation> check_order(const Trial& trial) {
   return {};
 }
 
-std::optional<Violation> verify(const Topology& topology, const Program& program, const ProgramBytes* bytes) {
+std::optional<Violation> verify(const Topology& topology, const Program& program, const std::vector<int64_t>& budgets) {
   const Layout layout{topology,        program.partition, program.device_of_stage, program.rematerialize, program.device_count(),
                       program.training};
   const std::string fault = layout_fault(layout, program);
@@ -132,11 +132,11 @@ std::optional<Violation> verify(const Topology& topology, const Program& program
   const Trial trial{topology, program, flow};
   for (const auto rule : {check_actions, check_transfers, check_order, check_channels, check_buffers, check_progress})
     if (auto found = rule(trial)) return found;
-  return bytes ? check_budgets(trial, *bytes) : std::nullopt;
+  return budgets.empty() ? std::nullopt : check_budgets(trial, budgets);
 }
 
-void require_valid(const Topology& topology, const Program& program, const ProgramBytes* bytes) {
-  if (const auto found = verify(topology, program, bytes))
+void require_valid(const Topology& topology, const Program& program) {
+  if (const auto found = verify(topology, program))
     throw UsageError(
         join("program: schedule '", program.schedule, "' is refused: ", found->reason, "; mend the schedule or choose another"));
 }

@@ -1,9 +1,10 @@
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "parallel/program/program.h"
-#include "parallel/program/program_bytes.h"
 
 namespace sluice::parallel {
 
@@ -24,11 +25,12 @@ struct Violation {
 ///   nothing is used after it is freed, freed twice or never freed, and what is sent stays until its SendWait;
 ///   each stage accumulates its gradients in ascending micro-batch order, and the step comes after the last of them, after the
 ///   reduction of tied parameters, after the global norm and after the running statistics, which each stage that has some commits once;
-///   with `bytes`: at no action a device holds more than its budget.
+///   with `budgets`, bytes by device: at no action of the program, which is counted, a device holds more than its budget.
 /// Returns nothing when the program is right, else the first violation.
-std::optional<Violation> verify(const Topology& topology, const Program& program, const ProgramBytes* bytes = nullptr);
+/// Errors  UsageError for another number of budgets than devices.
+std::optional<Violation> verify(const Topology& topology, const Program& program, const std::vector<int64_t>& budgets = {});
 
-/// Throws UsageError with the violation's reason.
-void require_valid(const Topology& topology, const Program& program, const ProgramBytes* bytes = nullptr);
+/// Throws UsageError with the violation's reason; budgets are not looked at.
+void require_valid(const Topology& topology, const Program& program);
 
 }  // namespace sluice::parallel

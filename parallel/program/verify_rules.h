@@ -38,7 +38,7 @@ std::optional<Violation> check_channels(const Trial& trial);
 std::optional<Violation> check_buffers(const Trial& trial);
 /// All lists run to their ends under the strict rule (Deliveries).
 std::optional<Violation> check_progress(const Trial& trial);
-/// No device holds more than its budget.
-std::optional<Violation> check_budgets(const Trial& trial, const ProgramBytes& bytes);
+/// The program is counted, and no device holds more than its budget.
+std::optional<Violation> check_budgets(const Trial& trial, const std::vector<int64_t>& budgets);
 
 }  // namespace sluice::parallel

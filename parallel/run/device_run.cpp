@@ -47,6 +47,7 @@ bool Executor::DeviceRun::advance(double seconds) {
     }
     if (at + 1 == actions_->size()) device_->synchronize();  // until then the device has not finished
   }
+  if (counts_only()) restore_peak();
   read_spans();
   return true;
 }
@@ -64,14 +65,20 @@ bool Executor::DeviceRun::run_action(size_t at, double seconds) {
   graph.launch();
   end(action);
   events_.push_back({index_, action, start, now(), device_->live_bytes()});
+  if (counts_only()) note_bytes(events_.back().action);
   if (begun) spans_.push_back({std::move(begun), device_->record(true)});
   return true;
 }
 
 bool Executor::DeviceRun::run(const Action& action, double seconds) {
+  wire_bytes_ = 0;
+  if (counts_only()) {
+    peak_bytes_ = std::max(peak_bytes_, device_->peak_bytes());
+    device_->reset_peak();
+  }
   if (is_repeated(action)) return repeat(action, seconds);
   if (repetition_) repetition_->begin();
-  computed_ = wire_bytes_ = 0;
+  computed_ = 0;
   if (!execute(action, seconds)) return false;
   if (counts_only()) take_time();
   return true;
@@ -83,6 +90,20 @@ void Executor::DeviceRun::end(const Action& action) {
   if (repetition_) repetition_->end(action, computed_, wire_bytes_);
 }
 
+void Executor::DeviceRun::note_bytes(Action& action) const {
+  action.bytes = wire_bytes_;
+  action.peak_bytes = device_->peak_bytes();
+  action.live_bytes = device_->live_bytes();
+}
+
+/// So that the peak of a device that only counts is that of all actions.
+void Executor::DeviceRun::restore_peak() {
+  const int64_t live = device_->live_bytes();
+  if (peak_bytes_ <= device_->peak_bytes()) return;
+  device_->charge(peak_bytes_ - live);
+  device_->release(peak_bytes_ - live);
+}
+
 bool Executor::DeviceRun::repeat(const Action& action, double seconds) {
   const Repetition::Taken& taken = repetition_->taken(action);
   if (action.is_transfer() && !is_local(action.transfer)) {
@@ -90,6 +111,7 @@ bool Executor::DeviceRun::repeat(const Action& action, double seconds) {
   } else {
     shared_.clock->compute(index_, taken.seconds);
   }
+  wire_bytes_ = taken.wire_bytes;
   repetition_->repeat(action);
   device_->set_clock(0);
   return true;
@@ -136,6 +158,7 @@ bool Executor::DeviceRun::has_begun_to_change() const {
   }
 }
 
+/// The peak was reset when the action began.
 /// Replaces the times at which actions were enqueued by those at which the device ran them. The device was idle when the run began.
 void Executor::DeviceRun::read_spans() {
   if (spans_.empty()) return;
@@ -229,12 +252,12 @@ void Executor::DeviceRun::wait_for(const When& when) const {
 void Executor::DeviceRun::send(const Action& action) {
   const Tensor tensor = outgoing(action);
   const MessageKey key{action.transfer, action.micro_batch};
+  wire_bytes_ = tensor.defined() ? tensor.bytes() : 0;
   if (is_local(action.transfer)) {
     handed_over_[key] = tensor.defined() ? tensor.charged_to(device_) : tensor;
     return;
   }
   if (counts_only()) take_time();  // of a copy that goes instead of padded rows
-  wire_bytes_ = static_cast<double>(tensor.defined() ? tensor.bytes() : 0);
   shared_.transport.send(ends(action.transfer), key, {tensor, when(), wire_bytes_});
 }
 
@@ -251,6 +274,7 @@ bool Executor::DeviceRun::receive(const Action& action, double seconds) {
     wait_for(message->ready);
     tensor = std::move(message->tensor);
   }
+  wire_bytes_ = tensor.defined() ? tensor.bytes() : 0;
   if (action.transfer.payload == Payload::norm_part)
     other_parts_.push_back(std::move(tensor));
   else if (action.transfer.payload == Payload::norm)

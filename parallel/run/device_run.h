@@ -55,6 +55,8 @@ class Executor::DeviceRun {
   /// False when a transfer does not end within `seconds`.
   bool run(const Action& action, double seconds);
   void end(const Action& action);
+  void note_bytes(Action& action) const;
+  void restore_peak();
   bool execute(const Action& action, double seconds);
   void require_wanted() const;
   [[noreturn]] void rethrow_from(const Action& action) const;
@@ -89,7 +91,9 @@ class Executor::DeviceRun {
   Shared shared_;
   const std::vector<Action>* actions_;
   std::optional<Repetition> repetition_;
-  double computed_ = 0, wire_bytes_ = 0;  ///< on a device that only counts, by the action that it is in
+  double computed_ = 0;     ///< seconds of the action, on a device that only counts
+  int64_t wire_bytes_ = 0;  ///< of the action, if it is a Send or a Recv
+  int64_t peak_bytes_ = 0;  ///< until the action, on a device that only counts: while it runs the device's own peak is that of the action
   std::atomic<size_t> next_{0};
   std::atomic<SteadyClock::time_point> entered_;
   std::vector<TraceEvent> events_;

@@ -65,6 +65,8 @@ class Executor {
 
   const std::vector<std::unique_ptr<Stage>>& stages() const { return stages_; }
   const std::vector<DevicePtr>& devices() const { return devices_; }
+  /// Of all programs that it runs, as of training. Refers to the executor.
+  Layout layout() const { return {topology_, partition_, device_of_stage_, rematerialize_, static_cast<int>(devices_.size()), true}; }
 
  private:
   class DeviceRun;

@@ -146,7 +146,7 @@ class LocalChannel {
     delivery.may_free.moment = delivery.arrived.ready.moment;
     if (clock_) {
       const double earliest = std::max(delivery.sent.ready.seconds, delivery.place.free.seconds);
-      const auto [sent, arrived] = clock_->transfer(ends_.from, ends_.to, earliest, delivery.sent.wire_bytes);
+      const auto [sent, arrived] = clock_->transfer(ends_.from, ends_.to, earliest, static_cast<double>(delivery.sent.wire_bytes));
       delivery.may_free.seconds = sent;
       delivery.arrived.ready.seconds = arrived;
     }

@@ -35,19 +35,14 @@ bool repeats_micro_batches(const Program& program, int64_t samples) {
 }
 
 void Repetition::begin() {
-  peak_ = std::max(peak_, device_->peak_bytes());
-  device_->reset_peak();
   live_ = device_->live_bytes();
   counted_ = device_->counted();
 }
 
-void Repetition::end(const Action& action, double seconds, double wire_bytes) {
+void Repetition::end(const Action& action, double seconds, int64_t wire_bytes) {
   const int64_t peak = device_->peak_bytes(), live = device_->live_bytes();
   if (action.micro_batch >= 0) ++ended_[action.micro_batch];
   if (action.micro_batch == 1) taken_.push_back({peak - live_, live - live_, device_->counted() - counted_, seconds, wire_bytes});
-  if (peak_ <= peak) return;
-  device_->charge(peak_ - live);  // the device's own peak is that of all actions
-  device_->release(peak_ - live);
 }
 
 void Repetition::repeat(const Action& action) {

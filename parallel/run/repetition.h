@@ -22,7 +22,8 @@ class Repetition {
   struct Taken {
     int64_t peak = 0, left = 0;  ///< bytes, beside those that were live before: at most, and after it
     Cost cost;
-    double seconds = 0, wire_bytes = 0;
+    double seconds = 0;
+    int64_t wire_bytes = 0;  ///< of a Send or a Recv
   };
 
   Repetition(DevicePtr device, int micro_batches) : device_(std::move(device)), ended_(static_cast<size_t>(micro_batches), 0) {}
@@ -34,9 +35,9 @@ class Repetition {
   /// What the repeated action takes, which has not ended yet.
   const Taken& taken(const Action& action) const { return taken_[ended_[action.micro_batch]]; }
 
-  /// Around an action that runs. One that did not come to its end begins again.
+  /// Around an action that runs, of which the device keeps the peak. One that did not come to its end begins again.
   void begin();
-  void end(const Action& action, double seconds, double wire_bytes);
+  void end(const Action& action, double seconds, int64_t wire_bytes);
   /// Charges a repeated action's bytes, and counts its cost.
   void repeat(const Action& action);
 
@@ -44,7 +45,7 @@ class Repetition {
   DevicePtr device_;
   std::vector<size_t> ended_;  ///< by micro-batch: how many of its actions
   std::vector<Taken> taken_;   ///< by the second one's actions
-  int64_t live_ = 0, peak_ = 0, held_ = 0;
+  int64_t live_ = 0, held_ = 0;
   Cost counted_;
 };
 

@@ -9,10 +9,10 @@ namespace sluice::parallel {
 
 struct TraceEvent {
   int device = 0;
-  Action action;
+  Action action;     ///< of the program
   double start = 0;  ///< seconds since the step began
   double end = 0;
-  int64_t live_bytes = 0;  ///< of the device after the action and what it frees
+  int64_t live_bytes = 0;  ///< of the device after the action and what it frees; Action::live_bytes is what was counted
 };
 
 /// What each device did in one step, and when.

@@ -38,8 +38,8 @@ struct Place {
 /// A tensor on its way, or at its end; undefined for a gradient that a module left out.
 struct Message {
   Tensor tensor;
-  When ready;             ///< its elements are there
-  double wire_bytes = 0;  ///< for the Clock
+  When ready;              ///< its elements are there
+  int64_t wire_bytes = 0;  ///< for the Clock
 };
 
 /// Carries tensors between the devices of one program. A transfer runs when it was sent and posted and all that its channel has to send

@@ -181,6 +181,19 @@ class Plans(ProgramTest):
         self.assertIn("cpu:0", json.loads(done.stdout)["reason"])
         self.assertNotIn("Options::", done.stdout)
 
+    def test_what_does_not_fit_is_refused_in_the_words_of_the_plan(self):
+        planned = json.loads(sluice("plan", "tiny", "--json", "-", "--set", "pipeline.memory=300KiB").stdout)["reason"]
+        self.refuse(4, planned, arguments=self.tiny(pipeline__memory="300KiB"))
+
+        self.train(train__steps=1)
+        words = r"does not fit: cpu:0: out of memory \(node '.*budget of 245760; .*; cpu:0 needs (\d+) bytes in all and lacks (\d+)$"
+        line = self.refuse(4, arguments=["eval", self.folder / "run", *sets(pipeline__memory="240KiB")])
+        self.assertRegex(line, words)
+        needed, lacking = map(int, re.search(words, line).groups())
+        self.assertEqual(needed - lacking, 240 * 1024)
+        self.refuse(4, "lacks 1", arguments=["eval", self.folder / "run", *sets(pipeline__memory=needed - 1)])
+        self.assertEqual(sluice("eval", self.folder / "run", *sets(pipeline__memory=needed)).returncode, 0)
+
     def test_devices_of_two_kinds_share_the_model_by_their_speeds(self):
         def planned(partition):
             done = sluice("plan", "gpt2-124m", "--json", "-", *sets(pipeline__devices='["2x h100", "2x a100"]', pipeline__partition=partition,

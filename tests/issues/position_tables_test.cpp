@@ -6,6 +6,7 @@
 #include "layers/attention.h"
 #include "layers/tables.h"
 #include "parallel/plan/node_bytes.h"
+#include "parallel/run/batch_shape.h"
 #include "parallel/trainer.h"
 #include "tests/expect_error.h"
 #include "tests/parallel/tiny_models.h"

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "parallel/plan/node_bytes.h"
 #include "parallel/program/verify.h"
+#include "parallel/run/batch_shape.h"
 #include "parallel/run/hang_report.h"
 #include "parallel/schedule/named.h"
 #include "parallel/trainer.h"

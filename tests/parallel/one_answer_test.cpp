@@ -263,7 +263,7 @@ TEST(Trainer, NamesDeviceNodeAndBytesWhenTheBudgetIsTooSmall) {
     EXPECT_NE(message.find("cpu:"), std::string::npos) << message;
     EXPECT_NE(message.find("node '"), std::string::npos) << message;
     EXPECT_NE(message.find("budget of 4096"), std::string::npos) << message;
-    EXPECT_TRUE(prediction.reason.starts_with(message)) << "the plan says what happens: " << prediction.reason;
+    EXPECT_TRUE(message.ends_with(prediction.reason)) << message << "\nthe plan says what happens: " << prediction.reason;
   }
 }
 

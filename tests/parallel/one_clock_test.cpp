@@ -9,6 +9,7 @@
 #include "parallel/plan/stage_chain.h"
 #include "parallel/program/simulate.h"
 #include "parallel/program/verify.h"
+#include "parallel/run/batch_shape.h"
 #include "parallel/run/device_links.h"
 #include "parallel/run/executor.h"
 #include "parallel/schedule/named.h"
@@ -211,7 +212,7 @@ TEST(OneClock, GivesOneNumberOnMetaDevicesInTheSimulationAndInTheSearchForAThous
     const Instance instance(seed);
     const ScheduleTiming timing = time_schedule(instance.schedule, instance.chain);
     for (const TransferWindow& window : {kOpenWindow, TransferWindow{}, TransferWindow{0, 0}}) {
-      const Program program = lower(instance.topology, instance.partition, instance.schedule, instance.marks, {}, window);
+      const Program program = lower(instance.topology, instance.partition, instance.schedule, instance.marks, window);
       require_valid(instance.topology, program);
       const Timeline timeline = simulate(program, instance.simulation_costs());
       const Trace trace = run_on_meta(instance.graph, instance.topology, program, instance.devices);

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "parallel/plan.h"
-#include "parallel/plan/node_bytes.h"
+#include "parallel/run/batch_shape.h"
 #include "parallel/schedule/named.h"
 #include "parallel/trainer.h"
 #include "tests/parallel/random_graph.h"

@@ -6,7 +6,7 @@
 #include "autograd/backward.h"
 #include "models/amoebanet.h"
 #include "parallel/plan.h"
-#include "parallel/plan/node_bytes.h"
+#include "parallel/run/batch_shape.h"
 #include "parallel/run/stage.h"
 #include "tests/parallel/tiny_models.h"
 

@@ -38,7 +38,7 @@ TEST(Channels, FreesAValueThatStaysAndGoesWhenItsSendToTheOtherDeviceHasEnded) {
 
 Program chain_with(int stages, int micro_batches, TransferWindow window) {
   return lower(chain_topology(stages), partition_uniform(stages, stages), example_schedule("forward-only", stages, micro_batches),
-               std::vector<bool>(stages, false), {}, window);
+               std::vector<bool>(stages, false), window);
 }
 
 /// The most actions of one kind that a list has run before as many of another.
@@ -79,7 +79,7 @@ TEST(Channels, ReceivesArePostedBeforeTheWorkThatTheirSendOverlaps) {
 RC_GTEST_PROP(Channels, EveryWindowGivesAProgramThatIsVerified, ()) {
   const Plan plan = random_plan();
   const TransferWindow window{pick(0, 5), pick(0, 5)};
-  const auto found = verify(plan.topology, lower(plan.topology, plan.partition, plan.schedule, plan.rematerialize, {}, window));
+  const auto found = verify(plan.topology, lower(plan.topology, plan.partition, plan.schedule, plan.rematerialize, window));
   if (found) RC_FAIL(join(found->reason, " with ", window.ahead, " and ", window.behind, " in ", plan));
 }
 

@@ -39,9 +39,16 @@ struct Plan {
   Partition partition;
   Schedule schedule;
   std::vector<bool> rematerialize;
-  std::vector<int64_t> value_bytes{};
+  std::vector<int64_t> value_bytes{};  ///< by value, one micro-batch; may be empty
 
-  Program lowered() const { return lower(topology, partition, schedule, rematerialize, value_bytes); }
+  /// With the bytes of what is on the wire, as if the program were counted.
+  Program lowered() const {
+    Program program = lower(topology, partition, schedule, rematerialize);
+    for (auto& actions : program.devices)
+      for (Action& action : actions)
+        if (!value_bytes.empty() && action.transfer.of_micro_batch()) action.bytes = value_bytes[action.transfer.value];
+    return program;
+  }
 };
 
 using Lines = std::vector<std::string>;

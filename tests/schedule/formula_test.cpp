@@ -6,6 +6,7 @@
 #include "parallel/program/simulate.h"
 #include "parallel/program/verify.h"
 #include "parallel/schedule/named.h"
+#include "parallel/schedule/search.h"
 #include "tests/schedule/example_plans.h"
 
 /// The closed formulas of docs/schedules.md, against the simulator and the search: chains of stages of equal cost, transfers that take no time.
@@ -19,19 +20,13 @@ struct Seconds {
 };
 
 /// One micro-batch leaves this many bytes on each device: divisible by 2, 3 and 4 stages.
-constexpr int64_t kActivation = 12;
+constexpr double kActivation = 12;
 
 struct Result {
   Timeline timeline;
   std::vector<double> activations;  ///< by device: the most held, in micro-batches of one device's share
   double bubble(int micro_batches, const Seconds& s) const { return timeline.seconds - micro_batches * (s.r + s.f + s.b()); }
 };
-
-/// The search's timing of the same stages.
-double searched_seconds(const Schedule& schedule, const SimulationCosts& costs) {
-  StageCosts stages{costs.forward, costs.backward, costs.input_gradient, costs.weight_gradient, costs.recompute, {}, {}, {}};
-  return time_schedule(schedule, stages).seconds;
-}
 
 Result simulated(std::string_view name, int devices, int micro_batches, int virtual_stages, const Seconds& seconds) {
   const Schedule schedule = make_schedule(schedule_named(name), devices, micro_batches, virtual_stages);
@@ -45,11 +40,12 @@ Result simulated(std::string_view name, int devices, int micro_batches, int virt
   costs.input_gradient.assign(stages, seconds.i / each);
   costs.weight_gradient.assign(stages, seconds.w / each);
   costs.recompute.assign(stages, seconds.r / each);
-  costs.bytes.tape.assign(stages, kActivation / each);
-  costs.bytes.tape_for_weights = costs.bytes.tape;
   Result result{simulate(program, costs), {}};
-  EXPECT_NEAR(searched_seconds(schedule, costs), result.timeline.seconds, 1e-9) << name << ", p " << devices << ", M " << micro_batches;
-  for (const int64_t peak : result.timeline.peak_bytes) result.activations.push_back(static_cast<double>(peak) / kActivation);
+  const std::vector<double> kept(stages, kActivation / each);
+  const ScheduleTiming timing = time_schedule(
+      schedule, {costs.forward, costs.backward, costs.input_gradient, costs.weight_gradient, costs.recompute, {}, kept, kept});
+  EXPECT_NEAR(timing.seconds, result.timeline.seconds, 1e-9) << name << ", p " << devices << ", M " << micro_batches;
+  for (const double peak : timing.peak_bytes) result.activations.push_back(peak / kActivation);
   return result;
 }
 

@@ -187,16 +187,6 @@ TEST(Lower, TiedUsesOnTwoStagesOfADeviceAreReducedBeforeItsNorm) {
                                     }));
 }
 
-TEST(Lower, WritesTheBytesOfValuesOnBothEnds) {
-  Plan plan = skip_plan({2, 3}, "1f1b", 2);
-  plan.value_bytes = {0, 0, 64, 128, 0, 0, 0};
-  for (const auto& actions : plan.lowered().devices)
-    for (const Action& action : actions)
-      EXPECT_EQ(action.bytes, action.transfer.of_micro_batch() ? plan.value_bytes[action.transfer.value] : 0);
-  plan.value_bytes.pop_back();
-  EXPECT_THROW(plan.lowered(), UsageError);
-}
-
 // 'a' is used by b, c, d: their contributions fold in the order d, c, b, whatever the partition.
 TEST(Lower, TheLastConsumingStageSendsOneSumUnderItsLowestConsumer) {
   const Program program = skip_plan({1, 4}, "gpipe", 1).lowered();

@@ -89,7 +89,10 @@ inline std::vector<Mutation> mutations_of_actions() {
   const auto computes = [](const Program& program, Place place) { return is_compute(at(program, place)); };
   const auto transfers = [](const Program& program, Place place) { return at(program, place).transfer.payload != Payload::none; };
   const auto has_another_device = [](const Program& program, Place) { return program.device_count() > 1; };
-  const auto is_micro_batch_transfer = [](const Program& program, Place place) { return at(program, place).transfer.of_micro_batch(); };
+  const auto is_end_of_micro_batch = [](const Program& program, Place place) {
+    const Action& action = at(program, place);
+    return action.transfer.of_micro_batch() && (action.kind == ActionKind::send || action.kind == ActionKind::recv);
+  };
   return {
       {"DropsAnAction", anywhere,
        [](Program& p, Place at) {
@@ -108,7 +111,7 @@ inline std::vector<Mutation> mutations_of_actions() {
       {"TransfersAnotherValue", transfers, [](Program& p, Place place) { ++at(p, place).transfer.value; }},
       {"CreditsAnotherConsumer", is_transfer(ActionKind::send, Payload::gradient),
        [](Program& p, Place place) { ++at(p, place).transfer.consumer; }},
-      {"ChangesTheBytesOfOneEnd", is_micro_batch_transfer, [](Program& p, Place place) { ++at(p, place).bytes; }},
+      {"ChangesTheBytesOfOneEnd", is_end_of_micro_batch, [](Program& p, Place place) { ++at(p, place).bytes; }},
       {"TurnsASendIntoARecv", is_kind(ActionKind::send), [](Program& p, Place place) { at(p, place).kind = ActionKind::recv; }},
       {"RunsOnAnotherDevice", has_another_device,
        [](Program& p, Place place) {

@@ -103,7 +103,7 @@ RC_GTEST_PROP(TimeSchedule, TakesAsLongAsTheSimulatedProgramOfAnyGraph, ()) {
   const StageCosts costs = chain_of(topology, model, partition, stage_costs, random_links(stages));
   if (stages > 1 && costs.activations.empty()) return;  // stages that share nothing count as a chain
   const Schedule schedule = pick(0, 2) ? random_schedule(stages) : search_schedule(costs, random_placement(stages), pick(1, 10)).schedule;
-  const Program program = lower(topology, partition, schedule, marks, {}, kOpenWindow);
+  const Program program = lower(topology, partition, schedule, marks, kOpenWindow);
   require_valid(topology, program);
   const Timeline timeline = simulate(program, simulation_costs(topology, model, costs, schedule));
   const ScheduleTiming timing = time_schedule(schedule, costs);
@@ -121,8 +121,8 @@ RC_GTEST_PROP(TimeSchedule, TakesAsLongAsTheSimulatedProgramOfAChain, ()) {
   if (!costs.transfer.empty())
     for (int stage = 0; stage < stages; ++stage) costs.transfer[stage] = static_cast<double>(model.nodes[stage].wire_bytes);
   const Topology topology = chain_topology(stages);
-  const Program program = lower(topology, partition_uniform(stages, stages), schedule, std::vector<bool>(stages, !costs.recompute.empty()), {},
-                                kOpenWindow);
+  const Program program =
+      lower(topology, partition_uniform(stages, stages), schedule, std::vector<bool>(stages, !costs.recompute.empty()), kOpenWindow);
   require_valid(topology, program);
   const Timeline timeline = simulate(program, simulation_costs(topology, model, costs, schedule));
   const ScheduleTiming timing = time_schedule(schedule, costs);

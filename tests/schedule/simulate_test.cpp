@@ -22,7 +22,7 @@ constexpr double kRounding = 1e-9;
 Program chain_program(std::string_view schedule, int stages, int micro_batches, bool rematerialize = false,
                       const TransferWindow& window = {}) {
   return lower(chain_topology(stages), partition_uniform(stages, stages), example_schedule(schedule, stages, micro_batches),
-               std::vector<bool>(stages, rematerialize), {}, window);
+               std::vector<bool>(stages, rematerialize), window);
 }
 
 SimulationCosts equal_costs(int stages, double forward, double backward, double recompute = 0) {
@@ -128,43 +128,6 @@ TEST(Simulate, GoesFromNvlinkToAWideAreaLine) {
   EXPECT_LT(seconds_over({0.05, 125e6}), 17 * (one_way + 0.05 + 0.03));
 }
 
-TEST(Simulate, FollowsTheBytesOfEachDevice) {
-  const Program program = chain_program("1f1b", 2, 3, true);
-  SimulationCosts costs = equal_costs(2, 1, 2, 1);
-  costs.bytes.always = {1000, 2000};
-  costs.bytes.value = {0, 10, 0};
-  costs.bytes.tape = {1, 1};
-  costs.bytes.tape_recomputed = {100, 100};
-  costs.bytes.forward_scratch = {0, 500};
-  const Timeline timeline = simulate(program, costs);
-  ASSERT_EQ(timeline.memory.size(), 2u);
-  EXPECT_EQ(timeline.peak_bytes[0],
-            1000 + 100 + 1 + 10 + 10);  // a tape recomputed, one kept, the gradient that arrived, an activation being sent
-  EXPECT_EQ(timeline.peak_bytes[1], 2000 + 10 + 1 + 500 + 10);  // the activation stays for R, the gradient before it is being sent
-  for (int device = 0; device < 2; ++device) {
-    EXPECT_EQ(timeline.memory[device].back().bytes, costs.bytes.always[device]);
-    EXPECT_EQ(timeline.memory[device].size(), program.devices[device].size());
-    EXPECT_TRUE(std::ranges::is_sorted(timeline.memory[device], {}, &MemoryPoint::seconds));
-  }
-}
-
-TEST(Simulate, RefusesByteListsThatAreTooShort) {
-  SimulationCosts costs = equal_costs(2, 1, 2);
-  costs.bytes.tape = {1};
-  EXPECT_THROW(simulate(chain_program("gpipe", 2, 1), costs), UsageError);
-}
-
-// Every split backward lets a micro-batch hold less between I and W.
-TEST(Simulate, TapesShrinkBetweenIAndW) {
-  SimulationCosts costs = equal_costs(2, 1, 2);
-  costs.input_gradient = costs.weight_gradient = {1, 1};
-  costs.bytes.tape = {10, 10};
-  costs.bytes.tape_for_weights = {4, 4};
-  const Timeline timeline = simulate(chain_program("zb-h1", 2, 4), costs);
-  EXPECT_EQ(timeline.peak_bytes[0], 20);
-  EXPECT_EQ(timeline.peak_bytes[1], 4 + 10);
-}
-
 TEST(Simulate, TheSpanBubbleLeavesOutFillAndDrain) {
   const Timeline timeline = simulate(chain_program("gpipe", 4, 6), equal_costs(4, 1, 2));
   EXPECT_DOUBLE_EQ(timeline.span_bubble, 3 * 3);  // device 0 waits for the way to the last device and back
@@ -184,7 +147,6 @@ TEST(Simulate, HandlesLargePlansInSeconds) {
     require_valid(topology, program);
     SimulationCosts costs = equal_costs(stages, 1, 2, 1);
     costs.input_gradient = costs.weight_gradient = costs.forward;
-    costs.bytes.tape.assign(stages, 1);
     simulate(program, costs);
     const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
     RecordProperty(schedule.name, std::to_string(seconds));

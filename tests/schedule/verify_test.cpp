@@ -8,6 +8,7 @@
 #include <map>
 
 #include "core/error.h"
+#include "parallel/program/program_bytes.h"
 #include "parallel/schedule/named.h"
 #include "tests/schedule/example_plans.h"
 #include "tests/schedule/mutations.h"
@@ -125,78 +126,57 @@ TEST(SymbolicRun, TellsWrongProgramsFromRightOnes) {
   }
 }
 
-ProgramBytes some_bytes(const Plan& plan) {
-  const int stages = plan.partition.stage_count();
-  ProgramBytes bytes;
-  bytes.always.assign(plan.schedule.device_count(), 1000);
-  bytes.value = plan.value_bytes;
-  bytes.tape.assign(stages, 10);
-  bytes.tape_recomputed.assign(stages, 100);
-  bytes.tape_for_weights.assign(stages, 40);
-  for (auto* scratch : {&bytes.forward_scratch, &bytes.recompute_scratch, &bytes.backward_scratch, &bytes.weight_scratch})
-    scratch->assign(stages, 5);
-  return bytes;
+/// As if it were counted: action `index` of device `device` takes 100 + 10 device + index % 7 bytes.
+Program counted(Program program) {
+  for (int device = 0; device < program.device_count(); ++device)
+    for (std::size_t index = 0; index < program.devices[device].size(); ++index)
+      program.devices[device][index].peak_bytes = 100 + 10 * device + static_cast<int64_t>(index % 7);
+  program.is_counted = true;
+  return program;
 }
 
 TEST(VerifyBudget, RefusesOneByteLessThanTheProgramNeedsOnAnyDevice) {
   for (const Plan& plan : {rich_plan(), folded_plan()}) {
-    const Program program = plan.lowered();
-    ProgramBytes bytes = some_bytes(plan);
-    std::vector<int64_t> peaks;
+    const Program program = counted(plan.lowered());
+    const std::vector<int64_t> peaks = peak_bytes(program);
+    EXPECT_FALSE(verify(plan.topology, program, peaks));
     for (int device = 0; device < program.device_count(); ++device) {
-      const auto held = bytes_of(program, bytes, device);
-      peaks.push_back(std::ranges::max(held, {}, &BytesAt::peak).peak);
-      EXPECT_EQ(held.back().after, 1000) << "everything is let go at the end";
-    }
-    bytes.budget = peaks;
-    EXPECT_FALSE(verify(plan.topology, program, &bytes));
-    for (int device = 0; device < program.device_count(); ++device) {
-      bytes.budget = peaks;
-      --bytes.budget[device];
-      const auto found = verify(plan.topology, program, &bytes);
+      std::vector<int64_t> budgets = peaks;
+      --budgets[device];
+      const auto found = verify(plan.topology, program, budgets);
       ASSERT_TRUE(found);
       EXPECT_EQ(found->device, device);
+      EXPECT_EQ(found->index, 6) << "the first that needs so much";
     }
   }
 }
 
-TEST(VerifyBudget, RefusesOneMorePostedReceiveThanThereIsRoomFor) {
-  const Plan plan{chain_topology(2), {{1, 1}}, forward_schedule({0, 1}, 4), {false, false}};
-  const auto with_window = [&](int ahead) {
-    return lower(plan.topology, plan.partition, plan.schedule, plan.rematerialize, {}, {ahead, 1});
-  };
-  ProgramBytes bytes;
-  bytes.value = {0, 10, 0};
-  bytes.budget = {20, 20};
-  EXPECT_FALSE(verify(plan.topology, with_window(1), &bytes));
-  const Program program = with_window(2);
-  const auto found = verify(plan.topology, program, &bytes);
-  ASSERT_TRUE(found);
-  EXPECT_EQ(found->device, 1);
-  EXPECT_EQ(program.devices[1][found->index].kind, ActionKind::recv_post) << found->reason;
-}
-
 TEST(VerifyBudget, NamesActionDeviceBytesAndBudget) {
   const Plan plan{chain_topology(1), {{1}}, make_schedule(NamedSchedule::gpipe, 1, 2), {false}};
-  ProgramBytes bytes;
-  bytes.always = {100};
-  bytes.tape = {10};
-  bytes.budget = {115};
-  const auto found = verify(plan.topology, plan.lowered(), &bytes);
+  const auto found = verify(plan.topology, counted(plan.lowered()), {100});
   ASSERT_TRUE(found);
   EXPECT_EQ(
       found->reason,
-      "F(stage 0, micro-batch 1) on device 0 needs 120 bytes, and the device's budget is 115 bytes: a device never holds more than its "
+      "F(stage 0, micro-batch 1) on device 0 needs 101 bytes, and the device's budget is 100 bytes: a device never holds more than its "
       "budget");
+}
+
+TEST(VerifyBudget, RefusesAProgramThatWasNotCounted) {
+  const Plan plan{chain_topology(1), {{1}}, make_schedule(NamedSchedule::gpipe, 1, 2), {false}};
+  const auto found = verify(plan.topology, plan.lowered(), {100});
+  ASSERT_TRUE(found);
+  EXPECT_NE(found->reason.find("must be counted first"), std::string::npos) << found->reason;
+  EXPECT_THROW(verify(plan.topology, counted(plan.lowered()), {100, 100}), UsageError) << "two budgets for one device";
 }
 
 TEST(VerifyReason, NamesBothEndsOfUnequalBytes) {
   const Plan plan{chain_topology(2), {{1, 1}}, make_schedule(NamedSchedule::gpipe, 2, 1), {false, false}, {8, 16, 8}};
   Program program = plan.lowered();
-  program.devices[1][0].bytes = 12;
-  EXPECT_EQ(reason(plan, program),
-            "RecvPost activation 'n0' of micro-batch 0 from stage 0 to stage 1 on device 1 has 12 bytes, and Send activation 'n0' of "
-            "micro-batch 0 from stage 0 to stage 1, has 16: both ends of a transfer are of one shape");
+  program.devices[1][1].bytes = 12;
+  EXPECT_EQ(
+      reason(plan, program),
+      "Recv activation 'n0' of micro-batch 0 from stage 0 to stage 1 on device 1 has 12 bytes, and the other end, Send activation 'n0' "
+      "of micro-batch 0 from stage 0 to stage 1, has 16: both ends of a transfer are of one shape");
 }
 
 TEST(VerifyReason, RefusesMoreMicroBatchesThanActionsBeforeItCountsThem) {
@@ -302,7 +282,7 @@ TEST(VerifyReason, NamesAPostForWhatStaysOnItsDevice) {
 /// Each of two devices sends and waits for the end of that before it posts what the other sends: buffers would hide it.
 TEST(VerifyReason, NamesBothSidesOfSendsThatWaitForEachOther) {
   const Plan plan{chain_topology(2), {{1, 1}}, make_schedule(NamedSchedule::one_f_one_b, 2, 2), {false, false}};
-  Program program = lower(plan.topology, plan.partition, plan.schedule, plan.rematerialize, {}, {0, 0});
+  Program program = lower(plan.topology, plan.partition, plan.schedule, plan.rematerialize, {0, 0});
   const std::string activation = "activation 'n0' of micro-batch 1 from stage 0 to stage 1";
   const std::string gradient = "gradient of 'n0' at 'n1' of micro-batch 0 from stage 1 to stage 0";
   const auto put_before = [&](int device, const std::string& moved, const std::string& target) {

@@ -1,0 +1,117 @@
+#include "parallel/plan/plan_programs.h"
+
+#include <algorithm>
+
+#include "core/no_elements.h"
+#include "parallel/program/verify.h"
+#include "parallel/schedule/named.h"
+
+namespace sluice::parallel {
+
+StageOptions stage_options(const Plan& plan, const Optimizer& optimizer) {
+  return {.optimizer_states = optimizer.state_names().size(), .precision = plan.precision, .averages = optimizer.ema > 0};
+}
+
+PlanPrograms::PlanPrograms(const layers::Graph& graph, const Topology& topology, const Plan& plan, const Optimizer& optimizer,
+                           const StageOptions& options, std::vector<DeviceSpeed> speeds)
+    : graph_(graph), topology_(topology), plan_(plan), optimizer_(optimizer), options_(options), speeds_(std::move(speeds)) {}
+
+CountingExecutor& PlanPrograms::counter() {
+  if (!counter_) {
+    const auto placement = device_of_stage(plan_);
+    const Layout layout{topology_, plan_.partition.segments(), placement, plan_.rematerialize, static_cast<int>(plan_.devices.size()),
+                        true};
+    counter_ = std::make_unique<CountingExecutor>(graph_, layout, CountingExecutor::Devices{plan_.devices, speeds_}, options_, optimizer_);
+  }
+  return *counter_;
+}
+
+PlanPrograms::Use PlanPrograms::step(BatchShape shape, int micro_batches) const {
+  return {true, micro_batches > 0 ? micro_batches : plan_.micro_batches, false, std::move(shape)};
+}
+
+PlanPrograms::Use PlanPrograms::evaluation(BatchShape shape, bool keeps_output) const {
+  const int micro_batches = static_cast<int>(std::min<int64_t>(plan_.micro_batches, shape.samples));
+  return {false, micro_batches, keeps_output, std::move(shape)};
+}
+
+std::vector<int64_t> PlanPrograms::budgets() const {
+  std::vector<int64_t> budgets;
+  for (const auto& device : plan_.devices) budgets.push_back(device->budget_bytes());
+  return budgets;
+}
+
+const Program& PlanPrograms::get(const Use& use) {
+  constexpr size_t kMostKept = 64;  // mini-batches may be of any number of shapes
+  std::vector<int64_t> budgets = this->budgets();
+  const auto known = std::ranges::find(kept_, use, &Kept::use);
+  if (known != kept_.end() && known->budgets == budgets) return known->program;
+  Program program = within_budgets(use);
+  if (known != kept_.end()) kept_.erase(known);
+  if (kept_.size() == kMostKept) kept_.pop_back();
+  kept_.push_front({use, std::move(budgets), std::move(program)});
+  return kept_.front().program;
+}
+
+Program PlanPrograms::within_budgets(const Use& use) try {
+  Program program = count(use).program;
+  const std::string refusal = counter().refusal(program, use.shape, use.keeps_output);
+  require<OutOfMemory>(refusal.empty(), use.training ? "a step" : "an evaluation", " of ", use.shape.samples, " samples in ",
+                       use.micro_batches, " micro-batches does not fit: ", refusal);
+  return program;
+} catch (const NoElements&) {
+  return lowered(schedule_for(use));
+}
+
+const SearchedSchedule* PlanPrograms::searched(const Use& use) const {
+  const auto* searched = std::get_if<SearchedSchedule>(&plan_.schedule);
+  return searched && use.training && searched->order().micro_batches != use.micro_batches ? searched : nullptr;
+}
+
+Schedule PlanPrograms::schedule_for(const Use& use) const {
+  return use.training ? schedule_of(plan_, use.micro_batches) : forward_schedule(device_of_stage(plan_), use.micro_batches);
+}
+
+Program PlanPrograms::lowered(const Schedule& schedule) const {
+  Program program = lower(topology_, plan_.partition.segments(), schedule, plan_.rematerialize, plan_.window);
+  require_valid(topology_, program);
+  return program;
+}
+
+PlanPrograms::Counted PlanPrograms::count(const Use& use) {
+  const SearchedSchedule* searched = this->searched(use);
+  return searched ? count_searched(*searched, use) : count(lowered(schedule_for(use)), use);
+}
+
+PlanPrograms::Counted PlanPrograms::count(Program program, const Use& use) {
+  RunResult run = counter().count(program, use.shape, use.keeps_output);
+  return {std::move(program), std::move(run)};
+}
+
+/// The search only estimates bytes: what the counted ones are off by goes into its caps, until its order keeps to the budgets.
+PlanPrograms::Counted PlanPrograms::count_searched(const SearchedSchedule& searched, const Use& use) {
+  constexpr int kMostSearches = 6;
+  std::vector<double> caps;
+  for (int search = 1;; ++search) {
+    const FoundSchedule found = searched.search_again(use.micro_batches, caps);
+    Counted counted = count(lowered(in_segments(found.schedule, plan_.partition.segments_of_stage())), use);
+    if (!searched.costs().kept.empty()) caps = tighter_caps(found, counted.program);
+    if (caps.empty() || search == kMostSearches) return counted;
+  }
+}
+
+/// By device: as much of the estimated bytes as the budget leaves of the counted ones. Empty when the program keeps to all budgets.
+std::vector<double> PlanPrograms::tighter_caps(const FoundSchedule& found, const Program& program) {
+  const auto peaks = counter().peaks(program), budgets = this->budgets();
+  if (std::ranges::equal(peaks, budgets, std::ranges::less_equal())) return {};
+  std::vector<double> caps(peaks.size(), kInfinity);
+  for (size_t device = 0; device < peaks.size(); ++device) {
+    if (budgets[device] == kUnlimited) continue;
+    const int64_t always = program.devices[device].back().live_bytes, left = std::max<int64_t>(0, budgets[device] - always);
+    caps[device] =
+        found.timing.peak_bytes[device] * static_cast<double>(left) / static_cast<double>(std::max<int64_t>(1, peaks[device] - always));
+  }
+  return caps;
+}
+
+}  // namespace sluice::parallel

@@ -1,0 +1,55 @@
+#include "parallel/run/batch_shape.h"
+
+#include <set>
+#include <vector>
+
+namespace sluice::parallel {
+
+namespace {
+
+/// The numbers of the inputs that nodes read.
+std::set<size_t> read_inputs(const layers::Graph& graph) {
+  std::set<size_t> read;
+  for (const auto& node : graph.nodes())
+    for (const int value : node.inputs)
+      if (graph.node_of(value) < 0) read.insert(static_cast<size_t>(value));
+  return read;
+}
+
+}  // namespace
+
+BatchShape declared_shape(const layers::Graph& graph, int64_t samples) {
+  BatchShape shape{samples, {}};
+  for (const auto& input : graph.inputs()) {
+    require(input.sample_shape.has_value(), "plan: needs the sample shape of input '", input.name,
+            "'; give it with Graph::input(name, shape, dtype)");
+    shape.inputs[input.name] = {*input.sample_shape, input.dtype};
+  }
+  return shape;
+}
+
+BatchShape shape_of(const layers::Graph& graph, const Batch& batch) {
+  require(batch.samples >= 1, "batch: needs at least one sample, got ", batch.samples);
+  BatchShape shape{batch.samples, {}};
+  for (const size_t input : read_inputs(graph)) {
+    const std::string& name = graph.inputs()[input].name;
+    const Tensor sample = batch.load(name, 0, 1);
+    require(sample.rank() >= 1 && sample.dim(0) == 1, "batch: needs 1 samples of input '", name, "', got ", sample);
+    shape.inputs[name] = {sample.shape().without(0), sample.dtype()};
+  }
+  return shape;
+}
+
+Batch meta_batch(const BatchShape& shape) {
+  const auto host = make_device("meta:0");
+  return {shape.samples, [inputs = shape.inputs, host](const std::string& name, int64_t, int64_t count) {
+            const auto& [sample_shape, dtype] = inputs.at(name);
+            std::vector<int64_t> extents{count};
+            extents.insert(extents.end(), sample_shape.extents().begin(), sample_shape.extents().end());
+            return empty(Shape(extents), dtype, host);
+          }};
+}
+
+Batch meta_batch(const layers::Graph& graph, int64_t samples) { return meta_batch(declared_shape(graph, samples)); }
+
+}  // namespace sluice::parallel

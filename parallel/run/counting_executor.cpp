@@ -1,0 +1,89 @@
+#include "parallel/run/counting_executor.h"
+
+#include <algorithm>
+
+#include "parallel/program/program_bytes.h"
+#include "parallel/program/verify.h"
+
+namespace sluice::parallel {
+
+namespace {
+
+/// Meta devices that are named, and count, like others.
+std::vector<DevicePtr> stand_ins(const CountingExecutor::Devices& devices, bool with_budgets) {
+  require(devices.speeds.empty() || devices.speeds.size() == devices.counted.size(), "count: needs a speed for each of ",
+          devices.counted.size(), " devices or none, got ", devices.speeds.size());
+  std::vector<DevicePtr> made;
+  for (size_t i = 0; i < devices.counted.size(); ++i) {
+    const Device& device = *devices.counted[i];
+    const std::string name = device.name();
+    made.push_back(std::make_shared<Device>(DeviceKind::meta, device.index(),
+                                            Device::Options{.budget_bytes = with_budgets ? device.budget_bytes() : kUnlimited,
+                                                            .threads = device.options().threads,
+                                                            .speed = devices.speeds.empty() ? DeviceSpeed{} : devices.speeds[i],
+                                                            .stands_for = device.backend(),
+                                                            .model = name.substr(0, name.rfind(':'))}));
+  }
+  return made;
+}
+
+}  // namespace
+
+CountingExecutor::CountingExecutor(const layers::Graph& graph, const Layout& layout, const Devices& devices, const StageOptions& options,
+                                   const Optimizer& optimizer)
+    : CountingExecutor(graph, layout, devices, options, optimizer, false) {}
+
+CountingExecutor::CountingExecutor(const layers::Graph& graph, const Layout& layout, const Devices& devices, const StageOptions& options,
+                                   const Optimizer& optimizer, bool with_budgets)
+    : graph_(graph), devices_(devices), options_(options), optimizer_(optimizer) {
+  constexpr double kNoWait = 0;  // devices that only count take turns
+  executor_ = std::make_unique<Executor>(graph, layout, stand_ins(devices, with_budgets), options, kNoWait);
+  for (const auto& device : executor_->devices()) first_peaks_.push_back(device->peak_bytes());
+}
+
+RunResult CountingExecutor::count(Program& program, const BatchShape& shape, bool keeps_output) {
+  const Batch batch = meta_batch(shape);
+  RunContext run;
+  run.batch = &batch;
+  run.first_sample = micro_batch_bounds(shape.samples, program.micro_batches);
+  run.training = program.training;
+  run.keeps_output = keeps_output;
+  StepContext step;
+  if (program.training) step = {&optimizer_, {.learning_rate = 0, .step = 1, .clip = {}}};
+  RunResult result = executor_->run(program, run, step);
+  std::vector<size_t> next(program.devices.size(), 0);
+  for (const TraceEvent& event : result.trace.events) program.devices[event.device][next[event.device]++] = event.action;
+  program.is_counted = true;
+  return result;
+}
+
+std::vector<int64_t> CountingExecutor::peaks(const Program& program) const {
+  std::vector<int64_t> peaks = peak_bytes(program);
+  for (size_t device = 0; device < peaks.size(); ++device) peaks[device] = std::max(peaks[device], first_peaks_[device]);
+  return peaks;
+}
+
+std::vector<int64_t> CountingExecutor::budgets() const {
+  std::vector<int64_t> budgets;
+  for (const auto& device : devices_.counted) budgets.push_back(device->budget_bytes());
+  return budgets;
+}
+
+std::string CountingExecutor::refusal(const Program& program, const BatchShape& shape, bool keeps_output) const {
+  const auto budgets = this->budgets(), peaks = this->peaks(program);
+  const auto violation = verify(executor_->layout().topology, program, budgets);
+  if (!violation && std::ranges::equal(first_peaks_, budgets, std::ranges::less_equal())) return {};
+  std::string text = violation ? violation->reason : "";
+  try {
+    Program again = program;
+    CountingExecutor(graph_, executor_->layout(), devices_, options_, optimizer_, true).count(again, shape, keeps_output);
+  } catch (const OutOfMemory& error) {
+    text = error.what();
+  }
+  for (size_t i = 0; i < peaks.size(); ++i)
+    if (peaks[i] > budgets[i])
+      text += join("; ", devices_.counted[i]->name(), " needs ", peaks[i], " bytes in all and lacks ", peaks[i] - budgets[i]);
+  return text;
+}
+
+}  // namespace sluice::parallel
