@@ -80,6 +80,7 @@ Json plan_json(const layers::Graph& graph, const parallel::Plan& plan, const par
   json["segments"] = plan.partition.has_whole_stages() ? std::vector<int>{} : plan.partition.segments_of_stage();
   json["micro_batches"] = plan.micro_batches;
   json["schedule"] = name_of(plan.schedule);
+  json["transfer_window"] = {{"ahead", plan.window.ahead}, {"behind", plan.window.behind}};
   json["bound_seconds"] = plan.bound_seconds > 0 ? Json(plan.bound_seconds) : Json(nullptr);
   json["is_exact"] = plan.is_exact;
   json["is_out_of_time"] = plan.is_out_of_time;

@@ -5,6 +5,7 @@
 #include "parallel/plan/model_topology.h"
 #include "parallel/plan/node_bytes.h"
 #include "parallel/plan/stage_chain.h"
+#include "parallel/program/simulate.h"
 #include "parallel/run/device_links.h"
 
 namespace sluice::parallel {
@@ -112,9 +113,38 @@ class Chooser {
     return plan;
   }
 
-  std::vector<int64_t> counted_peaks(const FoundPlan& found) {
+  std::vector<int64_t> counted_peaks(const FoundPlan& found) { return counted_peaks(plan_of(found)); }
+  std::vector<int64_t> counted_peaks(const Plan& plan) {
     watch_.begin("counting the bytes of a step");
-    return counted_peak_bytes(graph_, plan_of(found), optimizer_of(options_), options_.batch);
+    return counted_peak_bytes(graph_, plan, optimizer_of(options_), options_.batch);
+  }
+
+  bool fits(const Plan& plan) {
+    if (std::ranges::all_of(budgets_, [](int64_t budget) { return budget == kUnlimited; })) return true;
+    return std::ranges::equal(counted_peaks(plan), budgets_, std::ranges::less_equal());
+  }
+
+  double seconds(const FoundPlan& found, const TransferWindow& window) const {
+    const Schedule schedule = in_segments(found.schedule, found.segments);
+    const Layout layout{problem_.topology, found.partition, schedule.device_of_stage, found.rematerialize, schedule.device_count(), true};
+    const auto costs = simulation_costs(layout, problem_.costs.at(found.micro_batches), problem_.links, found.peak_bytes);
+    return simulate(lower(layout.topology, layout.partition, schedule, layout.rematerialize, window), costs).seconds;
+  }
+
+  /// Receives are posted as early as makes the step shorter, and as the budgets allow; the search takes them to be posted at once.
+  /// Returns the seconds of the step.
+  double choose_window(const FoundPlan& found, Plan& plan) {
+    constexpr double kWorthIt = 1e-3;  // of the step
+    constexpr int kWidest = 64;
+    const double open = seconds(found, kOpenWindow);
+    std::vector<std::pair<double, TransferWindow>> windows{{seconds(found, {}), {}}};  // each next one is worth its bytes
+    for (int actions = 2; windows.back().first > open * (1 + kWorthIt) && actions <= kWidest; actions *= 2) {
+      const TransferWindow wider{actions, actions};
+      const double shorter = seconds(found, wider);
+      if (shorter < windows.back().first * (1 - kWorthIt)) windows.push_back({shorter, wider});
+    }
+    for (plan.window = windows.back().second; windows.size() > 1 && !fits(plan); plan.window = windows.back().second) windows.pop_back();
+    return windows.back().first;
   }
 
   static bool is_better(const PlanSearchResult& a, const PlanSearchResult& b) {
@@ -186,14 +216,16 @@ class Chooser {
     return whole_chain(chain_of(problem_.topology, costs.any(), found.partition, stages, problem_.links), found.segments);
   }
 
-  Plan assemble(const PlanSearchResult& result) const {
+  Plan assemble(const PlanSearchResult& result) {
     const FoundPlan& found = *result.best;
     const ModelCosts& costs = problem_.costs.at(found.micro_batches);
     Plan plan = plan_of(found);
+    const double step_seconds = devices_.size() > 1 ? choose_window(found, plan) : found.seconds;
     if (options_.times)
       for (const ModelCost& kind : costs.kinds) plan.times.push_back(times_of(kind));
     plan.bound_seconds = bound_;
-    plan.is_exact = result.is_exact && !is_out_of_time_ && result.ruled_out_seconds >= found.seconds && is_timed_exactly();
+    plan.is_exact = result.is_exact && !is_out_of_time_ && result.ruled_out_seconds >= found.seconds &&
+                    step_seconds <= found.seconds * (1 + kRounding) && is_timed_exactly();
     plan.is_out_of_time = is_out_of_time_;
     return plan;
   }

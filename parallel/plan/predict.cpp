@@ -7,6 +7,7 @@
 #include "parallel/plan/model_topology.h"
 #include "parallel/plan/node_bytes.h"
 #include "parallel/plan/plan_programs.h"
+#include "parallel/plan/stage_chain.h"
 #include "parallel/program/simulate.h"
 #include "parallel/run/device_links.h"
 #include "parallel/run/placement.h"
@@ -15,30 +16,10 @@ namespace sluice::parallel {
 
 namespace {
 
-/// `peaks`  bytes by device: the more, the longer its actions take.
-SimulationCosts simulation_costs(const layers::Graph& graph, const Topology& topology, const Plan& plan, const ModelCosts& model,
-                                 const DeviceSpeeds& speeds, const std::vector<int64_t>& peaks) {
-  SimulationCosts costs;
-  const auto placement = device_of_stage(plan);
-  costs.step.assign(plan.devices.size(), 0);
-  const auto stages = stage_costs(topology, model, plan.partition.segments(), placement, plan.rematerialize);
-  for (size_t stage = 0; stage < stages.size(); ++stage) {
-    const double factor = model.on(placement[stage]).crowding.factor(peaks[placement[stage]]);
-    costs.forward.push_back(factor * stages[stage].forward);
-    costs.backward.push_back(factor * stages[stage].backward);
-    costs.input_gradient.push_back(factor * stages[stage].input_gradient);
-    costs.weight_gradient.push_back(factor * stages[stage].weight_gradient);
-    costs.recompute.push_back(factor * stages[stage].recompute);
-    costs.step[placement[stage]] += stages[stage].step;
-  }
-  for (const int64_t bytes : model.any().input_bytes) costs.value_bytes.push_back(static_cast<double>(bytes));
-  for (size_t node = 0; node < graph.nodes().size(); ++node)
-    costs.value_bytes.push_back(static_cast<double>(model.any().nodes[node].wire_bytes));
-  std::vector<DeviceSpeed> by_device;
-  for (size_t device = 0; device < plan.devices.size(); ++device) by_device.push_back(speeds.of(device));
-  costs.links = links_of(by_device);
-  costs.norm = model.any().norm;
-  return costs;
+std::vector<DeviceSpeed> by_device(const Plan& plan, const DeviceSpeeds& speeds) {
+  std::vector<DeviceSpeed> all;
+  for (size_t device = 0; device < plan.devices.size(); ++device) all.push_back(speeds.of(device));
+  return all;
 }
 
 /// What each device of a plan holds while a counted program runs.
@@ -75,7 +56,8 @@ void simulate_times(const layers::Graph& graph, const Topology& topology, const 
   }
   std::vector<int64_t> peaks;
   for (const auto& device : prediction.devices) peaks.push_back(device.peak_bytes);
-  const Timeline timeline = simulate(program, simulation_costs(graph, topology, plan, model, speeds, peaks));
+  const Layout layout{topology, program.partition, program.device_of_stage, plan.rematerialize, program.device_count(), true};
+  const Timeline timeline = simulate(program, simulation_costs(layout, model, links_of(by_device(plan, speeds)), peaks));
   std::vector<size_t> first(plan.devices.size(), 0);  // by device: its first event, as the trace is ordered by device
   for (size_t device = 1; device < first.size(); ++device) first[device] = first[device - 1] + program.devices[device - 1].size();
   for (const auto& action : timeline.actions) {
@@ -89,9 +71,7 @@ void simulate_times(const layers::Graph& graph, const Topology& topology, const 
 
 PlanPrograms programs_of(const layers::Graph& graph, const Topology& topology, const Plan& plan, const Optimizer& optimizer,
                          const DeviceSpeeds& speeds) {
-  std::vector<DeviceSpeed> by_device;
-  for (size_t device = 0; device < plan.devices.size(); ++device) by_device.push_back(speeds.of(device));
-  return {graph, topology, plan, optimizer, stage_options(plan, optimizer), std::move(by_device)};
+  return {graph, topology, plan, optimizer, stage_options(plan, optimizer), by_device(plan, speeds)};
 }
 
 /// Whether the budgets hold a counted program, and what the devices hold then.

@@ -95,4 +95,25 @@ StageCosts slowed(StageCosts chain, const std::vector<int>& device_of_stage, con
   return chain;
 }
 
+SimulationCosts simulation_costs(const Layout& layout, const ModelCosts& model, const Links& links, const std::vector<int64_t>& peaks) {
+  SimulationCosts costs;
+  costs.step.assign(layout.devices, 0);
+  const auto stages = stage_costs(layout.topology, model, layout.partition, layout.device_of_stage, layout.rematerialize);
+  for (size_t stage = 0; stage < stages.size(); ++stage) {
+    const int device = layout.device_of_stage[stage];
+    const double factor = model.on(device).crowding.factor(peaks[device]);
+    costs.forward.push_back(factor * stages[stage].forward);
+    costs.backward.push_back(factor * stages[stage].backward);
+    costs.input_gradient.push_back(factor * stages[stage].input_gradient);
+    costs.weight_gradient.push_back(factor * stages[stage].weight_gradient);
+    costs.recompute.push_back(factor * stages[stage].recompute);
+    costs.step[device] += stages[stage].step;
+  }
+  for (const int64_t bytes : model.any().input_bytes) costs.value_bytes.push_back(static_cast<double>(bytes));
+  for (const NodeCost& node : model.any().nodes) costs.value_bytes.push_back(static_cast<double>(node.wire_bytes));
+  costs.links = links;
+  costs.norm = model.any().norm;
+  return costs;
+}
+
 }  // namespace sluice::parallel

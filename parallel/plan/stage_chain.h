@@ -2,7 +2,9 @@
 #include <vector>
 
 #include "parallel/plan/stage_cost.h"
+#include "parallel/program/dataflow.h"
 #include "parallel/program/links.h"
+#include "parallel/program/simulate.h"
 #include "parallel/schedule/search.h"
 
 namespace sluice::parallel {
@@ -17,5 +19,9 @@ StageCosts whole_chain(const StageCosts& segments, const std::vector<int>& count
 
 /// The costs with every device's actions as many times longer as `factors` say, one entry a device.
 StageCosts slowed(StageCosts chain, const std::vector<int>& device_of_stage, const std::vector<double>& factors);
+
+/// What a program of this layout takes, action by action.
+/// `peaks`  bytes by device: the more, the longer its actions take (Crowding).
+SimulationCosts simulation_costs(const Layout& layout, const ModelCosts& model, const Links& links, const std::vector<int64_t>& peaks);
 
 }  // namespace sluice::parallel

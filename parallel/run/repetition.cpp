@@ -8,19 +8,28 @@ namespace {
 
 bool are_alike(const Action& a, const Action& b) { return a.kind == b.kind && a.stage == b.stage && a.transfer == b.transfer; }
 
-/// The positions of each micro-batch's actions in a device's list.
-std::vector<std::vector<size_t>> positions_of(const std::vector<Action>& actions, int micro_batches) {
-  std::vector<std::vector<size_t>> positions(static_cast<size_t>(micro_batches));
-  for (size_t i = 0; i < actions.size(); ++i)
-    if (actions[i].micro_batch >= 0) positions[actions[i].micro_batch].push_back(i);
+/// Where a micro-batch's actions stand in a device's list. What posts receives makes room and no more, so it may stand anywhere between.
+struct Positions {
+  std::vector<size_t> posts, others;
+};
+
+std::vector<Positions> positions_of(const std::vector<Action>& actions, int micro_batches) {
+  std::vector<Positions> positions(static_cast<size_t>(micro_batches));
+  for (size_t i = 0; i < actions.size(); ++i) {
+    if (actions[i].micro_batch < 0) continue;
+    Positions& own = positions[static_cast<size_t>(actions[i].micro_batch)];
+    (actions[i].kind == ActionKind::recv_post ? own.posts : own.others).push_back(i);
+  }
+  for (Positions& own : positions) std::ranges::stable_sort(own.posts, {}, [&](size_t post) { return actions[post].transfer; });
   return positions;
 }
 
 bool repeats_second(const std::vector<Action>& actions, int micro_batches) {
   const auto positions = positions_of(actions, micro_batches);
+  const auto stands_before = [&](size_t a, size_t b) { return a < b && are_alike(actions[a], actions[b]); };
   const auto comes_before = [&](size_t first, size_t later) {
-    return std::ranges::equal(positions[first], positions[later],
-                              [&](size_t a, size_t b) { return a < b && are_alike(actions[a], actions[b]); });
+    return std::ranges::equal(positions[first].posts, positions[later].posts, stands_before) &&
+           std::ranges::equal(positions[first].others, positions[later].others, stands_before);
   };
   for (size_t later = 2; later < positions.size(); ++later)
     if (!comes_before(1, later)) return false;
@@ -41,8 +50,10 @@ void Repetition::begin() {
 
 void Repetition::end(const Action& action, double seconds, int64_t wire_bytes) {
   const int64_t peak = device_->peak_bytes(), live = device_->live_bytes();
-  if (action.micro_batch >= 0) ++ended_[action.micro_batch];
-  if (action.micro_batch == 1) taken_.push_back({peak - live_, live - live_, device_->counted() - counted_, seconds, wire_bytes});
+  const Taken taken{peak - live_, live - live_, device_->counted() - counted_, seconds, wire_bytes};
+  const bool is_post = action.kind == ActionKind::recv_post;
+  if (action.micro_batch == 1 && is_post) posts_.emplace(action.transfer, taken);
+  if (action.micro_batch == 1 && !is_post) taken_.push_back(taken);
 }
 
 void Repetition::repeat(const Action& action) {
@@ -51,7 +62,7 @@ void Repetition::repeat(const Action& action) {
   device_->release(taken.peak - taken.left);
   device_->count(taken.cost);
   held_ += taken.left;
-  ++ended_[action.micro_batch];
+  if (action.kind != ActionKind::recv_post) ++ended_[action.micro_batch];
 }
 
 }  // namespace sluice::parallel

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <map>
 #include <vector>
 
 #include "core/device.h"
@@ -8,8 +9,8 @@
 namespace sluice::parallel {
 
 /// Whether on every device the third micro-batch and all later ones take what the second took: training in equal micro-batches, whose
-/// actions each device runs in one order whatever the micro-batch, those of the first and the second one before those of the later ones.
-/// The first differs, as it makes what the others only add to.
+/// actions each device runs in one order whatever the micro-batch, those of the first and the second one before those of the later ones;
+/// where receives are posted does not matter. The first differs, as it makes what the others only add to.
 /// `samples`  of the mini-batch.
 bool repeats_micro_batches(const Program& program, int64_t samples);
 
@@ -33,7 +34,9 @@ class Repetition {
 
   static bool is_repeated(const Action& action) { return action.micro_batch > 1; }
   /// What the repeated action takes, which has not ended yet.
-  const Taken& taken(const Action& action) const { return taken_[ended_[action.micro_batch]]; }
+  const Taken& taken(const Action& action) const {
+    return action.kind == ActionKind::recv_post ? posts_.at(action.transfer) : taken_[ended_[action.micro_batch]];
+  }
 
   /// Around an action that runs, of which the device keeps the peak. One that did not come to its end begins again.
   void begin();
@@ -43,8 +46,9 @@ class Repetition {
 
  private:
   DevicePtr device_;
-  std::vector<size_t> ended_;  ///< by micro-batch: how many of its actions
-  std::vector<Taken> taken_;   ///< by the second one's actions
+  std::vector<size_t> ended_;        ///< by repeated micro-batch: how many of its actions, RecvPosts aside
+  std::vector<Taken> taken_;         ///< by the second one's actions, RecvPosts aside
+  std::map<Transfer, Taken> posts_;  ///< by the second one's RecvPosts
   int64_t live_ = 0, held_ = 0;
   Cost counted_;
 };

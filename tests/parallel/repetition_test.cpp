@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "layers/cross_entropy.h"
+#include "layers/linear.h"
 #include "parallel/plan.h"
 #include "parallel/run/batch_shape.h"
 #include "parallel/schedule/named.h"
@@ -90,10 +92,31 @@ Program program_of(const std::vector<std::pair<ActionKind, int>>& list) {
   return program;
 }
 
+TEST(Repetition, IsThatOfProgramsByName) {
+  constexpr int kDevices = 4, kMicroBatches = 16;
+  for (const NamedSchedule name : kNamedSchedules) {
+    const int each = name == NamedSchedule::interleaved || name == NamedSchedule::zb_v ? 2 : 1;
+    const Schedule schedule = make_schedule(name, kDevices, kMicroBatches, each);
+    layers::Graph graph;
+    auto value = graph.input("x", {4});
+    const auto label = graph.input("label", {}, DType::i32);
+    for (int node = 0; node < kDevices * each; ++node) value = graph.add(join("n", node), layers::Linear(4, 4), value);
+    graph.loss(graph.add("loss", layers::CrossEntropy(), {value, label}));
+    Partition partition = partition_uniform(kDevices * each, kDevices * each);
+    ++partition.sizes.back();
+    const Program program = lower(topology_of(graph), partition, schedule, std::vector<bool>(kDevices * each + 1));
+    const bool has_one_order = name != NamedSchedule::zb_v;  // whose W fill gaps where they come
+    EXPECT_EQ(repeats_micro_batches(program, 2 * kMicroBatches), has_one_order) << name_of(name);
+  }
+}
+
 TEST(Repetition, NeedsTheSameOrderOfEveryMicroBatchAndTheSecondBeforeTheThird) {
   constexpr auto F = ActionKind::forward, I = ActionKind::input_gradient, W = ActionKind::weight_gradient;
   EXPECT_TRUE(repeats_micro_batches(program_of({{F, 0}, {F, 1}, {F, 2}, {I, 0}, {W, 0}, {I, 1}, {W, 1}, {I, 2}, {W, 2}}), 6));
   EXPECT_FALSE(repeats_micro_batches(program_of({{F, 0}, {F, 1}, {F, 2}, {I, 0}, {W, 0}, {I, 1}, {W, 1}, {I, 2}, {W, 2}}), 7)) << "uneven";
+  constexpr auto P = ActionKind::recv_post;
+  EXPECT_TRUE(repeats_micro_batches(program_of({{P, 0}, {F, 0}, {P, 1}, {F, 1}, {I, 0}, {F, 2}, {I, 1}, {P, 2}, {I, 2}}), 6));
+  EXPECT_FALSE(repeats_micro_batches(program_of({{P, 0}, {F, 0}, {F, 1}, {I, 0}, {P, 2}, {F, 2}, {P, 1}, {I, 1}, {I, 2}}), 6)) << "post";
   EXPECT_FALSE(repeats_micro_batches(program_of({{F, 0}, {F, 2}, {F, 1}, {I, 0}, {W, 0}, {I, 1}, {W, 1}, {I, 2}, {W, 2}}), 6));
   EXPECT_FALSE(repeats_micro_batches(program_of({{F, 1}, {F, 0}, {F, 2}, {I, 0}, {W, 0}, {I, 1}, {W, 1}, {I, 2}, {W, 2}}), 6));
   EXPECT_FALSE(repeats_micro_batches(program_of({{F, 0}, {F, 1}, {F, 2}, {I, 0}, {W, 0}, {I, 1}, {W, 1}, {W, 2}, {I, 2}}), 6));
