@@ -39,7 +39,7 @@ struct Node {
   Node() = default;
   Node(const Node&) = default;
   Node& operator=(const Node&) = delete;
-  /// Lets go of the nodes upstream one after another, so that a chain of any length needs no stack.
+  /// Frees the nodes upstream one after another, so that a chain of any length needs no stack.
   ~Node();
 
   const char* op = "";          ///< a literal

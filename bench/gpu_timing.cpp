@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/moment.h"
+#include "core/event.h"
 #include "core/ops/copy.h"
 #include "core/ops/matmul.h"
 #include "core/random.h"
@@ -29,10 +29,10 @@ Tensor noise(const Shape& shape, DType dtype, const DevicePtr& device) {
 
 double gpu_seconds(const Device& device, int repeats, const std::function<void()>& prepare, const std::function<void()>& work) {
   constexpr int kWarmUp = 3;
-  std::vector<std::pair<Moment, Moment>> spans;
+  std::vector<std::pair<Event, Event>> spans;
   for (int i = 0; i < repeats + kWarmUp; ++i) {
     prepare();
-    const Moment begin = device.record(true);
+    const Event begin = device.record(true);
     work();
     spans.emplace_back(begin, device.record(true));
   }

@@ -60,7 +60,7 @@ Arena::Block Arena::take(size_t bytes) {
   return {data, bytes};
 }
 
-void Arena::give_back(Block block, std::vector<Moment> others) noexcept {
+void Arena::give_back(Block block, std::vector<Event> others) noexcept {
   std::erase_if(others, has_passed);
   std::lock_guard lock(mutex_);
   if (others.empty()) return keep(block);

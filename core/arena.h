@@ -5,7 +5,7 @@
 #include <mutex>
 #include <vector>
 
-#include "core/moment.h"
+#include "core/event.h"
 
 namespace sluice {
 
@@ -23,7 +23,7 @@ std::unique_ptr<MemorySource> system_memory();
 /// on a GPU waits for all its work.
 /// Blocks are aligned to 64 bytes. A request is served by the smallest kept block that is at most a quarter larger, else by the source.
 /// The device's own work uses a block in the order of takes and give-backs, whenever it runs; for work of other devices give_back names
-/// the moments that have to pass before the block serves again.
+/// the events that have to pass before the block serves again.
 /// With SLUICE_KEEP_MEMORY=0 in the environment nothing is kept, so that memory checkers see every block's own bounds and life.
 /// Threads  any; one mutex.
 /// Owns     every kept block; a block that is out is owned by whoever took it, and must be given back before the arena dies.
@@ -42,15 +42,15 @@ class Arena {
   };
   /// Errors  std::bad_alloc when the source has no memory, after the kept blocks were given back to it.
   Block take(size_t bytes);
-  void give_back(Block block, std::vector<Moment> others = {}) noexcept;
-  /// Gives all kept blocks back to the source, after the moments they wait for.
+  void give_back(Block block, std::vector<Event> others = {}) noexcept;
+  /// Gives all kept blocks back to the source, after the events they wait for.
   void trim() noexcept;
   size_t kept_bytes() const;
 
  private:
   struct Waiting {
     Block block;
-    std::vector<Moment> others;
+    std::vector<Event> others;
   };
   void keep(Block block) noexcept;
   void collect_waiting() noexcept;

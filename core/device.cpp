@@ -108,15 +108,15 @@ void Device::set_clock(double seconds) {
   clock_ = seconds;
 }
 
-Moment Device::record([[maybe_unused]] bool with_time) const {
+Event Device::record([[maybe_unused]] bool with_time) const {
   if constexpr (build::has_cuda)
     if (cuda_) return cuda_->record(with_time);
   return nullptr;
 }
 
-void Device::wait_for(const Moment& moment) const {
-  if (!moment) return;
-  if constexpr (build::has_cuda) cuda_ ? cuda_->wait_for(moment) : wait_until(moment);
+void Device::wait_for(const Event& event) const {
+  if (!event) return;
+  if constexpr (build::has_cuda) cuda_ ? cuda_->wait_for(event) : wait_until(event);
 }
 
 void Device::synchronize() {

@@ -95,9 +95,9 @@ class Device {
 
   /// @name Order of work, which is asynchronous on CUDA devices only
   /// @{
-  Moment record(bool with_time = false) const;
-  /// Work enqueued from now on waits for the moment, which may be another device's.
-  void wait_for(const Moment& moment) const;
+  Event record(bool with_time = false) const;
+  /// Work enqueued from now on waits for the event, which may be another device's.
+  void wait_for(const Event& event) const;
   /// Until all work is done. Errors  what a kernel could not throw.
   void synchronize();
   /// @}

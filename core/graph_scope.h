@@ -5,7 +5,7 @@
 namespace sluice {
 
 /// While it lives, the kernels that the calling thread enqueues on a CUDA device are captured, and launched as CUDA graphs: the GPU then
-/// starts one after the other without waiting for the host. What cannot be captured (uploads, moments, waits) cuts a graph in two.
+/// starts one after the other without waiting for the host. What cannot be captured (uploads, events, waits) cuts a graph in two.
 /// Changes no result and no counted byte. Does nothing on other devices, where it is not wanted, and with SLUICE_SYNC=1.
 /// Threads  one scope a device, on the thread that runs its kernels.
 /// Cost     every kernel is captured each time, so the host saves little: measure (Plan key pipeline.cuda_graphs).

@@ -22,10 +22,10 @@ struct Memory {
   /// Another device reads the memory: its work so far has to end before the block serves again.
   void add_use(const Device& other) noexcept {
     try {
-      const Moment moment = other.record();
-      if (!moment) return;
+      const Event event = other.record();
+      if (!event) return;
       std::lock_guard lock(mutex);
-      others.push_back(moment);
+      others.push_back(event);
     } catch (const Error&) {  // the GPU failed, and the device's next call says so
     }
   }
@@ -33,7 +33,7 @@ struct Memory {
   DevicePtr device;
   Arena::Block block;
   std::mutex mutex;
-  std::vector<Moment> others;
+  std::vector<Event> others;
 };
 
 bool share_memory(const Device& a, const Device& b) {
@@ -75,7 +75,7 @@ struct Tensor::Storage {
   DevicePtr device;
   int64_t charged;  ///< bytes counted on the device: those of the memory, of an alias's elements, or of what is still to come; or 0
   std::shared_ptr<Memory> memory;
-  /// Another storage had this memory at some time: a property of the program, not of the moment. Set by several threads when stages
+  /// Another storage had this memory at some time: a property of the program, not of chance. Set by several threads when stages
   /// load the same input.
   std::atomic<bool> is_aliased{false};
 };
@@ -212,7 +212,7 @@ Tensor Tensor::charged_to(const DevicePtr& device) const {
   return result;
 }
 
-std::pair<Tensor, Moment> Tensor::handed_to(const Tensor& room, const Moment& ready, [[maybe_unused]] const Moment& free) const {
+std::pair<Tensor, Event> Tensor::handed_to(const Tensor& room, const Event& ready, [[maybe_unused]] const Event& free) const {
   require(room.shape() == shape_ && room.dtype() == dtype_ && is_contiguous(),
           "hand-over: needs row-major elements and room for them, got ", *this, " for ", room);
   Tensor there = room;

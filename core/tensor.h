@@ -60,12 +60,12 @@ class Tensor {
   /// Threads  that of both devices, as for any op.
   Tensor to(const DevicePtr& device) const;
   /// This tensor in the room that another device made for it (`room_for`): the same memory where both can use it, else a copy, which overlaps
-  /// the work of both. `ready` is a moment of this device at which the elements are there, `free` one of the other at which the room may be
-  /// written. The moment returned is the one at which the elements are there, for both devices to wait for: the other one before it reads,
+  /// the work of both. `ready` is an event of this device at which the elements are there, `free` one of the other at which the room may be
+  /// written. The event returned is the one at which the elements are there, for both devices to wait for: the other one before it reads,
   /// this one before it frees.
   /// Threads  any: no kernel runs.
   /// Errors   UsageError for room of another shape or dtype, and for elements that are not row-major.
-  std::pair<Tensor, Moment> handed_to(const Tensor& room, const Moment& ready, const Moment& free) const;
+  std::pair<Tensor, Event> handed_to(const Tensor& room, const Event& ready, const Event& free) const;
   /// The same memory, this tensor's bytes counted on another device that can use it: CPU devices, meta devices, devices of one GPU. The
   /// memory is not used again before the other device's work on it is done.
   Tensor charged_to(const DevicePtr& device) const;

@@ -101,7 +101,7 @@ struct Cuda::Staging {
 
   char* memory = nullptr;
   size_t next = 0;
-  std::array<Moment, kPieces> used;
+  std::array<Event, kPieces> used;
 };
 
 Cuda::Cuda(int index, bool allow_tf32) : index_(index), allow_tf32_(allow_tf32), description_(describe_gpu(index)) {
@@ -135,13 +135,13 @@ void* Cuda::workspace() {
   return workspace_;
 }
 
-Moment Cuda::record(bool with_time) const { return graphs_->record(with_time); }
+Event Cuda::record(bool with_time) const { return graphs_->record(with_time); }
 
-void Cuda::wait_for(const Moment& moment) const {
-  if (!moment) return;
+void Cuda::wait_for(const Event& event) const {
+  if (!event) return;
   graphs_->launch();
   activate();
-  CUDA_TRY(cudaStreamWaitEvent(stream_, moment->handle(), 0));
+  CUDA_TRY(cudaStreamWaitEvent(stream_, event->handle(), 0));
 }
 
 void Cuda::synchronize() {
@@ -219,11 +219,11 @@ CUstream_st* Cuda::stream_from(const Cuda& other) {
   return stream;
 }
 
-Moment Cuda::receive(const Cuda& other, const void* from, void* to, size_t bytes, const Moment& ready, const Moment& free) {
+Event Cuda::receive(const Cuda& other, const void* from, void* to, size_t bytes, const Event& ready, const Event& free) {
   activate();
   CUstream_st* const stream = stream_from(other);
-  for (const Moment& moment : {ready, free})
-    if (moment) CUDA_TRY(cudaStreamWaitEvent(stream, moment->handle(), 0));
+  for (const Event& event : {ready, free})
+    if (event) CUDA_TRY(cudaStreamWaitEvent(stream, event->handle(), 0));
   CUDA_TRY(cudaMemcpyPeerAsync(to, index_, from, other.index_, bytes, stream));
   return std::make_shared<const CudaEvent>(index_, stream, false);
 }

@@ -8,7 +8,7 @@
 #include <typeindex>
 
 #include "core/cuda/graph.h"
-#include "core/moment.h"
+#include "core/event.h"
 
 struct CUstream_st;
 
@@ -65,8 +65,8 @@ class Cuda {
 
   /// @name Order
   /// @{
-  Moment record(bool with_time = false) const;
-  void wait_for(const Moment& moment) const;  ///< this device's later work waits; the caller does not
+  Event record(bool with_time = false) const;
+  void wait_for(const Event& event) const;  ///< this device's later work waits; the caller does not
   /// Until all work is done. Errors  DeviceError with the failed call; UsageError for a bad index that a kernel met (see Faults).
   void synchronize();
   /// @}
@@ -79,9 +79,9 @@ class Cuda {
   void download(const void* device, void* host, size_t bytes);  ///< waits
   void copy_from(const Cuda& other, const void* from, void* to, size_t bytes);  ///< device to device, also between GPUs
   /// The same from another GPU, on a stream for that pair alone, so that it overlaps this device's work and no transfer waits for one of
-  /// another pair. It begins when both moments have passed; returns the one at which it has ended.
+  /// another pair. It begins when both events have passed; returns the one at which it has ended.
   /// Threads  any.
-  Moment receive(const Cuda& other, const void* from, void* to, size_t bytes, const Moment& ready, const Moment& free);
+  Event receive(const Cuda& other, const void* from, void* to, size_t bytes, const Event& ready, const Event& free);
   /// @}
 
   /// Bad indices that kernels met. A kernel cannot throw: it keeps the first one here and goes on with NaN, and `synchronize` throws.

@@ -102,7 +102,7 @@ void GraphCapture::close() noexcept {
   free_kept();
 }
 
-Moment GraphCapture::record(bool with_time) {
+Event GraphCapture::record(bool with_time) {
   const std::lock_guard lock(mutex_);
   if (is_under_way_ && owner_ != std::this_thread::get_id()) return before_;
   launch();

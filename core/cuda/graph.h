@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/moment.h"
+#include "core/event.h"
 
 struct CUstream_st;
 struct CUgraph_st;
@@ -24,10 +24,10 @@ struct GraphCounts {
 /// Captures what one thread enqueues on a device's stream, piece by piece, and launches each piece as one executable graph.
 ///
 /// Between open() and close() a piece begins with the first kernel. It ends, launched, at launch(), and before anything that no capture
-/// may hold: uploads, downloads, copies between GPUs, moments, waits. Those run on the stream as ever, and the next kernel begins the next
+/// may hold: uploads, downloads, copies between GPUs, events, waits. Those run on the stream as ever, and the next kernel begins the next
 /// piece. So order is that of the calls, and addresses and arguments may differ every time: they are captured anew, and the executable
 /// graph kept for (place, piece) is updated; one of another topology is instantiated anew.
-/// Threads  open, begin, launch, close: the device's. record and keep_until_launch: any; another thread's moment is the one before the
+/// Threads  open, begin, launch, close: the device's. record and keep_until_launch: any; another thread's event is the one before the
 ///          piece under way, which is all that it can know of: a hand-over ends a piece.
 /// Source   CUDA C++ Programming Guide, "CUDA Graphs"; captures are relaxed, so that the arena may grow in one.
 class GraphCapture {
@@ -48,8 +48,8 @@ class GraphCapture {
   /// Drops what was not launched.
   void close() noexcept;
 
-  /// A moment after all that was enqueued.
-  Moment record(bool with_time);
+  /// An event after all that was enqueued.
+  Event record(bool with_time);
   /// While a piece is under way memory that it may use cannot be freed: then takes it over and returns true.
   bool keep_until_launch(void* memory) noexcept;
   GraphCounts counts() const;
@@ -67,7 +67,7 @@ class GraphCapture {
   std::thread::id owner_;
   int64_t place_ = 0;
   int piece_ = 0;
-  Moment before_;  ///< the piece under way
+  Event before_;  ///< the piece under way
   std::map<std::pair<int64_t, int>, CUgraphExec_st*> executables_;
   std::vector<void*> to_free_;
   GraphCounts counts_;

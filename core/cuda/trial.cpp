@@ -17,10 +17,10 @@ double trial_seconds(Cuda& cuda, const std::function<bool()>& enqueue) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   double best = kNever;
   for (int round = 0; round < kRounds; ++round) {
-    const Moment begin = cuda.record(true);
+    const Event begin = cuda.record(true);
     for (int i = 0; i < kCalls; ++i)
       if (!enqueue()) return kNever;
-    const Moment end = cuda.record(true);
+    const Event end = cuda.record(true);
     wait_until(end);
     best = std::min(best, seconds_between(begin, end));
   }

@@ -7,7 +7,7 @@ namespace {
 
 /// One row's statistics; the mean is 0 for rms_norm.
 template <class C>
-struct Statistics {
+struct RowStatistics {
   C mean, rstd;
 };
 
@@ -17,7 +17,7 @@ T* data_or_null(const Tensor& x) {
 }
 
 template <class T>
-Statistics<compute_t<T>> statistics_of(const T* x, int64_t n, bool centered, double epsilon) {
+RowStatistics<compute_t<T>> statistics_of(const T* x, int64_t n, bool centered, double epsilon) {
   const auto elements = read(x, n);
   const auto first = elements(0);  // differences from it keep the digits of rows with a large mean
   const auto mean = centered ? first + (elements - first).mean() : compute_t<T>(0);
@@ -26,7 +26,7 @@ Statistics<compute_t<T>> statistics_of(const T* x, int64_t n, bool centered, dou
 }
 
 template <class T>
-void input_gradient_row(const T* dy, const T* x, const T* gamma, Statistics<compute_t<T>> row, bool centered, int64_t n, T* dx) {
+void input_gradient_row(const T* dy, const T* x, const T* gamma, RowStatistics<compute_t<T>> row, bool centered, int64_t n, T* dx) {
   const auto g = read(dy, n) * read(gamma, n);
   const auto difference = read(x, n) - row.mean;
   const auto slope = (g * difference).mean() * row.rstd * row.rstd * row.rstd;
@@ -36,7 +36,7 @@ void input_gradient_row(const T* dy, const T* x, const T* gamma, Statistics<comp
 
 /// sums[0, :] += dy * xhat; sums[1, :] += dy, which rms_norm has not.
 template <class T>
-void add_weight_gradient_row(const T* dy, const T* x, Statistics<compute_t<T>> row, bool centered, int64_t n, compute_t<T>* sums) {
+void add_weight_gradient_row(const T* dy, const T* x, RowStatistics<compute_t<T>> row, bool centered, int64_t n, compute_t<T>* sums) {
   write(sums, n, read(sums, n) + read(dy, n) * ((read(x, n) - row.mean) * row.rstd));
   if (centered) write(sums + n, n, read(sums + n, n) + read(dy, n));
 }
@@ -83,7 +83,7 @@ void normalization_backward(Cpu& cpu, const Tensor& dy, const Tensor& x, const T
       C* chunk = sums ? sums + begin / rows_per_chunk * sums_stride : nullptr;
       if (chunk) std::fill_n(chunk, sums_stride, C(0));
       for (int64_t i = begin; i < end; ++i) {
-        const Statistics<C> row{mean ? mean[i] : C(0), rstd[i]};
+        const RowStatistics<C> row{mean ? mean[i] : C(0), rstd[i]};
         if (dx) input_gradient_row(dy + i * n, x + i * n, gamma, row, centered, n, dx + i * n);
         if (chunk) add_weight_gradient_row(dy + i * n, x + i * n, row, centered, n, chunk);
       }

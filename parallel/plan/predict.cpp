@@ -23,8 +23,8 @@ std::vector<DeviceSpeed> by_device(const Plan& plan, const DeviceSpeeds& speeds)
 }
 
 /// What each device of a plan holds while a counted program runs.
-std::vector<DevicePrediction> bytes_of(const layers::Graph& graph, const Plan& plan, const CountingExecutor& counter,
-                                       const Program& program) {
+std::vector<DevicePrediction> device_predictions(const layers::Graph& graph, const Plan& plan, const CountingExecutor& counter,
+                                                 const Program& program) {
   std::vector<DevicePrediction> devices(plan.devices.size());
   for (const Placement& placement : placements(graph, counter.executor())) {
     auto& device = devices[placement.device];
@@ -80,7 +80,7 @@ Prediction prediction_of(const layers::Graph& graph, const Plan& plan, PlanProgr
   Prediction prediction;
   prediction.reason = programs.counter().refusal(program, use.shape, use.keeps_output);
   prediction.fits = prediction.reason.empty();
-  prediction.devices = bytes_of(graph, plan, programs.counter(), program);
+  prediction.devices = device_predictions(graph, plan, programs.counter(), program);
   return prediction;
 }
 

@@ -21,9 +21,9 @@ void require_in_range(const Schedule& schedule) {
   for (int device = 0; device < schedule.device_count(); ++device)
     for (const auto& action : schedule.devices[device]) {
       require(action.stage >= 0 && action.stage < schedule.stage_count() && schedule.device_of_stage[action.stage] == device,
-              "lower: device ", device, " may only run its own stages, got stage ", action.stage, "; mend the schedule");
+              "lower: device ", device, " may only run its own stages, got stage ", action.stage, "; fix the schedule");
       require(action.micro_batch >= 0 && action.micro_batch < schedule.micro_batches, "lower: micro-batches run from 0 to ",
-              schedule.micro_batches - 1, ", got ", action.micro_batch, " on device ", device, "; mend the schedule");
+              schedule.micro_batches - 1, ", got ", action.micro_batch, " on device ", device, "; fix the schedule");
     }
 }
 

@@ -138,7 +138,7 @@ std::optional<Violation> verify(const Topology& topology, const Program& program
 void require_valid(const Topology& topology, const Program& program) {
   if (const auto found = verify(topology, program))
     throw UsageError(
-        join("program: schedule '", program.schedule, "' is refused: ", found->reason, "; mend the schedule or choose another"));
+        join("program: schedule '", program.schedule, "' is refused: ", found->reason, "; fix the schedule or choose another"));
 }
 
 }  // namespace sluice::parallel

@@ -57,7 +57,7 @@ bool Executor::DeviceRun::run_action(size_t at, double seconds) {
   if (shared_.before_action && !counts_only()) shared_.before_action(index_, action, shared_.failed);
   require_wanted();
   const double start = now();
-  Moment begun = device_->record(true);
+  Event begun = device_->record(true);
   const ProfilerRange range(*device_, begun ? describe(action, shared_.topology) : std::string());
   GraphScope graph(*device_, shared_.context.cuda_graphs && !action.is_transfer(), static_cast<int64_t>(at));
   if (!run(action, seconds)) return false;
@@ -245,7 +245,7 @@ Tensor Executor::DeviceRun::outgoing(const Action& action) const {
 When Executor::DeviceRun::when() const { return {device_->record(), counts_only() ? now() : 0}; }
 
 void Executor::DeviceRun::wait_for(const When& when) const {
-  device_->wait_for(when.moment);
+  device_->wait_for(when.event);
   if (counts_only()) shared_.clock->wait(index_, when.seconds);
 }
 

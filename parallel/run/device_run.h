@@ -97,11 +97,11 @@ class Executor::DeviceRun {
   std::atomic<size_t> next_{0};
   std::atomic<SteadyClock::time_point> entered_;
   std::vector<TraceEvent> events_;
-  std::vector<std::pair<Moment, Moment>> spans_;  ///< of each event, on devices whose work is asynchronous
-  std::map<MessageKey, Tensor> handed_over_;      ///< between stages of this device, from Send to Recv
-  Tensor norm_part_;                              ///< f64 [parameters of the model]: sums of squares, zero where others own
-  std::vector<Tensor> other_parts_;               ///< on the reducing device, in the order of arrival
-  Tensor norm_;                                   ///< f64 []: the sum of squares
+  std::vector<std::pair<Event, Event>> spans_;  ///< of each event, on devices whose work is asynchronous
+  std::map<MessageKey, Tensor> handed_over_;    ///< between stages of this device, from Send to Recv
+  Tensor norm_part_;                            ///< f64 [parameters of the model]: sums of squares, zero where others own
+  std::vector<Tensor> other_parts_;             ///< on the reducing device, in the order of arrival
+  Tensor norm_;                                 ///< f64 []: the sum of squares
 };
 
 }  // namespace sluice::parallel

@@ -33,7 +33,7 @@ class LocalChannel {
   /// Copies that began may outlive a failure; their memory must not be freed before they end.
   ~LocalChannel() {
     for (const auto& [key, delivery] : deliveries_) try {
-        if (delivery.is_done) wait_until(delivery.arrived.ready.moment);
+        if (delivery.is_done) wait_until(delivery.arrived.ready.event);
       } catch (const Error&) {  // of a GPU that failed, which the run has reported
       }
   }
@@ -140,10 +140,10 @@ class LocalChannel {
         room = Tensor();
         room = room_for(tensor.shape(), tensor.dtype(), delivery.place.device, tensor.device());
       }
-      std::tie(delivery.arrived.tensor, delivery.arrived.ready.moment) =
-          tensor.handed_to(room, delivery.sent.ready.moment, delivery.place.free.moment);
+      std::tie(delivery.arrived.tensor, delivery.arrived.ready.event) =
+          tensor.handed_to(room, delivery.sent.ready.event, delivery.place.free.event);
     }
-    delivery.may_free.moment = delivery.arrived.ready.moment;
+    delivery.may_free.event = delivery.arrived.ready.event;
     if (clock_) {
       const double earliest = std::max(delivery.sent.ready.seconds, delivery.place.free.seconds);
       const auto [sent, arrived] = clock_->transfer(ends_.from, ends_.to, earliest, static_cast<double>(delivery.sent.wire_bytes));

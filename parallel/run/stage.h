@@ -47,7 +47,7 @@ struct StageOptions {
 
 /// One contiguous run of a graph's nodes on one device: its parameters, and what its micro-batches keep between actions.
 ///
-/// Each node is recorded as a graph of its own, from its input values to its output, so that nodes can be let go, recomputed and
+/// Each node is recorded as a graph of its own, from its input values to its output, so that nodes can be freed, recomputed and
 /// traversed one by one. What it records, adds up, sends and receives is what the Dataflow says. Where a module leaves out a gradient that
 /// the topology expects, nothing is added and the message is an undefined tensor.
 /// Threads  one: the device's worker.
@@ -87,7 +87,7 @@ class Stage {
     std::map<int, Tensor> gradients;  ///< by using node, in f32; complete after the last backward
   };
   std::vector<Parameter>& parameters() { return parameters_; }
-  Statistics& statistics() { return statistics_; }
+  StageStatistics& statistics() { return statistics_; }
   /// The gradient that the optimizer sees, after reduce_tied. Errors  UsageError when no backward ran.
   Tensor gradient(const Parameter& parameter) const;
   /// What the optimizer's step number `step` (from 1) has to do here: the owned parameters. Errors  as gradient().
@@ -108,7 +108,7 @@ class Stage {
   const std::map<int, Tensor>& losses() const { return losses_; }
   /// What the graph's output node made of the micro-batches, when the run keeps it; only the stage with that node has any.
   const std::map<int, Tensor>& outputs() const { return outputs_; }
-  /// Lets go of everything but parameters, running statistics and optimizer states: after a step, or after a failure.
+  /// Frees everything but parameters, running statistics and optimizer states: after a step, or after a failure.
   void reset();
 
  private:
@@ -157,7 +157,7 @@ class Stage {
   std::vector<Parameter> parameters_;
   std::vector<std::vector<int>> node_parameters_;  ///< by node of this stage: positions in parameters_
   std::vector<std::vector<Tensor>> node_tables_;   ///< by node of this stage
-  Statistics statistics_;
+  StageStatistics statistics_;
   bool shows_averages_ = false;
   std::vector<int> last_use_, last_recompute_use_;  ///< by value: last node here (of those recomputed) that reads it, or -1
   std::map<int, MicroBatch> micro_batches_;

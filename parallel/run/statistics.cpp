@@ -7,7 +7,7 @@
 
 namespace sluice::parallel {
 
-Statistics::Statistics(const layers::Graph& graph, int first_node, int end_node, const DevicePtr& device, bool with_averages)
+StageStatistics::StageStatistics(const layers::Graph& graph, int first_node, int end_node, const DevicePtr& device, bool with_averages)
     : graph_(graph) {
   const auto start = [&](const Shape& shape) {
     return layers::RunningStatistics{zeros(shape, DType::f32, device), full(shape, 1, DType::f32, device)};
@@ -22,7 +22,7 @@ Statistics::Statistics(const layers::Graph& graph, int first_node, int end_node,
   }
 }
 
-std::vector<layers::RunningStatistics> Statistics::running_of(int node, bool averaged) const {
+std::vector<layers::RunningStatistics> StageStatistics::running_of(int node, bool averaged) const {
   std::vector<layers::RunningStatistics> running;
   const size_t first = first_of_node_.at(node);
   for (size_t i = 0; i < graph_.nodes()[node].statistics.size(); ++i) {
@@ -32,7 +32,7 @@ std::vector<layers::RunningStatistics> Statistics::running_of(int node, bool ave
   return running;
 }
 
-void Statistics::observe(int node, int micro_batch, std::vector<std::vector<BatchMoments>> observed) {
+void StageStatistics::observe(int node, int micro_batch, std::vector<std::vector<BatchMoments>> observed) {
   const size_t first = first_of_node_.at(node);
   for (size_t i = 0; i < observed.size(); ++i) {
     require(std::ranges::all_of(observed[i], [](const BatchMoments& moments) { return moments.count > 0; }) && !observed[i].empty(),
@@ -42,7 +42,7 @@ void Statistics::observe(int node, int micro_batch, std::vector<std::vector<Batc
   }
 }
 
-void Statistics::commit(const Tensor& sum_of_squares, double ema_decay) {
+void StageStatistics::commit(const Tensor& sum_of_squares, double ema_decay) {
   std::vector<MovingAverage> averages;
   for (auto& entry : entries_) {
     std::vector<BatchMoments> parts;
@@ -57,7 +57,7 @@ void Statistics::commit(const Tensor& sum_of_squares, double ema_decay) {
   moving_average_step(averages, ema_decay, sum_of_squares);
 }
 
-void Statistics::forget() {
+void StageStatistics::forget() {
   for (auto& entry : entries_) entry.observed.clear();
 }
 

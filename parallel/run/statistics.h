@@ -10,7 +10,7 @@ namespace sluice::parallel {
 
 /// The running statistics of a stage's nodes, and what the micro-batches of a step have seen of them.
 /// Threads  one: the device's worker.
-class Statistics {
+class StageStatistics {
  public:
   struct Entry {
     int index;  ///< into Graph::statistics()
@@ -19,7 +19,7 @@ class Statistics {
     std::map<int, std::vector<BatchMoments>> observed;  ///< by micro-batch, until they are committed
   };
   /// Of the nodes [first_node, end_node), as they start.
-  Statistics(const layers::Graph& graph, int first_node, int end_node, const DevicePtr& device, bool with_averages);
+  StageStatistics(const layers::Graph& graph, int first_node, int end_node, const DevicePtr& device, bool with_averages);
 
   const std::vector<Entry>& entries() const { return entries_; }
   std::vector<layers::RunningStatistics> running_of(int node, bool averaged) const;
@@ -29,7 +29,7 @@ class Statistics {
   /// Follows the mini-batch with the running statistics: all that was observed, in the order of micro-batches and runs; and with their averages.
   /// A sum of squares of the gradients that is not finite leaves them as they are.
   void commit(const Tensor& sum_of_squares, double ema_decay);
-  /// Lets go of what was observed and not committed.
+  /// Drops what was observed and not committed.
   void forget();
 
  private:

@@ -24,7 +24,7 @@ struct ChannelEnds {
 
 /// When something is so: in the order of a device's work, or on the Clock of devices that only count.
 struct When {
-  Moment moment;
+  Event event;
   double seconds = 0;
 };
 

@@ -111,7 +111,7 @@ ScheduleTiming time_schedule(const Schedule& schedule, const StageCosts& costs) 
   ScheduleTiming timing{.seconds = stages.clock().seconds(), .bubble = stages.clock().bubble(), .peak_bytes = {}};
   for (int device = 0; device < schedule.device_count(); ++device) {
     require(position[device] == schedule.devices[device].size(), "schedule: device ", device, " waits for ever at its action ",
-            position[device], " of '", schedule.name, "'; mend the order");
+            position[device], " of '", schedule.name, "'; fix the order");
     timing.peak_bytes.push_back(stages.peak(device));
   }
   const bool trains = has_kind(schedule, {Compute::backward, Compute::input_gradient});

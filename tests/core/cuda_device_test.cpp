@@ -32,7 +32,7 @@ TEST_F(CudaHandOver, MemoryServesAgainOnlyAfterTheOtherDeviceHasReadIt) {
     const Tensor x = filled(1, first);
     read = x.to(second).clone();
   }
-  // Were the block given back without the second device's moment, it would be this one, and the clone, not run yet, would read twos.
+  // Were the block given back without the second device's event, it would be this one, and the clone, not run yet, would read twos.
   const Tensor again = filled(2, first);
   first->synchronize();
   EXPECT_EQ(read.to_vector(), all(1));
@@ -63,7 +63,7 @@ TEST_F(CudaHandOver, MemorySentToAnotherGpuServesAgainOnlyAfterTheCopy) {
   EXPECT_EQ(there.to_vector(), all(1));
 }
 
-// The copy that makes a strided tensor row-major runs on the sender's stream, after the moment that the receiver waited for.
+// The copy that makes a strided tensor row-major runs on the sender's stream, after the event that the receiver waited for.
 TEST_F(CudaHandOver, ACopyOfAStridedTensorToAnotherGpuReadsWhatWasEnqueuedBefore) {
   if (cuda_device_count() < 2) GTEST_SKIP() << "this machine has one GPU";
   const auto first = make_device("cuda:0"), second = make_device("cuda:1");
@@ -112,7 +112,7 @@ TEST_F(CudaArena, KeepsABlockBackUntilTheMomentsHavePassed) {
   const auto owner = make_device("cuda:0"), reader = make_device("cuda:0");
   const Tensor x = filled(1, reader);
   for (int i = 0; i < 100; ++i) fill(x, i);
-  const Moment reading = reader->record();
+  const Event reading = reader->record();
   const auto block = owner->arena().take(1024);
   owner->arena().give_back(block, {reading, nullptr});
   const auto other = owner->arena().take(1024);
@@ -130,7 +130,7 @@ TEST_F(CudaArena, TrimWaitsForTheMomentsAndFreesAllBlocks) {
   const auto owner = make_device("cuda:0"), reader = make_device("cuda:0");
   const Tensor x = filled(1, reader);
   fill(x, 2);
-  const Moment reading = reader->record();
+  const Event reading = reader->record();
   owner->arena().give_back(owner->arena().take(1024), {reading});
   owner->arena().give_back(owner->arena().take(4096));
   owner->arena().trim();

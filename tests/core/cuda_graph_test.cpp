@@ -102,11 +102,11 @@ TEST_F(CudaGraphs, AreCutAtMoments) {
 }
 
 TEST_F(CudaGraphs, LetAnotherThreadTakeTheMomentBeforeThem) {
-  Moment moment;
+  Event event;
   GraphScope graph(*gpu_, true, 0);
   const Tensor x = filled(1, gpu_);
-  std::thread([&] { moment = gpu_->record(); }).join();
-  wait_until(moment);
+  std::thread([&] { event = gpu_->record(); }).join();
+  wait_until(event);
   fill(x, 2);
   graph.launch();
   EXPECT_EQ(x.to_vector(), all(2));
