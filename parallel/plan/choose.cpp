@@ -13,6 +13,7 @@ namespace sluice::parallel {
 namespace {
 
 constexpr int kMostCorrections = 5;
+constexpr double kWorthIt = 1e-3;  // of the step: what a wider window has to save
 
 const Optimizer& optimizer_of(const PlanOptions& options) {
   static const AdamW usual({});
@@ -134,7 +135,6 @@ class Chooser {
   /// Receives are posted as early as makes the step shorter, and as the budgets allow; the search takes them to be posted at once.
   /// Returns the seconds of the step.
   double choose_window(const FoundPlan& found, Plan& plan) {
-    constexpr double kWorthIt = 1e-3;  // of the step
     constexpr int kWidest = 64;
     const double open = seconds(found, kOpenWindow);
     std::vector<std::pair<double, TransferWindow>> windows{{seconds(found, {}), {}}};  // each next one is worth its bytes
@@ -225,7 +225,7 @@ class Chooser {
       for (const ModelCost& kind : costs.kinds) plan.times.push_back(times_of(kind));
     plan.bound_seconds = bound_;
     plan.is_exact = result.is_exact && !is_out_of_time_ && result.ruled_out_seconds >= found.seconds &&
-                    step_seconds <= found.seconds * (1 + kRounding) && is_timed_exactly();
+                    step_seconds <= found.seconds * (1 + kWorthIt) && is_timed_exactly();
     plan.is_out_of_time = is_out_of_time_;
     return plan;
   }

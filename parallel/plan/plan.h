@@ -76,8 +76,9 @@ struct Plan {
   /// By kind of device (device_kinds) and node, one micro-batch: what predictions use; empty: counted at the devices' speeds.
   std::vector<std::vector<NodeTimes>> times{};
   double bound_seconds = 0;  ///< the step of no plan of the same choices takes less; 0 when nothing was searched
-  /// No plan of the same choices that fits is faster, by the nodes' times added up over a chain of stages. Claimed for models that are a
-  /// chain without tied parameters, without crowding, when all plans were tried, and none that is faster was ruled out for bytes that are only estimated.
+  /// No plan of the same choices that fits is faster by a thousandth or more (which is what a wider window has to save), by the nodes' times
+  /// added up over a chain of stages. Claimed for models that are a chain without tied parameters, without crowding, when all plans were
+  /// tried, and none that is faster was ruled out for bytes that are only estimated.
   bool is_exact = false;
   bool is_out_of_time = false;  ///< PlanOptions::search_seconds ended the search: the best plan until then
 };
