@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "autograd/ops/concat.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/ops/reshape.h"
 #include "core/cuda/cuda.h"
 #include "emulation.h"
@@ -78,6 +80,8 @@ class TightTraining {
   }
 
   int64_t planned(int gpu) const { return planned_[gpu]; }
+  /// Then what one device counts may be what another one allocated, and they need not have their peaks at the same time.
+  bool shares_gpus() const { return choice_.devices.find("cuda:0", 1) != std::string::npos; }
   std::string text() const {
     return join(model_.name, " on ", choice_.devices, ", ", name_of(choice_.schedule), ", ", name_of(choice_.remat), ", ",
                 name_of(choice_.precision), ", ", choice_.micro_batches, " micro-batches",
@@ -101,34 +105,47 @@ TightTraining::Choice random_choice(Draw& draw) {
           .graphs = draw.one_in(3) ? CudaGraphs::on : CudaGraphs::off};
 }
 
-TEST(CudaTrainingMemory, IsNeverMoreThanThePlanSaysInRandomTrainings) {
+/// As much, where each device has a GPU to itself.
+TEST(CudaTrainingMemory, IsNeverMoreThanThePlanSaysAndAsMuchAtThePeakInRandomTrainings) {
   for (int number = 0; number < kRuns; ++number) {
     Draw draw(static_cast<uint64_t>(number));
     const Model model = random_model(draw);
     TightTraining training(model, random_choice(draw));
     ASSERT_NO_THROW(training.run()) << training.text();
-    for (int gpu = 0; gpu < kGpus; ++gpu)
-      EXPECT_LE(static_cast<int64_t>(emulation::peak_bytes(gpu)), training.planned(gpu)) << "GPU " << gpu << ": " << training.text();
+    for (int gpu = 0; gpu < kGpus; ++gpu) {
+      const auto given = static_cast<int64_t>(emulation::peak_bytes(gpu));
+      EXPECT_LE(given, training.planned(gpu)) << "GPU " << gpu << ": " << training.text();
+      if (training.shares_gpus()) continue;
+      EXPECT_EQ(given, training.planned(gpu)) << "GPU " << gpu << ": " << training.text();
+    }
   }
 }
 
-/// The first half of each sample's elements: a view, and of one sample a contiguous one.
-class FirstHalf : public layers::Module {
+/// A module from a function of its input.
+template <Var (*function)(const Var&)>
+class Function : public layers::Module {
  public:
-  Var forward(const layers::Call& call) const override {
-    const Var& x = call.inputs[0];
-    return slice(x, 1, 0, x.shape()[1] / 2);
-  }
+  Var forward(const layers::Call& call) const override { return function(call.inputs[0]); }
 };
 
+Var widened(const Var& x) { return concat(std::vector<Var>(512, x), 1); }
+Var first_half(const Var& x) { return slice(x, 1, 0, x.shape()[1] / 2); }  // a view, and of one sample a contiguous one
+Var squared(const Var& x) { return mul(x, x); }
+Var first_four(const Var& x) { return slice(x, 1, 0, 4); }
+
+/// Of skip_batch. Two stages of four nodes; the second one keeps what it gets, half of what the first one made.
 layers::Graph sliced_graph() {
   using namespace layers;
   Graph graph;
   Value y = graph.input("image", {6});
   const Value label = graph.input("label", {}, DType::i32);
-  y = graph.add("wide", Linear(6, 4096), y);
-  y = graph.add("half", FirstHalf(), y);
-  y = graph.add("logits", Linear(2048, 5), y);
+  y = graph.add("first", Linear(6, 6), y);
+  y = graph.add("second", Linear(6, 6), y);
+  y = graph.add("wide", Function<widened>(), y);
+  y = graph.add("half", Function<first_half>(), y);
+  y = graph.add("square", Function<squared>(), y);
+  y = graph.add("few", Function<first_four>(), y);
+  y = graph.add("logits", Linear(4, 5), y);
   graph.output(y);
   graph.loss(graph.add("loss", CrossEntropy(), {y, label}));
   return graph;
@@ -142,17 +159,6 @@ TEST(CudaTrainingMemory, OfATensorWhosePartCrossesStagesIsNotHeldByTheReceiver) 
     ASSERT_NO_THROW(training.run()) << training.text();
     EXPECT_LE(static_cast<int64_t>(emulation::peak_bytes(0)), training.planned(0)) << training.text();
   }
-}
-
-TEST(CudaTrainingMemory, IsWhatThePlanSaysAtThePeak) {
-  const Model model{"skips", sluice::testing::skip_graph(), sluice::testing::skip_batch};
-  for (const char* names : {"cuda:0", "cuda:0,cuda:1"})
-    for (const Remat remat : {Remat::none, Remat::full}) {
-      TightTraining training(model, {.devices = names, .remat = remat});
-      training.run();
-      for (int gpu = 0; gpu < kGpus; ++gpu)
-        EXPECT_EQ(static_cast<int64_t>(emulation::peak_bytes(gpu)), training.planned(gpu)) << "GPU " << gpu << ": " << training.text();
-    }
 }
 
 struct WithoutPeerAccess {
