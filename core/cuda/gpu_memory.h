@@ -55,14 +55,14 @@ class GpuMemory {
   void update_limit();
 
   const int index_;
-  std::mutex entering_;                    ///< guards the next one; taken before the other
-  std::map<const Cuda*, Member> members_;  ///< the devices
-  std::mutex counting_;                    ///< guards the rest
+  std::mutex entering_;  ///< guards the next two; taken before the other mutex, and before those of arenas
+  std::map<const Cuda*, Member> members_;
+  std::atomic<int64_t> limit_{0};  ///< the sum of the budgets
+  std::mutex counting_;            ///< guards the rest
   std::condition_variable returned_;
-  std::atomic<int64_t> limit_{0};
-  int64_t given_ = 0;
-  int returning_ = 0;
-  uint64_t returns_ = 0;
+  int64_t given_ = 0;     ///< bytes
+  int returning_ = 0;     ///< pieces of memory on their way back
+  uint64_t returns_ = 0;  ///< that ended
 };
 
 }  // namespace sluice
