@@ -21,7 +21,7 @@ class SystemMemory : public MemorySource {
     if (data && alignment == kHugePage) madvise(data, bytes, MADV_HUGEPAGE);
     return data;
   }
-  void release(void* memory) noexcept override { std::free(memory); }
+  void release(void* memory, size_t) noexcept override { std::free(memory); }
 };
 
 bool keeps_blocks() {
@@ -42,7 +42,8 @@ Arena::Block Arena::take(size_t bytes) {
   {
     std::lock_guard lock(mutex_);
     collect_waiting();
-    for (auto found = kept_.lower_bound(bytes); found != kept_.end() && found->first <= bytes + bytes / 4; ++found) {
+    const size_t largest = source_->is_bounded() ? bytes : bytes + bytes / 4;
+    for (auto found = kept_.lower_bound(bytes); found != kept_.end() && found->first <= largest; ++found) {
       auto& [size, blocks] = *found;
       if (blocks.empty()) continue;
       const Block block{blocks.back(), size};  // the one used last: it may still be in the cache
@@ -51,13 +52,14 @@ Arena::Block Arena::take(size_t bytes) {
       return block;
     }
   }
+  return {allocate(bytes), bytes};
+}
+
+void* Arena::allocate(size_t bytes) {
   void* data = source_->allocate(bytes);
-  if (!data) {
-    trim();
-    data = source_->allocate(bytes);
-  }
+  while (!data && (trim(bytes) > 0 || source_->reclaim(bytes))) data = source_->allocate(bytes);
   if (!data) throw std::bad_alloc();
-  return {data, bytes};
+  return data;
 }
 
 void Arena::give_back(Block block, std::vector<Event> others) noexcept {
@@ -68,17 +70,17 @@ void Arena::give_back(Block block, std::vector<Event> others) noexcept {
     waiting_.push_back({block, others});
   } catch (...) {  // no memory to remember it by
     std::ranges::for_each(others, wait_until);
-    source_->release(block.data);
+    source_->release(block.data, block.bytes);
   }
 }
 
 void Arena::keep(Block block) noexcept {
-  if (!keeps_blocks()) return source_->release(block.data);
+  if (!keeps_blocks()) return source_->release(block.data, block.bytes);
   try {
     kept_[block.bytes].push_back(block.data);
     kept_bytes_ += block.bytes;
   } catch (...) {
-    source_->release(block.data);
+    source_->release(block.data, block.bytes);
   }
 }
 
@@ -90,17 +92,32 @@ void Arena::collect_waiting() noexcept {
   });
 }
 
-void Arena::trim() noexcept {
+/// Of one block: the smallest that has the bytes, else the largest.
+size_t Arena::release_kept(size_t bytes) noexcept {
+  std::erase_if(kept_, [](const auto& entry) { return entry.second.empty(); });
+  auto best = kept_.lower_bound(bytes);
+  if (best == kept_.end()) --best;
+  auto& [size, blocks] = *best;
+  source_->release(blocks.back(), size);
+  blocks.pop_back();
+  kept_bytes_ -= size;
+  return size;
+}
+
+size_t Arena::release_waiting() noexcept {
+  const Waiting entry = std::move(waiting_.back());
+  waiting_.pop_back();
+  std::ranges::for_each(entry.others, wait_until);
+  source_->release(entry.block.data, entry.block.bytes);
+  return entry.block.bytes;
+}
+
+size_t Arena::trim(size_t bytes) noexcept {
   std::lock_guard lock(mutex_);
-  for (const Waiting& entry : waiting_) {
-    std::ranges::for_each(entry.others, wait_until);
-    source_->release(entry.block.data);
-  }
-  waiting_.clear();
-  for (const auto& [size, blocks] : kept_)
-    for (void* data : blocks) source_->release(data);
-  kept_.clear();
-  kept_bytes_ = 0;
+  size_t given = 0;
+  while (given < bytes && kept_bytes_ > 0) given += release_kept(bytes - given);
+  while (given < bytes && !waiting_.empty()) given += release_waiting();
+  return given;
 }
 
 size_t Arena::kept_bytes() const {

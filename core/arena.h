@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,13 +16,18 @@ class MemorySource {
   virtual ~MemorySource() = default;
   /// Null when there is none left.
   virtual void* allocate(size_t bytes) = 0;
-  virtual void release(void* memory) noexcept = 0;
+  virtual void release(void* memory, size_t bytes) noexcept = 0;
+  /// Gets memory back from others that keep it. False when nobody has any.
+  virtual bool reclaim([[maybe_unused]] size_t bytes) { return false; }
+  /// What it gives counts against a budget, down to the byte.
+  virtual bool is_bounded() const { return false; }
 };
 std::unique_ptr<MemorySource> system_memory();
 
 /// Memory blocks of one device, kept for reuse: a fresh page costs about ten times a warm one (docs/performance.md), and an allocation
 /// on a GPU waits for all its work.
-/// Blocks are aligned to 64 bytes. A request is served by the smallest kept block that is at most a quarter larger, else by the source.
+/// Blocks are aligned to 64 bytes. A request is served by the smallest kept block that is at most a quarter larger, or where memory is
+/// bounded by one of just its size; else by the source, to which kept blocks of other sizes go back when it has no more.
 /// The device's own work uses a block in the order of takes and give-backs, whenever it runs; for work of other devices give_back names
 /// the events that have to pass before the block serves again.
 /// With SLUICE_KEEP_MEMORY=0 in the environment nothing is kept, so that memory checkers see every block's own bounds and life.
@@ -43,8 +49,8 @@ class Arena {
   /// Errors  std::bad_alloc when the source has no memory, after the kept blocks were given back to it.
   Block take(size_t bytes);
   void give_back(Block block, std::vector<Event> others = {}) noexcept;
-  /// Gives all kept blocks back to the source, after the events they wait for.
-  void trim() noexcept;
+  /// Gives kept blocks back to the source until those have `bytes`, or all, after the events they wait for. Returns their bytes.
+  size_t trim(size_t bytes = SIZE_MAX) noexcept;
   size_t kept_bytes() const;
 
  private:
@@ -52,8 +58,11 @@ class Arena {
     Block block;
     std::vector<Event> others;
   };
+  void* allocate(size_t bytes);
   void keep(Block block) noexcept;
   void collect_waiting() noexcept;
+  size_t release_kept(size_t bytes) noexcept;
+  size_t release_waiting() noexcept;
 
   std::unique_ptr<MemorySource> source_;
   mutable std::mutex mutex_;

@@ -26,20 +26,28 @@ namespace {
 
 std::shared_ptr<Cuda> gpu_of(DeviceKind kind, int index, const Device::Options& options) {
   if constexpr (build::has_cuda)
-    if (kind == DeviceKind::cuda) return std::make_shared<Cuda>(index, options.allow_tf32);
+    if (kind == DeviceKind::cuda) return std::make_shared<Cuda>(index, options.allow_tf32, options.budget_bytes);
   return nullptr;
 }
 
-/// The memory of one GPU.
-class GpuMemory : public MemorySource {
+/// The memory of a GPU, for one device on it.
+class GpuSource : public MemorySource {
  public:
-  explicit GpuMemory(std::shared_ptr<Cuda> gpu) : gpu_(std::move(gpu)) {}
+  explicit GpuSource(std::shared_ptr<Cuda> gpu) : gpu_(std::move(gpu)) {}
   void* allocate(size_t bytes) override {
     if constexpr (build::has_cuda) return gpu_->allocate(bytes);
     return nullptr;
   }
-  void release([[maybe_unused]] void* memory) noexcept override {
-    if constexpr (build::has_cuda) gpu_->release(memory);
+  void release([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes) noexcept override {
+    if constexpr (build::has_cuda) gpu_->release(memory, bytes);
+  }
+  bool reclaim([[maybe_unused]] size_t bytes) override {
+    if constexpr (build::has_cuda) return gpu_->memory().reclaim(bytes);
+    return false;
+  }
+  bool is_bounded() const override {
+    if constexpr (build::has_cuda) return gpu_->memory().is_bounded();
+    return false;
   }
 
  private:
@@ -53,13 +61,18 @@ Device::Device(DeviceKind kind, int index, Options options)
       index_(index),
       options_(options),
       cuda_(gpu_of(kind, index, options)),
-      arena_(cuda_ ? std::make_unique<GpuMemory>(cuda_) : system_memory()),
+      arena_(cuda_ ? std::make_unique<GpuSource>(cuda_) : system_memory()),
       cpu_(options.threads) {
   set_budget_bytes(options.budget_bytes);
-  if (backend() == DeviceKind::cuda) charge(Cuda::kWorkspaceBytes);
+  if (backend() == DeviceKind::cuda) charge(Cuda::kOwnBytes);
+  if constexpr (build::has_cuda)
+    if (cuda_) cuda_->memory().set_arena(*cuda_, &arena_);
 }
 
-Device::~Device() = default;
+Device::~Device() {
+  if constexpr (build::has_cuda)
+    if (cuda_) cuda_->memory().set_arena(*cuda_, nullptr);
+}
 
 std::string Device::name() const {
   const char* kind = kind_ == DeviceKind::cpu ? "cpu" : kind_ == DeviceKind::cuda ? "cuda" : "meta";
@@ -69,6 +82,8 @@ std::string Device::name() const {
 void Device::set_budget_bytes(int64_t bytes) {
   require(bytes > 0, "device ", name(), ": needs a memory budget > 0, got ", bytes);
   options_.budget_bytes = bytes;
+  if constexpr (build::has_cuda)
+    if (cuda_) cuda_->memory().set_budget_bytes(*cuda_, bytes);
 }
 
 void Device::charge(int64_t bytes) {

@@ -68,6 +68,7 @@ struct Tensor::Storage {
   }
   ~Storage() {
     if (memory && memory->device != device) memory->add_use(*device);
+    memory.reset();  // first, so that what is not counted any more can be had again
     device->release(charged);
   }
   Storage& operator=(const Storage&) = delete;
@@ -177,6 +178,8 @@ Tensor Tensor::transpose(int a, int b) const {
 }
 
 Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
+
+Tensor Tensor::dense() const { return is_contiguous() && storage_->charged <= Device::charged_size(bytes()) ? *this : clone(); }
 
 Tensor Tensor::clone() const {
   Tensor result = empty_like(*this);

@@ -54,6 +54,9 @@ class Tensor {
   Tensor contiguous() const;
   /// A row-major copy.
   Tensor clone() const;
+  /// This tensor when it is contiguous and all of what its storage counts, else a row-major copy: what a device hands over, so that the
+  /// memory that the other one then holds is no more than the elements that it counts.
+  Tensor dense() const;
 
   /// This tensor on another device: the same memory counted there where both can use it (`charged_to`), else a copy. The other device's
   /// later work waits for all work of this one so far.

@@ -104,12 +104,14 @@ struct Cuda::Staging {
   std::array<Event, kPieces> used;
 };
 
-Cuda::Cuda(int index, bool allow_tf32) : index_(index), allow_tf32_(allow_tf32), description_(describe_gpu(index)) {
+Cuda::Cuda(int index, bool allow_tf32, int64_t budget_bytes)
+    : index_(index), allow_tf32_(allow_tf32), description_(describe_gpu(index)), memory_(GpuMemory::of(index)) {
   activate();
   CUDA_TRY(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-  graphs_ = std::make_unique<GraphCapture>(index_, stream_, !synchronous());
-  CUDA_TRY(cudaMalloc(reinterpret_cast<void**>(&faults_), sizeof(Faults)));
+  graphs_ = std::make_unique<GraphCapture>(index_, stream_, memory_, !synchronous());
+  CUDA_TRY(cudaMalloc(reinterpret_cast<void**>(&faults_), kFaultsBytes));
   CUDA_TRY(cudaMemsetAsync(faults_, 0xff, sizeof(Faults), stream_));
+  memory_->enter(*this, budget_bytes, kOwnBytes);
 }
 
 Cuda::~Cuda() {
@@ -124,6 +126,7 @@ Cuda::~Cuda() {
   staging_.reset();
   cudaFree(workspace_);
   cudaFree(faults_);
+  memory_->leave(*this, kOwnBytes);
   cudaStreamDestroy(stream_);
 }
 
@@ -166,22 +169,13 @@ void Cuda::check_faults() {
 }
 
 void* Cuda::allocate(size_t bytes) const {
-  activate();
-  void* memory = nullptr;
-  const cudaError_t status = cudaMalloc(&memory, bytes);
-  if (status == cudaErrorMemoryAllocation) {
-    cudaGetLastError();
-    graphs_->launch();  // so that what is freed now becomes free at once
-    return nullptr;
-  }
-  cuda_try(status, "cudaMalloc");
+  void* memory = memory_->allocate(bytes);
+  if (!memory) graphs_->launch();  // so that what is freed now becomes free at once
   return memory;
 }
 
-void Cuda::release(void* memory) const noexcept {
-  if (graphs_->keep_until_launch(memory)) return;
-  cudaSetDevice(index_);
-  cudaFree(memory);
+void Cuda::release(void* memory, size_t bytes) const noexcept {
+  if (!graphs_->keep_until_launch(memory, bytes)) memory_->release(memory, bytes);
 }
 
 void Cuda::upload(const void* host, void* device, size_t bytes) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <typeindex>
 
+#include "core/cuda/gpu_memory.h"
 #include "core/cuda/graph.h"
 #include "core/event.h"
 
@@ -39,10 +40,13 @@ GpuDescription describe_gpu(int index);
 /// Threads  one at a time, like the device's kernels; `record` and the memory functions: any.
 class Cuda {
  public:
-  /// Memory of the device's one workspace, which library calls use in stream order. Counted as live bytes of the device.
+  /// Memory of the device's one workspace, which library calls use in stream order.
   static constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
+  static constexpr int64_t kFaultsBytes = 64;  ///< of the record of faults
+  /// Both, counted as live bytes of the device from the start.
+  static constexpr int64_t kOwnBytes = kWorkspaceBytes + kFaultsBytes;
 
-  Cuda(int index, bool allow_tf32);
+  Cuda(int index, bool allow_tf32, int64_t budget_bytes);
   ~Cuda();
   Cuda(const Cuda&) = delete;
   Cuda& operator=(const Cuda&) = delete;
@@ -73,10 +77,13 @@ class Cuda {
 
   /// @name Memory
   /// @{
-  void* allocate(size_t bytes) const;  ///< null when the GPU has none left
-  void release(void* memory) const noexcept;
-  void upload(const void* host, void* device, size_t bytes);    ///< through pinned memory; the host memory may change on return
-  void download(const void* device, void* host, size_t bytes);  ///< waits
+  void* allocate(size_t bytes) const;  ///< null when the budgets or the GPU have none left
+  void release(void* memory, size_t bytes) const noexcept;
+  GpuMemory& memory() const { return *memory_; }
+  /// The host memory may change on return. Goes through 32 MiB of pinned host memory, which the device takes with its first upload and
+  /// keeps; like all that the process holds beside tensors on CPU devices it is in no device's budget.
+  void upload(const void* host, void* device, size_t bytes);
+  void download(const void* device, void* host, size_t bytes);                  ///< waits
   void copy_from(const Cuda& other, const void* from, void* to, size_t bytes);  ///< device to device, also between GPUs
   /// The same from another GPU, on a stream for that pair alone, so that it overlaps this device's work and no transfer waits for one of
   /// another pair. It begins when both events have passed; returns the one at which it has ended.
@@ -91,6 +98,7 @@ class Cuda {
     unsigned long long first[static_cast<int>(FaultKind::kinds)];
     long long limit[static_cast<int>(FaultKind::kinds)];
   };
+  static_assert(sizeof(Faults) <= kFaultsBytes);
   Faults* faults() const { return faults_; }
 
   /// What a library keeps for this device (a handle, compiled plans): made at the first use, gone with the device.
@@ -108,6 +116,7 @@ class Cuda {
   int index_;
   bool allow_tf32_;
   GpuDescription description_;
+  std::shared_ptr<GpuMemory> memory_;
   CUstream_st* stream_ = nullptr;
   void* workspace_ = nullptr;
   Faults* faults_ = nullptr;

@@ -27,7 +27,8 @@ struct Captured {
 
 }  // namespace
 
-GraphCapture::GraphCapture(int index, CUstream_st* stream, bool allowed) : index_(index), stream_(stream), allowed_(allowed) {}
+GraphCapture::GraphCapture(int index, CUstream_st* stream, std::shared_ptr<GpuMemory> memory, bool allowed)
+    : index_(index), stream_(stream), memory_(std::move(memory)), allowed_(allowed) {}
 
 GraphCapture::~GraphCapture() {
   close();
@@ -109,20 +110,22 @@ Event GraphCapture::record(bool with_time) {
   return std::make_shared<CudaEvent>(index_, stream_, with_time);
 }
 
-bool GraphCapture::keep_until_launch(void* memory) noexcept {
+bool GraphCapture::keep_until_launch(void* memory, size_t bytes) noexcept {
   const std::lock_guard lock(mutex_);
   if (!is_under_way_) return false;
   try {
-    to_free_.push_back(memory);
+    to_free_.emplace_back(memory, bytes);
+    memory_->begin_return();
   } catch (...) {  // no memory to remember it by: better lost than freed under a kernel
   }
   return true;
 }
 
 void GraphCapture::free_kept() noexcept {
-  if (to_free_.empty()) return;
-  cudaSetDevice(index_);
-  for (void* memory : to_free_) cudaFree(memory);
+  for (const auto& [memory, bytes] : to_free_) {
+    memory_->release(memory, bytes);
+    memory_->end_return();
+  }
   to_free_.clear();
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/cuda/gpu_memory.h"
 #include "core/event.h"
 
 struct CUstream_st;
@@ -33,7 +34,7 @@ struct GraphCounts {
 class GraphCapture {
  public:
   /// Does nothing where `allowed` is false.
-  GraphCapture(int index, CUstream_st* stream, bool allowed);
+  GraphCapture(int index, CUstream_st* stream, std::shared_ptr<GpuMemory> memory, bool allowed);
   ~GraphCapture();
   GraphCapture(const GraphCapture&) = delete;
   GraphCapture& operator=(const GraphCapture&) = delete;
@@ -51,7 +52,7 @@ class GraphCapture {
   /// An event after all that was enqueued.
   Event record(bool with_time);
   /// While a piece is under way memory that it may use cannot be freed: then takes it over and returns true.
-  bool keep_until_launch(void* memory) noexcept;
+  bool keep_until_launch(void* memory, size_t bytes) noexcept;
   GraphCounts counts() const;
 
  private:
@@ -62,6 +63,7 @@ class GraphCapture {
 
   int index_;
   CUstream_st* stream_;
+  std::shared_ptr<GpuMemory> memory_;
   bool allowed_, is_under_way_ = false;
   std::atomic<bool> is_open_{false};
   std::thread::id owner_;
@@ -69,7 +71,7 @@ class GraphCapture {
   int piece_ = 0;
   Event before_;  ///< the piece under way
   std::map<std::pair<int64_t, int>, CUgraphExec_st*> executables_;
-  std::vector<void*> to_free_;
+  std::vector<std::pair<void*, size_t>> to_free_;
   GraphCounts counts_;
   mutable std::recursive_mutex mutex_;
 };

@@ -5,12 +5,16 @@
 
 namespace sluice {
 
-/// Memory of a GPU for trials of library calls, outside of the device's budget; null where the GPU has none left.
+/// Memory of a GPU for trials of library calls, counted on no device; null where the budgets or the GPU have none left.
 class TrialMemory {
  public:
-  TrialMemory(Cuda& cuda, int64_t bytes) : cuda_(cuda), memory_(cuda.allocate(static_cast<size_t>(bytes))) {}
+  TrialMemory(Cuda& cuda, int64_t bytes) : cuda_(cuda), bytes_(static_cast<size_t>(bytes)) {
+    cuda_.memory().begin_return();  // devices that need it may wait
+    memory_ = cuda.allocate(bytes_);
+  }
   ~TrialMemory() {
-    if (memory_) cuda_.release(memory_);
+    if (memory_) cuda_.release(memory_, bytes_);
+    cuda_.memory().end_return();
   }
   TrialMemory(const TrialMemory&) = delete;
   TrialMemory& operator=(const TrialMemory&) = delete;
@@ -18,7 +22,8 @@ class TrialMemory {
 
  private:
   Cuda& cuda_;
-  void* memory_;
+  size_t bytes_;
+  void* memory_ = nullptr;
 };
 
 /// SLUICE_TUNE is set in the environment, and not to 0.

@@ -97,7 +97,7 @@ void Stage::run_nodes(const RunContext& run, int micro_batch, bool again) {
     const int made = topology_.value_of(node);
     const bool kept_for_recompute = run.training && !again && last_recompute_use_[made] >= 0 && !flow.recomputed;
     if (kept_for_recompute) state.kept[made] = y;
-    if (!again && flow.sent) state.to_send[made] = y.contiguous();
+    if (!again && flow.sent) state.to_send[made] = y.dense();
     if (!again && node == graph_.loss_node()) losses_[micro_batch] = y;
     if (run.keeps_output && node == graph_.output_node()) outputs_[micro_batch] = y;
     if (last_use[made] >= 0) live[made] = std::move(y);
@@ -274,12 +274,11 @@ Tensor found_or_undefined(const std::map<Key, Tensor>& tensors, const Key& key) 
 
 Tensor Stage::outgoing(const Transfer& transfer, int micro_batch) const {
   if (transfer.payload == Payload::activation) return micro_batches_.at(micro_batch).to_send.at(transfer.value);
-  if (transfer.payload == Payload::gradient) {
-    const Tensor sum = found_or_undefined(micro_batches_.at(micro_batch).contributions, {transfer.value, transfer.consumer});
-    return sum.defined() ? sum.contiguous() : sum;
-  }
-  const Parameter& parameter = tied(transfer.value);
-  return transfer.payload == Payload::tied_weight ? parameter.working : found_or_undefined(parameter.gradients, transfer.consumer);
+  if (transfer.payload == Payload::tied_weight) return tied(transfer.value).working;
+  const Tensor sum = transfer.payload == Payload::gradient
+                         ? found_or_undefined(micro_batches_.at(micro_batch).contributions, {transfer.value, transfer.consumer})
+                         : found_or_undefined(tied(transfer.value).gradients, transfer.consumer);
+  return sum.defined() ? sum.dense() : sum;
 }
 
 layers::ValueType Stage::expected_tied(const Transfer& transfer) const {

@@ -1,7 +1,10 @@
 // Devices of a GPU: order of work between them, memory that another one still reads, faults of kernels, budgets. The emulation runs work
 // as late as a program may rely on, so that there a missing wait shows every time; on a GPU, if the other device is slow enough.
+#include <chrono>
 #include <cmath>
+#include <future>
 
+#include "core/graph_scope.h"
 #include "core/ops/copy.h"
 #include "core/ops/cross_entropy.h"
 #include "core/ops/elementwise.h"
@@ -100,10 +103,10 @@ TEST_F(CudaHandOver, WhatWasSentServesAgainInTheOrderOfTheSendersWorkBehindTheEn
 
 TEST_F(CudaHandOver, ATensorIsCountedOnBothDevices) {
   const auto first = make_device("cuda:0"), second = make_device("cuda:0");
-  EXPECT_EQ(first->live_bytes(), Cuda::kWorkspaceBytes);
+  EXPECT_EQ(first->live_bytes(), Cuda::kOwnBytes);
   const Tensor x = filled(1, first), there = x.slice(0, 0, 16).charged_to(second);
-  EXPECT_EQ(first->live_bytes(), Cuda::kWorkspaceBytes + 4 * kElements);
-  EXPECT_EQ(second->live_bytes(), Cuda::kWorkspaceBytes + 64);
+  EXPECT_EQ(first->live_bytes(), Cuda::kOwnBytes + 4 * kElements);
+  EXPECT_EQ(second->live_bytes(), Cuda::kOwnBytes + 64);
 }
 
 using CudaArena = CudaTest;
@@ -138,6 +141,63 @@ TEST_F(CudaArena, TrimWaitsForTheMomentsAndFreesAllBlocks) {
   EXPECT_EQ(owner->arena().kept_bytes(), 0u);
 }
 
+using CudaMemory = CudaTest;
+
+constexpr int64_t kBytes = 4 * kElements;
+DevicePtr gpu_with(int64_t bytes) { return make_device("cuda:0", {.budget_bytes = Cuda::kOwnBytes + bytes}); }
+
+TEST_F(CudaMemory, OfKeptBlocksGoesBackBeforeTheBudgetIsPassed) {
+  const auto gpu = gpu_with(2 * kBytes);
+  filled(1, gpu);
+  EXPECT_EQ(gpu->arena().kept_bytes(), kBytes);
+  const Tensor large = full({2 * kElements}, 2, DType::f32, gpu);
+  EXPECT_EQ(gpu->arena().kept_bytes(), 0u);
+  EXPECT_EQ(large.to_vector(), std::vector<double>(2 * kElements, 2));
+}
+
+TEST_F(CudaMemory, IsTakenExactlyWhereThereIsABudget) {
+  const auto gpu = gpu_with(3 * kBytes);
+  empty({kElements + kElements / 8}, DType::f32, gpu);
+  const Tensor x = filled(1, gpu), y = filled(2, gpu);  // had x the larger block, there would be none for z
+  const Tensor z = filled(3, gpu);
+  EXPECT_EQ(x.to_vector(), all(1));
+  EXPECT_EQ(z.to_vector(), all(3));
+}
+
+/// Two devices of one GPU that are full: all memory is the first one's, half of it kept, and half of it is the second one's to take.
+struct FullGpu {
+  FullGpu() {
+    const Tensor there = filled(1, first).charged_to(second);  // which the second one keeps alive
+    held = filled(2, first);
+  }
+  DevicePtr first = gpu_with(kBytes), second = gpu_with(kBytes);
+  Tensor held;
+};
+
+TEST_F(CudaMemory, ThatOneDeviceKeepsServesAnotherOneOfTheSameGpu) {
+  const FullGpu gpu;
+  EXPECT_EQ(filled(3, gpu.second).to_vector(), all(3));
+  EXPECT_EQ(gpu.held.to_vector(), all(2));
+}
+
+TEST_F(CudaMemory, ThatACaptureStillUsesIsWaitedFor) {
+  const FullGpu gpu;
+  GraphScope graph(*gpu.first, true, 0);
+  fill(gpu.held, 4);
+  gpu.first->arena().trim();
+  auto other = std::async(std::launch::async, [&] { return filled(3, gpu.second).to_vector(); });
+  EXPECT_EQ(other.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  graph.launch();
+  EXPECT_EQ(other.get(), all(3));
+  EXPECT_EQ(gpu.held.to_vector(), all(4));
+}
+
+TEST_F(CudaMemory, ThatADeviceHeldIsAnothersWhenItIsGone) {
+  const auto second = gpu_with(kBytes);
+  for (int i = 0; i < 3; ++i) filled(i, gpu_with(kBytes));
+  EXPECT_EQ(filled(1, second).to_vector(), all(1));
+}
+
 using CudaFaults = CudaTest;
 
 TEST_F(CudaFaults, ABadIdIsReportedOnceAndTheDeviceWorksOn) {
@@ -169,10 +229,10 @@ TEST_F(CudaFaults, BelongToTheDeviceThatRanTheKernel) {
 }
 
 TEST_F(CudaTest, NamesDeviceBytesAndBudgetWhenMemoryRunsOut) {
-  const auto gpu = make_device("cuda:0", {.budget_bytes = Cuda::kWorkspaceBytes + 1000});
+  const auto gpu = make_device("cuda:0", {.budget_bytes = Cuda::kOwnBytes + 1000});
   const Tensor kept = empty({100}, DType::f32, gpu);
-  expect_error<OutOfMemory>([&] { empty({200}, DType::f32, gpu); }, {"cuda:0", "832 bytes", "budget of 33555432"});
-  EXPECT_EQ(gpu->live_bytes(), Cuda::kWorkspaceBytes + 448) << "a refused tensor is not counted";
+  expect_error<OutOfMemory>([&] { empty({200}, DType::f32, gpu); }, {"cuda:0", "832 bytes", "budget of 33555496"});
+  EXPECT_EQ(gpu->live_bytes(), Cuda::kOwnBytes + 448) << "a refused tensor is not counted";
   EXPECT_EQ(full({100}, 3, DType::f32, gpu).to_vector(), std::vector<double>(100, 3));
 }
 

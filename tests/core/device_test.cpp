@@ -26,7 +26,7 @@ TEST(Device, AnH200CountsAsItsDataSheetAndTheCudaBackendSay) {
   EXPECT_EQ(device->kind(), DeviceKind::meta);
   EXPECT_EQ(device->backend(), DeviceKind::cuda);
   EXPECT_EQ(device->budget_bytes(), 141'000'000'000);
-  EXPECT_EQ(device->live_bytes(), Cuda::kWorkspaceBytes) << "the libraries' workspace counts from the start";
+  EXPECT_EQ(device->live_bytes(), Cuda::kOwnBytes) << "the libraries' workspace and the record of faults count from the start";
   EXPECT_NEAR(device->options().speed.flops_per_second, 989e12, 1e12);
   EXPECT_EQ(make_device("h200:0", {.budget_bytes = int64_t{1} << 30})->budget_bytes(), int64_t{1} << 30);
 }

@@ -129,6 +129,8 @@ const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorIllegalAddress";
     case cudaErrorLaunchOutOfResources:
       return "cudaErrorLaunchOutOfResources";
+    case cudaErrorPeerAccessUnsupported:
+      return "cudaErrorPeerAccessUnsupported";
     case cudaErrorPeerAccessAlreadyEnabled:
       return "cudaErrorPeerAccessAlreadyEnabled";
     case cudaErrorPeerAccessNotEnabled:
@@ -215,17 +217,18 @@ cudaError_t cudaDeviceSynchronize() {
 }
 
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
-  return call([&](Runtime&) {
+  return call([&](Runtime& state) {
     check_device(device);
     check_device(peer);
-    *can = device != peer;
+    *can = device != peer && state.has_peer_access;
   });
 }
 
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
-  return call([&](Runtime&) {
+  return call([&](Runtime& state) {
     check_device(peer);
     check(peer != current_device(), cudaErrorInvalidDevice, "cudaDeviceEnablePeerAccess: device ", peer, " is the current device itself");
+    check(state.has_peer_access, cudaErrorPeerAccessUnsupported, "cudaDeviceEnablePeerAccess: no access to the memory of device ", peer);
   });
 }
 

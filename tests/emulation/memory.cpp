@@ -34,6 +34,9 @@ void* Memory::allocate(size_t bytes, int device) {
   }
   std::memset(usable, 0xff, pages);
   const auto begin = reinterpret_cast<uintptr_t>(usable) + pages - padded;
+  Bytes& count = bytes_[device - kHost];
+  count.live += bytes;
+  count.peak = std::max(count.peak, count.live);
   live_[begin] = {begin, bytes, device, reinterpret_cast<uintptr_t>(mapping), pages + 2 * kGuardBytes};
   return reinterpret_cast<void*>(begin);
 }
@@ -43,6 +46,7 @@ bool Memory::release(void* memory) {
   if (found == live_.end()) return false;
   const Allocation& allocation = freed_.emplace_back(found->second);
   live_.erase(found);
+  bytes_[allocation.device - kHost].live -= allocation.bytes;
   // Mapped anew, the pages go back to the system while their addresses stay taken.
   mmap(reinterpret_cast<void*>(allocation.mapping), allocation.mapping_bytes, PROT_NONE,
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
@@ -59,13 +63,6 @@ const Memory::Allocation* Memory::find(const void* address) const {
   if (after == live_.begin()) return nullptr;
   const Allocation& allocation = std::prev(after)->second;
   return wanted < allocation.end() ? &allocation : nullptr;
-}
-
-size_t Memory::live_bytes(int device) const {
-  size_t sum = 0;
-  for (const auto& [begin, allocation] : live_)
-    if (allocation.device == device) sum += allocation.bytes;
-  return sum;
 }
 
 std::string Memory::describe(uintptr_t address) const {

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -13,6 +14,7 @@ namespace sluice::emulation {
 class Memory {
  public:
   static constexpr int kHost = -1;  ///< the "device" of pinned host memory
+  static constexpr int kDevices = 2;
   struct Allocation {
     uintptr_t begin = 0;
     size_t bytes = 0;
@@ -31,7 +33,10 @@ class Memory {
   bool release(void* memory);
   /// The live allocation that holds the address, or null.
   const Allocation* find(const void* address) const;
-  size_t live_bytes(int device) const;
+  size_t live_bytes(int device) const { return bytes_[device - kHost].live; }
+  /// The most that were live since the last reset.
+  size_t peak_bytes(int device) const { return bytes_[device - kHost].peak; }
+  void reset_peak(int device) { bytes_[device - kHost].peak = live_bytes(device); }
 
   /// Where an address lies that cannot be accessed: "8 bytes past the end of an allocation of 400 bytes on device 0".
   std::string describe(uintptr_t address) const;
@@ -41,7 +46,11 @@ class Memory {
  private:
   static constexpr size_t kFreedKept = 256;
 
-  std::map<uintptr_t, Allocation> live_;  ///< by begin
+  struct Bytes {
+    size_t live = 0, peak = 0;
+  };
+  std::array<Bytes, 1 + kDevices> bytes_;  ///< of the host and the devices
+  std::map<uintptr_t, Allocation> live_;   ///< by begin
   std::deque<Allocation> freed_;
 };
 

@@ -102,8 +102,17 @@ TEST(DeviceMemory, TwoDevicesCountTheirOwnBytes) {
   const DeviceArray<float> here(std::vector<float>{7, 8});
   ASSERT_EQ(cudaMemGetInfo(&free_after, &total), cudaSuccess);
   EXPECT_EQ(free_before - free_after, 8u);
+  reset_peak_bytes(0);
+  const size_t before = allocated_bytes(0), before_there = allocated_bytes(1);
+  {
+    const DeviceArray<float> more(3);
+    EXPECT_EQ(allocated_bytes(0), before + 12);
+  }
+  EXPECT_EQ(allocated_bytes(0), before);
+  EXPECT_EQ(peak_bytes(0), before + 12);
   ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
   const DeviceArray<float> there(2);
+  EXPECT_EQ(allocated_bytes(1), before_there + 8);
   EXPECT_EQ(cudaMemcpyPeerAsync(there.data, 0, here.data, 0, 8), cudaErrorInvalidValue);
   EXPECT_EQ(cudaMemcpyPeerAsync(there.data, 1, here.data, 0, 8), cudaSuccess);
   EXPECT_EQ(there.values(), here.values());
@@ -112,6 +121,17 @@ TEST(DeviceMemory, TwoDevicesCountTheirOwnBytes) {
   EXPECT_EQ(cudaMalloc(&memory, total), cudaErrorMemoryAllocation);
   EXPECT_EQ(cudaGetLastError(), cudaErrorMemoryAllocation);
   ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+}
+
+TEST(DeviceMemory, OfAnotherDeviceCanBeOutOfReach) {
+  set_peer_access(false);
+  int can_access = 1;
+  EXPECT_EQ(cudaDeviceCanAccessPeer(&can_access, 0, 1), cudaSuccess);
+  EXPECT_EQ(can_access, 0);
+  EXPECT_EQ(cudaDeviceEnablePeerAccess(1, 0), cudaErrorPeerAccessUnsupported);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorPeerAccessUnsupported);
+  set_peer_access(true);
+  EXPECT_EQ(cudaDeviceEnablePeerAccess(1, 0), cudaSuccess);
 }
 
 }  // namespace

@@ -46,6 +46,26 @@ Runtime& runtime() {
   return state;
 }
 
+size_t allocated_bytes(int device) {
+  std::lock_guard lock(runtime().mutex);
+  return runtime().memory.live_bytes(device);
+}
+
+size_t peak_bytes(int device) {
+  std::lock_guard lock(runtime().mutex);
+  return runtime().memory.peak_bytes(device);
+}
+
+void reset_peak_bytes(int device) {
+  std::lock_guard lock(runtime().mutex);
+  runtime().memory.reset_peak(device);
+}
+
+void set_peer_access(bool has_access) {
+  std::lock_guard lock(runtime().mutex);
+  runtime().has_peer_access = has_access;
+}
+
 void set_seed(uint64_t seed) {
   std::lock_guard lock(runtime().mutex);
   runtime().seed = seed;

@@ -26,7 +26,7 @@ struct CUevent_st {
 
 namespace sluice::emulation {
 
-constexpr int kDevices = 2;
+constexpr int kDevices = Memory::kDevices;
 constexpr unsigned kQueriesThatRun = 8;  ///< every so many queries run the work, so that pollers end
 
 /// A call that is refused; later calls work.
@@ -49,6 +49,7 @@ struct Runtime {
   std::map<const void*, size_t> shared_bytes_allowed;  ///< by kernel, where it asked
   std::string fault;                                   ///< of a kernel; until `reset`
   uint64_t seed = 1, launches = 0;
+  bool has_peer_access = true;
 
   Runtime();
   /// All work of all streams, or of one device.

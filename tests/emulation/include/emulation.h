@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -16,6 +17,14 @@ void set_seed(uint64_t seed);
 
 /// Forgets a kernel's fault and all queued work, which on hardware takes a new process. Memory, streams and events stay.
 void reset();
+
+/// What cudaMalloc gave a device and cudaFree did not take back, and the most of it since reset_peak_bytes().
+size_t allocated_bytes(int device);
+size_t peak_bytes(int device);
+void reset_peak_bytes(int device);
+
+/// Whether a device may access another one's memory, as it may at first.
+void set_peer_access(bool has_access);
 
 /// Shared memory of the running block, aligned to 16 bytes, filled with 0xff (NaN) before the block starts. Beyond its end lies a guard.
 void* dynamic_shared_memory();
