@@ -7,6 +7,7 @@
 #include "cli/corpus.h"
 #include "cli/list_text.h"
 #include "cli/search_line.h"
+#include "cli/signals.h"
 #include "core/device_description.h"
 #include "core/file/file.h"
 #include "core/gpu_speed.h"
@@ -245,6 +246,16 @@ parallel::TrainerOptions build_trainer_options(const Settings& settings) {
   return options;
 }
 
+parallel::Replanner build_replanner(const layers::Graph& graph, const Settings& settings, const Optimizer& optimizer,
+                                    const std::vector<DeviceSpeed>& speeds) {
+  auto options = plan_options(graph, settings, optimizer);
+  options.progress = [show = options.progress](const parallel::SearchProgress& progress) {
+    require<parallel::StoppedError>(caught_signal() == 0, "stopped by a signal");
+    show(progress);
+  };
+  return {std::move(options), speeds, settings.flag("pipeline.replan"), is_image_model(settings)};
+}
+
 Precision precision_of(const Settings& settings) { return precision_named(settings.text("train.precision")); }
 
 namespace {
@@ -267,6 +278,18 @@ DeviceSpeed speed_of(const Device& device, Precision precision) {
 }
 
 }  // namespace
+
+std::optional<double> peak_flops_of(const parallel::Plan& plan, const std::vector<DeviceSpeed>& speeds) {
+  // Predictions go by the speed in f32, which most operations of a CPU device have; only products are faster in bf16.
+  if (plan.devices[0]->kind() == DeviceKind::cpu && plan.precision == Precision::bf16) {
+    const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    const auto peak = measured_bf16_peak_flops(std::min(cores, plan.devices[0]->options().threads));
+    return peak ? std::optional(*peak * static_cast<double>(plan.devices.size())) : std::nullopt;
+  }
+  double sum = 0;
+  for (const DeviceSpeed& speed : speeds) sum += speed.flops_per_second;
+  return sum;
+}
 
 std::vector<DeviceSpeed> speeds_of(const std::vector<DevicePtr>& devices, Precision precision) {
   std::vector<DeviceSpeed> speeds;

@@ -1,10 +1,11 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/config.h"
-#include "parallel/trainer.h"
+#include "parallel/replan.h"
 
 /// From settings to the things that they describe.
 /// Errors  UsageError naming the key and the cure.
@@ -24,7 +25,13 @@ parallel::Plan build_plan(const layers::Graph& graph, const Settings& settings, 
 /// The same for evaluation alone: nothing is searched or measured.
 parallel::Plan build_evaluation_plan(const layers::Graph& graph, const Settings& settings, const Optimizer& optimizer);
 parallel::TrainerOptions build_trainer_options(const Settings& settings);
+/// What holds the plan against the first steps, and moves it where pipeline.replan says so. A signal ends its planning with StoppedError.
+parallel::Replanner build_replanner(const layers::Graph& graph, const Settings& settings, const Optimizer& optimizer,
+                                    const std::vector<DeviceSpeed>& speeds);
 Precision precision_of(const Settings& settings);
+
+/// The peak of all devices together, in the precision of the products; nothing where it is not measured.
+std::optional<double> peak_flops_of(const parallel::Plan& plan, const std::vector<DeviceSpeed>& speeds);
 
 /// What each of these devices can do at most, for predictions and MFU: measured when they are CPU devices, by their description when GPUs.
 std::vector<DeviceSpeed> speeds_of(const std::vector<DevicePtr>& devices, Precision precision);

@@ -47,6 +47,12 @@ void require_memory(const layers::Graph& graph, const parallel::Plan& plan, cons
   require_machine(plan, prediction, validation);
 }
 
+double counted_step_seconds(const layers::Graph& graph, parallel::Plan plan, const Optimizer& optimizer, const Settings& settings,
+                            const std::vector<DeviceSpeed>& speeds) {
+  plan.times.clear();
+  return parallel::predict(graph, plan, optimizer, settings.integer("train.batch"), speeds).step_seconds;
+}
+
 void require_writable(const char* subject, const std::string& file) {
   if (file.empty() || file == "-") return;
   std::error_code ignored;

@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <vector>
 
 #include "cli/config.h"
 #include "parallel/plan.h"
@@ -12,6 +13,10 @@ namespace sluice::cli {
 /// Errors  OutOfMemory naming the device, the bytes and the cure.
 void require_memory(const layers::Graph& graph, const parallel::Plan& plan, const Optimizer& optimizer, const Settings& settings,
                     const parallel::Prediction& prediction);
+
+/// What a step takes at the devices' full speed, also of a plan that has measured times.
+double counted_step_seconds(const layers::Graph& graph, parallel::Plan plan, const Optimizer& optimizer, const Settings& settings,
+                            const std::vector<DeviceSpeed>& speeds);
 
 /// Throws unless a file can be written under this name later; leaves nothing behind. No name is no file.
 /// Errors  ResourceError naming the flag or key, the file and the cure.

@@ -209,6 +209,8 @@ std::vector<Option> make_options() {
        word("counted"),
        "what plans take as times: counted operations, or node times measured here",
        {"counted", "measured"}},
+      {"pipeline.replan", boolean, false,
+       "move to another plan once, where what the first steps took shows one that is faster; the weights stay the same bits"},
       {"pipeline.search_seconds", number, 0.0, "after which the search for a plan ends with the best one so far; 0 = no limit", {}, 0, 1e9},
 
       with(Option{"output.dir", text, word("runs/latest"), "folder of checkpoints"}, {never_empty}),

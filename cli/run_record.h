@@ -6,6 +6,7 @@
 
 #include "cli/report/images.h"
 #include "parallel/plan.h"
+#include "parallel/replan.h"
 #include "parallel/trainer.h"
 
 namespace sluice::cli {
@@ -20,6 +21,11 @@ struct RunRecord {
     int64_t step = 0;
     double loss = 0;
     std::optional<double> accuracy = {};  ///< of images: from 0 to 1
+  };
+  struct Move {
+    int64_t step = 0;  ///< after which
+    std::vector<int> from, to;
+    double seconds_before = 0, seconds_after = 0;  ///< of a step, predicted by what the first ones took
   };
   struct DeviceRecord {
     std::string name;
@@ -36,16 +42,25 @@ struct RunRecord {
   std::vector<Validation> validations;
   std::optional<double> trigram_loss;
   std::string weights_hash;
-  std::string sample;               ///< of generated text
-  std::vector<JudgedImage> images;  ///< of the validation split
-  parallel::Prediction prediction;
+  std::string sample;                      ///< of generated text
+  std::vector<JudgedImage> images;         ///< of the validation split
+  parallel::Prediction prediction;         ///< the latest: by counted times, and by what steps took once that is known
+  double counted_seconds = 0;              ///< the plan's step at the devices' full speed
+  std::optional<double> measured_seconds;  ///< the plan's step by measured times of its nodes
+  std::optional<Move> move;                ///< to another plan
   std::vector<DeviceRecord> devices;
   parallel::Trace trace;                             ///< of the last step
   std::optional<parallel::GraphChoice> cuda_graphs;  ///< where there are CUDA devices
 };
 
-/// The middle of the values of the steps, without the first step, which warms up; 0 when there is none.
+/// The middle of the values of the steps by the plan that ran last, without its first step, which warms up; 0 when there is none.
 double median_of_steps(const RunRecord& record, double parallel::StepResult::*value);
+
+/// Takes down what the steps showed of their plan, and the plan that the trainer has now. Returns what to say of it.
+std::string note_finding(const parallel::Replanner::Finding& finding, const parallel::Trainer& trainer, RunRecord& record);
+
+/// Of the step: "25.10 ms by measured times, 11.40 ms counted".
+std::string predictions_text(const RunRecord& record);
 
 /// Of the last validation, for images.
 std::optional<double> last_accuracy(const RunRecord& record);

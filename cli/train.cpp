@@ -4,7 +4,6 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
-#include <thread>
 
 #include "cli/build.h"
 #include "cli/byte_size.h"
@@ -20,7 +19,6 @@
 #include "cli/trained_model.h"
 #include "cli/validate.h"
 #include "core/file/file.h"
-#include "core/machine_limits.h"
 #include "data/loader.h"
 #include "parallel/checkpoint/initialize.h"
 
@@ -45,7 +43,8 @@ class Training {
         graph_(build_graph(settings_)),
         optimizer_(build_optimizer(settings_)),
         plan_(build_plan(graph_, settings_, *optimizer_)),
-        speeds_(speeds_of(plan_.devices, plan_.precision)) {}
+        speeds_(speeds_of(plan_.devices, plan_.precision)),
+        replanner_(build_replanner(graph_, settings_, *optimizer_, speeds_)) {}
 
   int run() {
     ignore_output_signals();
@@ -75,25 +74,16 @@ class Training {
     record_.item = is_image_model(settings_) ? "sample" : "token";
     record_.items_per_step = settings_.integer("train.batch") * (is_image_model(settings_) ? 1 : settings_.integer("model.context"));
     record_.prediction = parallel::predict(graph_, plan_, *optimizer_, settings_.integer("train.batch"), speeds_);
-    measure_peak();
+    if (!plan_.times.empty()) record_.measured_seconds = record_.prediction.step_seconds;
+    record_.counted_seconds = counted_step_seconds(graph_, plan_, *optimizer_, settings_, speeds_);
+    peak_flops_ = peak_flops_of(plan_, speeds_);
+    if (!peak_flops_) say("no MFU: products in bf16 run on this processor's AMX, whose peak is not measured here\n");
     require_memory(graph_, plan_, *optimizer_, settings_, record_.prediction);
     require_writable("--report (output.report)", report_);
     require_writable("--trace (output.trace)", trace_);
     require_writable("--json", arguments_.text("--json"));
     say("{} parameters, {} nodes as {} on {} devices, {} micro-batches, {}\n", record_.parameters, graph_.nodes().size(),
         list_text(plan_.partition.stage_sizes(), "+"), plan_.devices.size(), plan_.micro_batches, name_of(plan_.schedule));
-  }
-
-  /// Predictions go by the speed in f32, which most operations of a CPU device have; only products are faster in bf16.
-  void measure_peak() {
-    peak_flops_ = 0;
-    for (const DeviceSpeed& speed : speeds_) *peak_flops_ += speed.flops_per_second;
-    if (plan_.devices[0]->kind() == DeviceKind::cpu && plan_.precision == Precision::bf16) {
-      const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-      peak_flops_ = measured_bf16_peak_flops(std::min(cores, plan_.devices[0]->options().threads));
-      if (peak_flops_) *peak_flops_ *= static_cast<double>(plan_.devices.size());
-    }
-    if (!peak_flops_) say("no MFU: products in bf16 run on this processor's AMX, whose peak is not measured here\n");
   }
 
   /// The checkpoint to continue from; nothing to start anew.
@@ -195,12 +185,24 @@ class Training {
       } else {
         record_.steps.push_back({step, result});
         progress.show(progress_of(step, result));
+        hold_against_plan(trainer, progress);
       }
       if (is_multiple(step, "train.evaluate_every") && step < steps_) progress.say(note_validation(trainer));
       if ((is_multiple(step, "output.save_every") || is_time_to_save()) && step < steps_) save(trainer, output);
     }
     progress.finish();
     record_.steps_done = trainer.steps_done();
+  }
+
+  /// What the first steps took corrects what is predicted, and may move the training to another plan.
+  void hold_against_plan(parallel::Trainer& trainer, ProgressLine& progress) try {
+    const auto finding = replanner_.note_step(trainer);
+    if (!finding) return;
+    const std::string text = note_finding(*finding, trainer, record_);
+    plan_ = trainer.plan();
+    if (finding->next) record_.counted_seconds = counted_step_seconds(graph_, plan_, *optimizer_, settings_, speeds_);
+    if (!text.empty()) progress.say(text);
+  } catch (const parallel::StoppedError&) {
   }
 
   bool is_multiple(int64_t step, std::string_view key) const { return settings_.integer(key) > 0 && step % settings_.integer(key) == 0; }
@@ -283,6 +285,7 @@ class Training {
     for (const auto& device : record_.devices)
       say("{}: peak {} bytes ({}), predicted {}\n", device.name, device.peak_bytes, bytes_text(device.peak_bytes),
           device.predicted_peak_bytes);
+    say("step: {:.2f} ms, predicted {}\n", median_of_steps(record_, &parallel::StepResult::seconds) * 1e3, predictions_text(record_));
     say("bubble: {:.1f} %, predicted {:.1f} %\n", median_of_steps(record_, &parallel::StepResult::bubble) * 100,
         record_.prediction.bubble * 100);
     if (record_.cuda_graphs) say("CUDA graphs: {}\n", record_.cuda_graphs->text());
@@ -319,7 +322,8 @@ class Training {
   layers::Graph graph_;
   std::unique_ptr<Optimizer> optimizer_;
   parallel::Plan plan_;
-  std::vector<DeviceSpeed> speeds_;   ///< by device
+  std::vector<DeviceSpeed> speeds_;  ///< by device
+  parallel::Replanner replanner_;
   std::optional<double> peak_flops_;  ///< of all devices together, in the precision of the products
   Corpus corpus_;
   std::vector<int64_t> peaks_;

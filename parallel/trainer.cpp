@@ -4,9 +4,11 @@
 #include <cmath>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "core/file/hash.h"
 #include "core/ops/copy.h"
+#include "parallel/checkpoint/layout.h"
 #include "parallel/plan/check.h"
 #include "parallel/plan/plan_programs.h"
 
@@ -19,17 +21,32 @@ struct Trainer::State {
         optimizer(rule.clone()),
         options(wanted),
         topology(topology_of(graph)),
-        common(common_options()),
-        programs(graph, topology, plan, *optimizer, common),
-        graphs(options.cuda_graphs, plan.devices[0]->kind() == DeviceKind::cuda) {
+        common(common_options()) {
     require(!options.stochastic_rounding || plan.precision == Precision::bf16,
             "train.stochastic_rounding: needs train.precision = \"bf16\", got ", name_of(plan.precision), "; switch one of them");
     optimizer->rate.validate();
     require(optimizer->ema >= 0 && optimizer->ema < 1, "optimizer.ema: needs a decay in [0, 1), got ", optimizer->ema,
             "; 0 keeps no averages");
+    make_executor();
+  }
+
+  void make_executor() {
+    programs.emplace(graph, topology, plan, *optimizer, common);
+    graphs = GraphChoice(options.cuda_graphs, plan.devices[0]->kind() == DeviceKind::cuda);
     const auto placement = device_of_stage(plan);
     const Layout layout{topology, plan.partition.segments(), placement, plan.rematerialize, static_cast<int>(plan.devices.size()), true};
     executor = std::make_unique<Executor>(graph, layout, plan.devices, common, options.timeout_seconds);
+  }
+
+  /// The memory of the former executor is free before the next one takes its own.
+  void change_plan(Plan other) {
+    failure =
+        "trainer: the stages of a plan could not be made, and those of the plan before are gone; make a new trainer from a checkpoint";
+    executor.reset();
+    plan = std::move(other);
+    shows_averages = false;
+    make_executor();
+    failure.clear();
   }
 
   static Plan checked(Plan plan, const layers::Graph& graph) {
@@ -45,7 +62,10 @@ struct Trainer::State {
   }
 
   /// Weights are the devices' to use when a thread has not come back.
-  void require_reachable() const { require<HangError>(!executor->is_abandoned(), failure); }
+  void require_reachable() const {
+    require<Error>(executor != nullptr, failure);
+    require<HangError>(!executor->is_abandoned(), failure);
+  }
 
   double loss_weight(const Batch& batch) const {
     if (plan.devices[0]->kind() == DeviceKind::meta) return 1;
@@ -132,10 +152,10 @@ struct Trainer::State {
   TrainerOptions options;
   Topology topology;
   const StageOptions common;
-  PlanPrograms programs;
-  GraphChoice graphs;
-  std::unique_ptr<Executor> executor;
-  Program watched;  ///< the last one that was searched for a number that is not finite
+  std::optional<PlanPrograms> programs;        ///< of `plan`
+  GraphChoice graphs{CudaGraphs::off, false};  ///< that make_executor() makes
+  std::unique_ptr<Executor> executor;          ///< null when neither of two plans' stages could be made
+  Program watched;                             ///< the last one that was searched for a number that is not finite
   int64_t steps_done = 0;
   bool shows_averages = false;
   std::string failure;  ///< why the weights may be of two steps; empty when they are of one
@@ -147,7 +167,7 @@ Trainer::Trainer(const layers::Graph& graph, Plan plan, const Optimizer& optimiz
 
 /// A thread that never comes back uses its trainer's state for ever.
 Trainer::~Trainer() {
-  if (!state_->executor->is_abandoned()) return;
+  if (!state_->executor || !state_->executor->is_abandoned()) return;
   static std::mutex mutex;
   static auto& in_use = *new std::vector<std::unique_ptr<State>>;
   std::lock_guard lock(mutex);
@@ -161,12 +181,12 @@ void Trainer::require_whole() const {
 
 StepResult Trainer::step(const Batch& batch, int micro_batches) {
   require_whole();
-  const auto use = state_->programs.step(shape_of(state_->graph, batch), micro_batches);
+  const auto use = state_->programs->step(shape_of(state_->graph, batch), micro_batches);
   RunContext run = state_->context(batch, use);
   const double weight = state_->loss_weight(batch);
   require(weight > 0, "step: needs a mini-batch with at least one target that counts, got a total weight of ", weight);
   run.loss_scale = 1 / weight;
-  const Program& program = state_->programs.get(use);
+  const Program& program = state_->programs->get(use);
   state_->show_averages(false);
   StepContext step;
   run.cuda_graphs = state_->graphs.next();
@@ -188,13 +208,62 @@ StepResult Trainer::step(const Batch& batch, int micro_batches) {
 
 EvaluationResult Trainer::evaluate(const Batch& batch, bool with_output, const std::function<bool()>& stop) {
   require_whole();
-  const auto use = state_->programs.evaluation(shape_of(state_->graph, batch), with_output);
+  const auto use = state_->programs->evaluation(shape_of(state_->graph, batch), with_output);
   RunContext run = state_->context(batch, use);
   run.stop = stop;
-  const Program& program = state_->programs.get(use);
+  const Program& program = state_->programs->get(use);
   state_->show_averages(true);
   const RunResult result = state_->run(program, run, {});
   return {result.loss, state_->loss_weight(batch), result.output};
+}
+
+namespace {
+
+using Tensors = std::map<std::string, Tensor>;
+
+Tensors copies(const Tensors& tensors) {
+  Tensors copies;
+  for (const auto& [name, tensor] : tensors) copy(tensor, copies[name] = empty(tensor.shape(), tensor.dtype()));
+  return copies;
+}
+
+void put(const Tensors& values, const Tensors& places) {
+  for (const auto& [name, place] : places) copy(values.at(name), place);
+}
+
+void require_same_answer(const Plan& now, const Plan& next) {
+  require(next.micro_batches == now.micro_batches, "Trainer::move_to: needs a plan of ", now.micro_batches, " micro-batches, got ",
+          next.micro_batches, "; they decide the bits");
+  require(next.precision == now.precision, "Trainer::move_to: needs a plan in ", name_of(now.precision), ", got ", name_of(next.precision),
+          "; it decides the bits");
+  const DeviceKind from = now.devices[0]->kind(), to = next.devices[0]->kind();
+  require(from == to && from != DeviceKind::meta, "Trainer::move_to: needs devices that compute, all of one kind, got ",
+          now.devices[0]->name(), " and ", next.devices[0]->name(), "; make a new trainer");
+}
+
+}  // namespace
+
+void Trainer::move_to(Plan plan) {
+  require_whole();
+  plan = State::checked(std::move(plan), state_->graph);
+  require_same_answer(state_->plan, plan);
+  auto kept = checkpoint_layout::contents_of(*this);
+  for (Tensors* tensors : {&kept.model, &kept.states, &kept.averages}) *tensors = copies(*tensors);
+  const auto go_on = [&](const Plan& by) {
+    state_->change_plan(by);
+    const auto places = checkpoint_layout::contents_of(*this);
+    put(kept.model, places.model);
+    put(kept.states, places.states);
+    put(kept.averages, places.averages);
+    publish_parameters();
+  };
+  const Plan before = state_->plan;
+  try {
+    go_on(plan);
+  } catch (...) {
+    go_on(before);
+    throw;
+  }
 }
 
 const layers::Graph& Trainer::graph() const { return state_->graph; }

@@ -92,6 +92,13 @@ class Trainer {
   /// Errors  StoppedError when `stop` gave true: the trainer goes on as if the evaluation had never begun.
   EvaluationResult evaluate(const Batch& batch, bool with_output = false, const std::function<bool()>& stop = {});
 
+  /// Goes on by another plan, between any two steps: all that a checkpoint keeps goes over exactly, so the answer stays the same bits. The
+  /// devices' memory is freed before it is taken again; meanwhile the host holds a copy of what goes over.
+  /// Errors  UsageError for a plan that is not of this model, with other micro-batches, another precision or another kind of device, and for
+  ///         devices that only count. When the new plan's stages cannot be made, what failed, and the trainer goes on by its former plan;
+  ///         it refuses everything from then on where that fails, too.
+  void move_to(Plan plan);
+
   const layers::Graph& graph() const;
   const Plan& plan() const;
   const Optimizer& optimizer() const;

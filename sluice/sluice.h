@@ -92,5 +92,6 @@
 #include "parallel/program/schedule.h"
 #include "parallel/program/simulate.h"
 #include "parallel/program/verify.h"
+#include "parallel/replan.h"
 #include "parallel/run/trace.h"
 #include "parallel/trainer.h"

@@ -35,6 +35,15 @@ Json graphs_json(const parallel::GraphChoice& choice) {
   return {{"used", choice.next()}, {"step_ms", {{"with", milliseconds(true)}, {"without", milliseconds(false)}}}};
 }
 
+Json measured_json(const RunRecord& record) { return record.measured_seconds ? Json(*record.measured_seconds * 1e3) : Json(nullptr); }
+
+Json move_json(const RunRecord::Move& move) {
+  return {{"step", move.step},
+          {"from", move.from},
+          {"to", move.to},
+          {"predicted_ms", {{"before", move.seconds_before * 1e3}, {"after", move.seconds_after * 1e3}}}};
+}
+
 }  // namespace
 
 Json train_json(const RunRecord& record) {
@@ -50,7 +59,9 @@ Json train_json(const RunRecord& record) {
                   {"trigram", optional_json(record.trigram_loss)}};
   json["accuracy"] = optional_json(last_accuracy(record));
   json["weights_hash"] = record.weights_hash;
-  json["step_ms"] = {{"median", step_seconds * 1e3}};
+  json["step_ms"] = {{"median", step_seconds * 1e3},
+                     {"predicted", {{"counted", record.counted_seconds * 1e3}, {"measured", measured_json(record)}}}};
+  json["replan"] = record.move ? move_json(*record.move) : Json(nullptr);
   json[record.item + "s_per_second"] = step_seconds > 0 ? static_cast<double>(record.items_per_step) / step_seconds : 0;
   json["bubble"] = {{"predicted", record.prediction.bubble}, {"measured", median_of_steps(record, &parallel::StepResult::bubble)}};
   json["cuda_graphs"] = record.cuda_graphs ? graphs_json(*record.cuda_graphs) : Json(nullptr);

@@ -30,7 +30,8 @@ std::string summary(const RunRecord& record) {
       html_row("parameters", std::to_string(record.parameters)) + html_row("steps", std::to_string(record.steps_done)) + loss_rows(record);
   if (seconds > 0)
     rows += html_row("step, median", fmt::format("{:.1f} ms, {:.0f} {}s/s", seconds * 1e3,
-                                                 static_cast<double>(record.items_per_step) / seconds, record.item));
+                                                 static_cast<double>(record.items_per_step) / seconds, record.item)) +
+            html_row("step, predicted", predictions_text(record));
   rows += html_row("bubble, predicted and measured", fmt::format("{:.1f} %, {:.1f} %", record.prediction.bubble * 100,
                                                                  median_of_steps(record, &parallel::StepResult::bubble) * 100));
   return "<table>\n" + rows + html_row("weights hash", record.weights_hash) + "</table>\n";

@@ -14,6 +14,7 @@
 #include "parallel/plan/choose.h"
 #include "parallel/plan/node_count.h"
 #include "parallel/plan/node_times_cache.h"
+#include "parallel/plan/step_times.h"
 #include "parallel/trainer.h"
 
 namespace sluice::parallel {
@@ -21,13 +22,6 @@ namespace sluice::parallel {
 namespace {
 
 using TimeOfNode = double NodeTimes::*;
-
-double median_of(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
 
 /// The first samples of a batch for every micro-batch. Whole micro-batches are loaded, one or several, or the begin of one.
 Batch repeated(const Batch& batch, int64_t samples, int micro_batches) {
@@ -45,32 +39,9 @@ struct Way {
 };
 
 /// What was seen of one way.
-class Samples {
- public:
-  /// One step's.
-  void add(const Trace& trace) {
-    double step = 0;
-    for (const TraceEvent& event : trace.events) {
-      if (event.action.transfer.payload != Payload::none) continue;
-      const double seconds = event.end - event.start;
-      if (event.action.micro_batch >= 0)
-        seconds_[{event.action.stage, event.action.kind}].push_back(seconds);
-      else
-        step += seconds;
-    }
-    steps_.push_back(step);
-  }
-  double median(int stage, ActionKind kind) const {
-    const auto found = seconds_.find({stage, kind});
-    return found == seconds_.end() ? 0 : median_of(found->second);
-  }
-  /// Of norm, statistics and optimizer, all devices together.
-  double step() const { return median_of(steps_); }
+struct Samples {
+  StepTimes times;
   int64_t peak_bytes = 0;  ///< of all devices
-
- private:
-  std::map<std::pair<int, ActionKind>, std::vector<double>> seconds_;
-  std::vector<double> steps_;
 };
 
 /// The measurement of one graph: pipelines over the devices, run by the executor, with the trace of every step.
@@ -115,7 +86,7 @@ class Profile {
     take(split_nodes, split, &NodeTimes::input_gradient, ActionKind::input_gradient, times);
     take(split_nodes, split, &NodeTimes::weight_gradient, ActionKind::weight_gradient, times);
     take(run({one_f_one_b, true, true}, usual_micro_batches_), again, &NodeTimes::recompute, ActionKind::recompute, times);
-    share_step(whole.step(), times);
+    share_step(whole.times.median_end(), times);
     note_crowding(whole, free_bytes, times);
     return times;
   }
@@ -146,7 +117,7 @@ class Profile {
     trainer.step(batch);
     for (int seen = 0; seen == 0 || (seen < options_.repetitions && Clock::now() < end); seen += micro_batches) {
       trainer.step(batch);
-      samples.add(trainer.trace());
+      samples.times.add(trainer.trace());
     }
     for (const auto& device : devices_) samples.peak_bytes += device->peak_bytes();
     return samples;
@@ -157,8 +128,8 @@ class Profile {
     for (int block = 0; block < blocks_.stage_count(); ++block) {
       double sum = 0;
       for (int node = blocks_.first_node(block); node < blocks_.end_node(block); ++node)
-        sum += times[node].*part = nodes.median(node, kind);
-      const double factor = sum > 0 ? whole.median(block, kind) / sum : 1;
+        sum += times[node].*part = nodes.times.median(node, kind);
+      const double factor = sum > 0 ? whole.times.median(block, kind) / sum : 1;
       for (int node = blocks_.first_node(block); node < blocks_.end_node(block); ++node) times[node].*part *= factor;
     }
   }
@@ -174,7 +145,7 @@ class Profile {
   double seconds_of_micro_batch(const Samples& samples) const {
     double seconds = 0;
     for (int block = 0; block < blocks_.stage_count(); ++block)
-      seconds += samples.median(block, ActionKind::forward) + samples.median(block, ActionKind::backward);
+      seconds += samples.times.median(block, ActionKind::forward) + samples.times.median(block, ActionKind::backward);
     return seconds;
   }
 

@@ -244,6 +244,33 @@ class OneAnswer(ProgramTest):
                         self.assertEqual(device["peak_bytes"], device["predicted_peak_bytes"], (stages, schedule, remat))
         self.assertEqual(len(hashes), 1, hashes)
 
+    def test_replanning_keeps_the_weights_and_shows_what_it_went_by(self):
+        keys = dict(train__steps=30, pipeline__devices="cpu:0,cpu:1,cpu:2")
+        whole = self.train(out="whole", **keys)
+        self.assertIsNone(whole["replan"])
+        for change in dict(), dict(pipeline__schedule="auto"), dict(pipeline__remat="auto"), dict(pipeline__costs="measured"), \
+                dict(pipeline__partition="uniform"), dict(pipeline__memory="16MiB"):
+            with self.subTest(change):
+                result = self.train("--report", self.folder / "report.html", pipeline__replan="true", **keys, **change)
+                self.assertEqual(result["weights_hash"], whole["weights_hash"])
+                self.assertGreater(result["step_ms"]["predicted"]["counted"], 0)
+                self.assertGreater(result["step_ms"]["predicted"]["measured"], result["step_ms"]["predicted"]["counted"])
+                for device in result["devices"]:
+                    self.assertEqual(device["peak_bytes"], device["predicted_peak_bytes"])
+                if move := result["replan"]:
+                    self.assertEqual((move["step"], sum(move["from"])), (13, sum(move["to"])))
+                    self.assertLess(move["predicted_ms"]["after"], move["predicted_ms"]["before"])
+                self.assertIn("ms by measured times", (self.folder / "report.html").read_text())
+        self.train(**{**keys, "train__steps": 20}, pipeline__replan="true")
+        rest = self.train("--resume", "auto", pipeline__replan="true", **keys)
+        self.assertEqual(rest["weights_hash"], whole["weights_hash"])
+
+    def test_a_training_of_few_steps_has_no_measured_times(self):
+        for steps, is_known in (12, False), (13, True):
+            predicted = self.train(train__steps=steps)["step_ms"]["predicted"]
+            self.assertEqual(predicted["measured"] is not None, is_known, steps)
+            self.assertGreater(predicted["counted"], 0)
+
     def test_cuda_graphs_concern_gpus_only(self):
         without, with_graphs = (self.train(pipeline__cuda_graphs=word, out=word) for word in ("off", "auto"))
         self.assertEqual(without["weights_hash"], with_graphs["weights_hash"])
