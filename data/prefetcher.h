@@ -16,7 +16,8 @@ namespace sluice::data {
 
 /// Batches by number, made ahead by worker threads. `make` is called from any thread, for several numbers at a time, and must be a
 /// function of the number: then the number of threads changes nothing.
-/// Errors   UsageError for threads or ahead below 0; ResourceError when the system refuses a thread. What `make` throws is thrown by `at` for that number; asking again tries again.
+/// Errors   UsageError for threads or ahead below 0; ResourceError when the system refuses a thread. What `make` throws is thrown by `at`
+///          for that number; asking again tries again.
 /// Threads  `at`: one at a time.
 class Prefetcher {
  public:

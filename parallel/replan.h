@@ -11,9 +11,9 @@ namespace sluice::parallel {
 /// Holds a training's plan against its first steps, and may move the training once to a plan that is faster by what these took.
 ///
 /// After kWarmUp steps the actions of kMeasured steps are timed. They correct the counted times (measured_times) and, between the threads
-/// of CPU devices, the latency of transfers, and the step is predicted anew. With `moves`, plan() then chooses again by these times what the options leave open, for the same micro-batches: where
-/// the step is predicted to be shorter by kWorthMoving or more and every budget holds a step and an evaluation, the trainer moves there
-/// (Trainer::move_to) and its steps are timed once more. Weights do not depend on it.
+/// of CPU devices, the latency of transfers, and the step is predicted anew. With `moves`, plan() then chooses again by these times what the
+/// options leave open, for the same micro-batches: where the step is predicted to be shorter by kWorthMoving or more and every budget holds
+/// a step and an evaluation, the trainer moves there (Trainer::move_to) and its steps are timed once more. Weights do not depend on it.
 /// Threads  that of the trainer.
 /// Errors   what planning, predicting and moving throw; the trainer then goes on as it was.
 class Replanner {

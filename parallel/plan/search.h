@@ -60,8 +60,8 @@ struct PlanSearchResult {
 
 /// Searches partition, micro-batches, schedule and rematerialization together for the fastest step within the budgets.
 ///
-/// Small problems are searched through, segments aside. In larger ones the cut is the exact minimum of the slowest stage under the budgets, where each
-/// stage rematerializes no more than its own number of micro-batches in flight asks for, and is then moved node by node as long as the
+/// Small problems are searched through, segments aside. In larger ones the cut is the exact minimum of the slowest stage under the budgets,
+/// where each stage rematerializes no more than its own number of micro-batches in flight asks for, and is then moved node by node as long as the
 /// timed step gets shorter; `bound_seconds` says how far from the best that can be.
 /// Times are those of `time_schedule` over a chain of stages, see chain_of; each device has its own.
 /// Deterministic, unless the watch's time runs out.
