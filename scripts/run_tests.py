@@ -192,6 +192,8 @@ def main():
     if not build(arguments.build_dir, targets):
         print("run_tests: the build failed\n0 passed, 1 failed, 0 skipped")
         return 1
+    if arguments.slow:
+        os.environ["SLUICE_TIME_LIMIT_FACTOR"] = str(SLOW_FACTOR)  # for limits within a test
     results = [listed] + run_all(tests, arguments.slow)
     for result in results:
         for case, message in result.failures:

@@ -19,7 +19,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from program_test import PROGRAM, ProgramTest, idx, sets, sluice  # noqa: E402  (it takes the program's path from the arguments)
+from program_test import PROGRAM, ProgramTest, idx, patience, sets, sluice  # noqa: E402  (it takes the program's path from the arguments)
 
 NOBODY = 54321  # a user who owns nothing and runs nothing
 
@@ -313,7 +313,7 @@ class Hostile(ProgramTest):
             command += ["--set", name.encode() + b"=" + value if isinstance(value, bytes) else f"{name}={value}"]
         with open("/dev/full", "wb") as no_room:
             stream = lambda wanted: {"pipe": subprocess.PIPE, "/dev/full": no_room}.get(wanted)
-            return subprocess.run(command, stdout=stream(row.out), stderr=stream(row.err), preexec_fn=row.prepare, timeout=60)
+            return subprocess.run(command, stdout=stream(row.out), stderr=stream(row.err), preexec_fn=row.prepare, timeout=patience(60))
 
     def check(self, row):
         done = self.run_row(row)
@@ -408,7 +408,7 @@ class Texts(ProgramTest):
 
 class Streams(ProgramTest):
     def test_a_closed_standard_output_writes_no_file(self):
-        subprocess.run([PROGRAM, *map(str, self.tiny(train__steps=2))], preexec_fn=closing(1), stderr=subprocess.PIPE, timeout=60)
+        subprocess.run([PROGRAM, *map(str, self.tiny(train__steps=2))], preexec_fn=closing(1), stderr=subprocess.PIPE, timeout=patience(60))
         self.assertEqual((self.folder / "run" / "lock").read_bytes(), b"")
         self.assertEqual(sluice("inspect", self.folder / "run").returncode, 0)
 
@@ -426,7 +426,7 @@ class Streams(ProgramTest):
                     text += part
             except OSError:
                 pass  # the other end is closed
-            self.assertEqual(process.wait(timeout=60), 0)
+            self.assertEqual(process.wait(timeout=patience(60)), 0)
             os.close(parent)
             self.assertEqual(b"\033" not in text and b"\rstep" not in text, is_plain, text)
 
@@ -438,7 +438,7 @@ class Streams(ProgramTest):
         for number in signal.SIGINT, signal.SIGTERM:
             process = subprocess.Popen([PROGRAM, *command], stdout=subprocess.DEVNULL)
             process.send_signal(number)
-            self.assertEqual(process.wait(timeout=5), -number)
+            self.assertEqual(process.wait(timeout=patience(5)), -number)
 
 
 class Readers(ProgramTest):

@@ -19,7 +19,7 @@ import unittest
 import zlib
 
 import program_test
-from program_test import ProgramTest, sets, sluice
+from program_test import ProgramTest, patience, sets, sluice
 
 PROGRAM = program_test.PROGRAM = str(pathlib.Path(program_test.PROGRAM).resolve())  # some cases run it in folders of their own
 FOREVER = 10**9
@@ -71,7 +71,7 @@ class Signals(LostWork):
                 for _ in range(3):
                     process.send_signal(number)
                     time.sleep(0.001)
-                output, _ = process.communicate(timeout=60)
+                output, _ = process.communicate(timeout=patience(60))
                 self.assertEqual(process.returncode, code)
                 self.assertIn("ended by a signal after step", output)
                 self.assertGreater(self.saved_steps(f"run{number}"), 0)
@@ -89,7 +89,7 @@ class Signals(LostWork):
             self.await_line(process, "validation after step")
         self.assertIsNone(process.poll())
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        process.communicate(timeout=patience(60))
         self.assertEqual(process.returncode, 143)
 
     def test_during_saves_and_validations(self):
@@ -100,7 +100,7 @@ class Signals(LostWork):
             time.sleep(generator.uniform(0, 0.3))
             before = self.newest_name()
             process.send_signal(number)
-            process.communicate(timeout=60)
+            process.communicate(timeout=patience(60))
             self.assertEqual(process.returncode, code)
             self.assertGreaterEqual(self.saved_steps(), before)
             self.assertEqual(list((self.folder / "run").glob("*.tmp*")), [])
@@ -136,7 +136,7 @@ class Signals(LostWork):
                 self.assertIsNone(process.poll())
                 begin = time.monotonic()
                 process.send_signal(signal.SIGTERM)
-                output, _ = process.communicate(timeout=60)
+                output, _ = process.communicate(timeout=patience(60))
                 self.assertLess(time.monotonic() - begin, 2)
                 self.assertNotIn("trigram", output)
                 self.assertEqual((process.returncode, self.saved_steps(run)), (143, 1))
@@ -146,7 +146,7 @@ class Signals(LostWork):
         self.assertIsNone(process.poll())
         begin = time.monotonic()
         process.send_signal(signal.SIGTERM)
-        output, _ = process.communicate(timeout=120)
+        output, _ = process.communicate(timeout=patience(120))
         self.assertLess(time.monotonic() - begin, 2)
         self.assertEqual(process.returncode, code)
         return output
@@ -181,7 +181,7 @@ class Signals(LostWork):
             were_reading += process.poll() is None
             begin = time.monotonic()
             process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=60)
+            process.communicate(timeout=patience(60))
             self.assertLess(time.monotonic() - begin, 2)
             self.assertGreaterEqual(self.saved_steps(), 1)
         self.assertGreater(were_reading, 0)
@@ -224,7 +224,7 @@ class Hangs(LostWork):
         self.freeze(worker)
         self.await_end_of(process, worker)
         self.assertLess(time.monotonic() - begin, 10)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=patience(60))
         self.assertEqual(process.returncode, 5, errors)
         for word in "pipeline.timeout", "device 0 (cpu:0)", "device 1 (cpu:1)", "has not come back from", "is not saved: trainer: a device never came back":
             self.assertIn(word, errors)
@@ -236,7 +236,7 @@ class Output(LostWork):
         process = self.start(steps=300)
         process.stdout.close()
         errors = process.stderr.read()
-        self.assertEqual(process.wait(timeout=60), 0, errors)
+        self.assertEqual(process.wait(timeout=patience(60)), 0, errors)
         self.assertEqual(errors.count("sluice: warning: the output cannot be written"), 1, errors)
         self.assertEqual(self.saved_steps(), 300)
 
@@ -256,7 +256,7 @@ class Output(LostWork):
         process = self.start(steps=300)
         process.stdout.close()
         process.stderr.close()
-        self.assertEqual(process.wait(timeout=60), 0)
+        self.assertEqual(process.wait(timeout=patience(60)), 0)
         self.assertEqual(self.saved_steps(), 300)
 
 
@@ -375,7 +375,7 @@ class Folders(LostWork):
         inside = f'mount -t tmpfs -o size={size} tmpfs "$1" && cd "$1" || exit 99; {script}'
         if subprocess.run(["unshare", "-rm", "sh", "-c", 'mount -t tmpfs tmpfs "$1"', "sh", self.folder], capture_output=True).returncode != 0:
             self.skipTest("needs to mount a disk of its own")
-        return subprocess.run(["unshare", "-rm", "sh", "-c", inside, "sh", self.folder, PROGRAM], capture_output=True, text=True, timeout=60)
+        return subprocess.run(["unshare", "-rm", "sh", "-c", inside, "sh", self.folder, PROGRAM], capture_output=True, text=True, timeout=patience(60))
 
     def test_a_disk_without_room_is_refused_before_the_first_step(self):
         done = self.on_small_disk("300k", '"$2" train tiny --set output.dir=run')

@@ -4,6 +4,7 @@
 usage: program_test.py PROGRAM [unittest arguments]
 """
 import json
+import os
 import pathlib
 import random
 import re
@@ -17,8 +18,13 @@ import unittest
 PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else "build/cli/sluice"
 
 
+def patience(seconds):
+    """A time limit, longer where programs are slow by construction."""
+    return seconds * int(os.environ.get("SLUICE_TIME_LIMIT_FACTOR", "1"))
+
+
 def sluice(*arguments, **options):
-    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
+    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=patience(300), **options)
 
 
 def sets(**keys):
@@ -227,7 +233,7 @@ class Plans(ProgramTest):
             process = subprocess.Popen([PROGRAM, "plan", "transformer-l", *hard], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
             self.assertRegex(process.stderr.readline(), r"^planning for \d+ s: ")
             process.send_signal(number)
-            self.assertIn(process.wait(timeout=2), (-number, 128 + number))
+            self.assertIn(process.wait(timeout=patience(2)), (-number, 128 + number))
             process.stderr.close()
 
 
@@ -321,7 +327,7 @@ class Checkpoints(ProgramTest):
             while "step 1/" not in process.stdout.readline():
                 self.assertIsNone(process.poll())
             process.send_signal(number)
-            process.communicate(timeout=60)
+            process.communicate(timeout=patience(60))
             self.assertEqual(process.returncode, code)
             rest = self.train("--resume", "auto", out=run, **keys)
             self.assertEqual((rest["weights_hash"], rest["steps"]), (whole["weights_hash"], steps))
