@@ -182,6 +182,8 @@ def main():
     arguments = parser.parse_args()
 
     signal.signal(signal.SIGINT, signal.default_int_handler)     # a shell's job in the background ignores it, and so would the programs under test
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # under nohup; a handler stays here, and programs under test begin without
+        signal.signal(signal.SIGHUP, lambda *_: None)
     there = introspect(arguments.build_dir, "--tests")
     for test in there:
         test["workdir"] = test["workdir"] or arguments.build_dir    # as `meson test` does
