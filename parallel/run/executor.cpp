@@ -168,8 +168,8 @@ RunResult Executor::run(const Program& program, const RunContext& context, const
 
 namespace {
 
-/// In which a device that was told to stop does so.
-constexpr std::chrono::seconds kGrace(1);
+/// In which a device that was told to stop does so, on a busy machine too.
+constexpr std::chrono::seconds kGrace(5);
 
 std::chrono::steady_clock::duration duration_of(double seconds) {
   constexpr double kLongest = 1e9;
@@ -208,7 +208,8 @@ void Executor::run_on_workers(const std::shared_ptr<Attempt>& attempt, const Pro
 bool Executor::comes_back(size_t device, Attempt& attempt, const Program& program) {
   const DeviceRun& run = *attempt.runs[device];
   const auto timeout = duration_of(timeout_seconds_);
-  const auto patience = timeout + std::min<std::chrono::steady_clock::duration>(timeout, kGrace);  // a device reports its own waits first
+  // A device reports its own waits first.
+  const auto patience = timeout + std::min<std::chrono::steady_clock::duration>(timeout, std::chrono::seconds(1));
   for (;;) {
     const auto failed = attempt.when_failed();
     const auto end = failed ? std::max(run.entered() + patience, *failed + kGrace) : run.entered() + patience;
