@@ -50,6 +50,9 @@ class Training {
     ignore_output_signals();
     foresee();
     parallel::OutputFolder output(settings_.text("output.dir"));
+    require_writable("--report (output.report)", report_);  // often in that folder
+    require_writable("--trace (output.trace)", trace_);
+    require_writable("--json", arguments_.text("--json"));
     const auto checkpoint = start_point(), model = initial_model();
     corpus_ = load_corpus(settings_, checkpoint ? preparation_of(*checkpoint) : Preparation{model ? tokenizer_to_keep(*model) : "", {}});
     if (settings_.flag("train.baseline")) require_text(corpus_);
@@ -79,9 +82,6 @@ class Training {
     peak_flops_ = peak_flops_of(plan_, speeds_);
     if (!peak_flops_) say("no MFU: products in bf16 run on this processor's AMX, whose peak is not measured here\n");
     require_memory(graph_, plan_, *optimizer_, settings_, record_.prediction);
-    require_writable("--report (output.report)", report_);
-    require_writable("--trace (output.trace)", trace_);
-    require_writable("--json", arguments_.text("--json"));
     say("{} parameters, {} nodes as {} on {} devices, {} micro-batches, {}\n", record_.parameters, graph_.nodes().size(),
         list_text(plan_.partition.stage_sizes(), "+"), plan_.devices.size(), plan_.micro_batches, name_of(plan_.schedule));
   }

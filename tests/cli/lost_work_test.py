@@ -325,6 +325,12 @@ class Refusals(LostWork):
         self.assertEqual(kept.read_text(), "an older one")
         self.assertFalse((self.folder / "new").exists())
 
+    def test_a_report_may_lie_in_the_folder_that_the_training_makes(self):
+        run = self.folder / "runs" / "first"
+        done = sluice(*self.tiny(output__dir=run, output__report=run / "report.html", train__steps=2))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue((run / "report.html").is_file())
+
     def test_empty_words(self):
         for flag in "--resume", "--init":
             self.nothing_begins(2, flag, "got an empty text", arguments=self.tiny(flag, ""))
