@@ -52,8 +52,7 @@ CutOracle::Nodes::Nodes(const Topology& topology, const ModelCost& model, bool s
   const auto on_tape = outputs_on_tapes(topology, model);
   for (size_t node = 0; node < model.nodes.size(); ++node) {
     const NodeCost& cost = model.nodes[node];
-    work.push_back(cost.forward + (split ? cost.input_gradient + cost.weight_gradient : cost.backward) +
-                   (fixed[node] ? cost.recompute : 0));
+    work.add(cost.forward + (split ? cost.input_gradient + cost.weight_gradient : cost.backward) + (fixed[node] ? cost.recompute : 0));
     kept.push_back(static_cast<double>(cost.tape_bytes + (on_tape[node] ? cost.output_bytes : 0)));
     spared.push_back(std::max(0.0, kept.back() - static_cast<double>(cost.output_bytes)));
     recompute.push_back(cost.recompute);
@@ -64,6 +63,7 @@ CutOracle::Nodes::Nodes(const Topology& topology, const ModelCost& model, bool s
     deferred.add(static_cast<double>(cost.deferred_bytes));
     spare.add(spared.back());
   }
+  work.keep_sums();
   cheapest_first.resize(model.nodes.size());
   std::iota(cheapest_first.begin(), cheapest_first.end(), 0);
   std::ranges::stable_sort(cheapest_first, {}, [&](int node) { return kept[node] > 0 ? recompute[node] / kept[node] : 1e300; });
@@ -95,10 +95,20 @@ CutOracle::CutOracle(const PlanProblem& problem, const ModelCosts& costs, const 
   }
 }
 
-double CutOracle::least_seconds(int stage, int first, int end) const {
-  const auto& work = kinds_[kind_[stage]].work;
-  return std::accumulate(work.begin() + first, work.begin() + end, 0.0);
+void CutOracle::SecondsOver::keep_sums() {
+  constexpr size_t kMostNodes = 1024;
+  if (of_node_.size() > kMostNodes) return;
+  for (size_t first = 0; first < of_node_.size(); ++first) {
+    auto& sums = sums_.emplace_back(1, 0.0);
+    for (size_t node = first; node < of_node_.size(); ++node) sums.push_back(sums.back() + of_node_[node]);
+  }
 }
+
+double CutOracle::SecondsOver::over(int first, int end) const {
+  return sums_.empty() ? std::accumulate(of_node_.begin() + first, of_node_.begin() + end, 0.0) : sums_[first][end - first];
+}
+
+double CutOracle::least_seconds(int stage, int first, int end) const { return kinds_[kind_[stage]].work.over(first, end); }
 
 std::optional<double> CutOracle::seconds(int stage, int first, int end) const {
   const Nodes& nodes = kinds_[kind_[stage]];

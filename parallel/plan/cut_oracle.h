@@ -37,10 +37,22 @@ class CutOracle {
    private:
     std::vector<double> before_{0};
   };
+  /// Sums of seconds over runs of nodes, added one after the other as a stage adds them: a difference of sums would be rounded otherwise.
+  class SecondsOver {
+   public:
+    void add(double seconds) { of_node_.push_back(seconds); }
+    /// After the last node: keeps all sums where that takes some megabytes only.
+    void keep_sums();
+    double over(int first, int end) const;
+
+   private:
+    std::vector<double> of_node_;
+    std::vector<std::vector<double>> sums_;  ///< by first node and number of nodes; may be empty
+  };
   /// The nodes as one kind of device takes them.
   struct Nodes {
     Nodes(const Topology& topology, const ModelCost& model, bool split, const std::vector<bool>& fixed);
-    std::vector<double> work;                        ///< seconds, with the recomputation that is fixed
+    SecondsOver work;                                ///< with the recomputation that is fixed
     std::vector<double> kept, recompute, passing;    ///< bytes, seconds, bytes
     std::vector<double> spared;                      ///< bytes that fine recomputation does not keep
     std::vector<int> cheapest_first, rank;           ///< by seconds of recomputation for a byte

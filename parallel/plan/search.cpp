@@ -49,8 +49,8 @@ void try_all_plans(const SearchPart& part, PlanTrials& trials) {
 
 std::optional<Partition> cut_by(const SearchPart& part, const CutOracle::Estimate& estimate, SearchWatch& watch) {
   const CutOracle oracle(part.problem, part.costs, part.schedule, estimate);
-  const StageSeconds seconds = [&](int stage, int first, int end) {
-    watch.check();
+  const StageSeconds seconds = [&, calls = 0](int stage, int first, int end) mutable {
+    if (++calls % 256 == 0) watch.check();
     return oracle.seconds(stage, first, end);
   };
   if (is_large(part)) return fastest_cut(part.nodes(), part.stages(), seconds);
