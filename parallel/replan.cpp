@@ -11,7 +11,7 @@ namespace {
 /// Of the same micro-batches.
 bool is_same(const Plan& a, const Plan& b) {
   const Schedule x = schedule_of(a, a.micro_batches), y = schedule_of(b, b.micro_batches);
-  return a.partition.segments().sizes == b.partition.segments().sizes && a.rematerialize == b.rematerialize &&
+  return a.partition.segments().sizes == b.partition.segments().sizes && a.rematerialize == b.rematerialize && a.window == b.window &&
          x.device_of_stage == y.device_of_stage && x.devices == y.devices;
 }
 

@@ -71,11 +71,10 @@ class Chooser {
       last = search();
       if (!last.best || std::ranges::find(counted, *last.best) != counted.end()) break;  // once more: nothing is left to correct
       counted.push_back(*last.best);
-      const auto peaks = counted_peaks(*last.best);
-      const bool fits = std::ranges::equal(peaks, budgets_, std::ranges::less_equal());
-      if (fits && is_better(last, best)) best = last;
+      const auto peaks = counted_peaks(plan_of(*last.best));
+      if (fit(peaks) && is_better(last, best)) best = last;
       const bool moved = correct(last.best->peak_bytes, peaks);
-      if (!moved || (fits && is_near(last.best->peak_bytes, peaks))) break;
+      if (!moved || (fit(peaks) && is_near(last.best->peak_bytes, peaks))) break;
     }
     if (!best.best) best = is_out_of_time_ ? last : without_budgets();
     return best.best ? assemble(best) : at_once();
@@ -114,36 +113,38 @@ class Chooser {
     return plan;
   }
 
-  std::vector<int64_t> counted_peaks(const FoundPlan& found) { return counted_peaks(plan_of(found)); }
   std::vector<int64_t> counted_peaks(const Plan& plan) {
     watch_.begin("counting the bytes of a step");
     return counted_peak_bytes(graph_, plan, optimizer_of(options_), options_.batch);
   }
 
-  bool fits(const Plan& plan) {
-    if (std::ranges::all_of(budgets_, [](int64_t budget) { return budget == kUnlimited; })) return true;
-    return std::ranges::equal(counted_peaks(plan), budgets_, std::ranges::less_equal());
+  bool has_budgets() const {
+    return std::ranges::any_of(budgets_, [](int64_t budget) { return budget != kUnlimited; });
   }
-
-  double seconds(const FoundPlan& found, const TransferWindow& window) const {
-    const Schedule schedule = in_segments(found.schedule, found.segments);
-    const Layout layout{problem_.topology, found.partition, schedule.device_of_stage, found.rematerialize, schedule.device_count(), true};
-    const auto costs = simulation_costs(layout, problem_.costs.at(found.micro_batches), problem_.links, found.peak_bytes);
-    return simulate(lower(layout.topology, layout.partition, schedule, layout.rematerialize, window), costs).seconds;
-  }
+  bool fit(const std::vector<int64_t>& peaks) const { return std::ranges::equal(peaks, budgets_, std::ranges::less_equal()); }
 
   /// Receives are posted as early as makes the step shorter, and as the budgets allow; the search takes them to be posted at once.
   /// Returns the seconds of the step.
   double choose_window(const FoundPlan& found, Plan& plan) {
     constexpr int kWidest = 64;
-    const double open = seconds(found, kOpenWindow);
-    std::vector<std::pair<double, TransferWindow>> windows{{seconds(found, {}), {}}};  // each next one is worth its bytes
+    const Schedule schedule = in_segments(found.schedule, found.segments);
+    const Layout layout{problem_.topology, found.partition, schedule.device_of_stage, found.rematerialize, schedule.device_count(), true};
+    const auto costs = simulation_costs(layout, problem_.costs.at(found.micro_batches), problem_.links, found.peak_bytes);
+    const auto seconds = [&](const TransferWindow& window) {
+      return simulate(lower(layout.topology, layout.partition, schedule, layout.rematerialize, window), costs).seconds;
+    };
+    const double open = seconds(kOpenWindow);
+    std::vector<std::pair<double, TransferWindow>> windows{{seconds({}), {}}};  // each next one is worth its bytes
     for (int actions = 2; windows.back().first > open * (1 + kWorthIt) && actions <= kWidest; actions *= 2) {
       const TransferWindow wider{actions, actions};
-      const double shorter = seconds(found, wider);
+      const double shorter = seconds(wider);
       if (shorter < windows.back().first * (1 - kWorthIt)) windows.push_back({shorter, wider});
     }
-    for (plan.window = windows.back().second; windows.size() > 1 && !fits(plan); plan.window = windows.back().second) windows.pop_back();
+    plan.window = windows.back().second;
+    while (windows.size() > 1 && has_budgets() && !fit(counted_peaks(plan))) {
+      windows.pop_back();
+      plan.window = windows.back().second;
+    }
     return windows.back().first;
   }
 
@@ -174,7 +175,7 @@ class Chooser {
   /// Where it is open and none is needed. The search's estimate may be above what is counted, and then it would recompute for nothing.
   PlanSearchResult without_rematerialization() {
     constexpr double kSlack = 1.25;
-    if (problem_.choices.rematerialize || std::ranges::all_of(budgets_, [](int64_t budget) { return budget == kUnlimited; })) return {};
+    if (problem_.choices.rematerialize || !has_budgets()) return {};
     const PlanProblem open = problem_;
     problem_.choices.rematerialize = std::vector<bool>(graph_.nodes().size(), false);
     for (auto& budget : problem_.budgets)
@@ -183,7 +184,7 @@ class Chooser {
     problem_ = open;
     result.is_exact = false;  // of all choices
     if (!result.best) return {};
-    return std::ranges::equal(counted_peaks(*result.best), budgets_, std::ranges::less_equal()) ? result : PlanSearchResult{};
+    return fit(counted_peaks(plan_of(*result.best))) ? result : PlanSearchResult{};
   }
 
   /// The plan that needs least: everything is rematerialized where that is open, in as many micro-batches as may be.

@@ -28,14 +28,14 @@ Schedule only_on(const Schedule& schedule, int device) {
 DeviceMarks marks_in_segments(const PlanProblem& problem, const ModelCosts& costs, const Schedule& own, const Partition& stages, int device,
                               int most_segments) {
   const ModelCost& model = costs.on(device);
-  const Segmented cut = in_parts(costs.any(), stages, segments_on(own, stages, device, most_segments));
+  const SegmentedPartition cut = in_parts(costs.any(), stages, segments_on(own, stages, device, most_segments));
   std::vector<bool> marks(problem.topology.node_count(), false);
   DeviceMarks tried{.seconds = 0, .segments = {}, .marked = {}};
-  tried.missing = choose_rematerialization(problem.topology, model, in_segments(own, cut.segments), cut.partition, device,
+  tried.missing = choose_rematerialization(problem.topology, model, in_segments(own, cut.segments_of_stage()), cut.segments(), device,
                                            problem.budgets[device], marks);
   for (int stage = 0, first = 0; stage < stages.stage_count(); first += stages.sizes[stage++]) {
     if (own.device_of_stage[stage] != device) continue;
-    tried.segments.push_back(cut.segments[stage]);
+    tried.segments.push_back(cut.segments_of_stage()[stage]);
     for (int node = first; node < first + stages.sizes[stage]; ++node) {
       if (!marks[node]) continue;
       tried.marked.push_back(node);
@@ -51,18 +51,17 @@ bool is_better(const DeviceMarks& a, const DeviceMarks& b) {
 
 }  // namespace
 
-Segmented in_parts(const ModelCost& model, const Partition& stages, std::vector<int> segments) {
-  Segmented result{{}, std::move(segments)};
-  auto& sizes = result.partition.sizes;
+SegmentedPartition in_parts(const ModelCost& model, const Partition& stages, std::vector<int> segments) {
+  std::vector<int> sizes;
   for (int stage = 0, first = 0; stage < stages.stage_count(); first += stages.sizes[stage++]) {
-    if (result.segments[stage] == 1) {
+    if (segments[stage] == 1) {
       sizes.push_back(stages.sizes[stage]);
       continue;
     }
-    const auto parts = segment_sizes(model, first, first + stages.sizes[stage], result.segments[stage]);
+    const auto parts = segment_sizes(model, first, first + stages.sizes[stage], segments[stage]);
     sizes.insert(sizes.end(), parts.begin(), parts.end());
   }
-  return result;
+  return {Partition{std::move(sizes)}, std::move(segments)};
 }
 
 DeviceMarks least_recomputation(const PlanProblem& problem, const ModelCosts& costs, const Schedule& schedule, const Partition& stages,

@@ -2,18 +2,13 @@
 #include <limits>
 #include <vector>
 
+#include "parallel/plan/plan.h"
 #include "parallel/plan/search.h"
 
 namespace sluice::parallel {
 
-/// Stages in segments.
-struct Segmented {
-  Partition partition;        ///< into segments
-  std::vector<int> segments;  ///< by stage
-};
-
 /// Cuts each stage into `segments[stage]` segments whose recomputed activations are as equal as can be.
-Segmented in_parts(const ModelCost& model, const Partition& stages, std::vector<int> segments);
+SegmentedPartition in_parts(const ModelCost& model, const Partition& stages, std::vector<int> segments);
 
 /// What one device recomputes of its stages, and in how many segments each of them runs.
 struct DeviceMarks {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "layers/tables.h"
+#include "layers/value_type.h"
 
 namespace sluice::parallel {
 
@@ -34,11 +35,8 @@ std::set<const Node*> leaves_of(const NodePtr& root) {
 class Recording {
  public:
   explicit Recording(const layers::Graph& graph) : graph_(graph) {
-    for (const auto& input : graph.inputs()) {
-      std::vector<int64_t> extents{1};
-      if (input.sample_shape) extents.insert(extents.end(), input.sample_shape->extents().begin(), input.sample_shape->extents().end());
-      values_.push_back(input.sample_shape ? empty(Shape(extents), input.dtype, device_) : Tensor());
-    }
+    for (const auto& [name, shape, dtype] : graph.inputs())
+      values_.push_back(shape ? empty(layers::ValueType::of_samples(*shape, dtype, 1).shape, dtype, device_) : Tensor());
   }
 
   /// In the order of nodes.

@@ -9,6 +9,7 @@
 #include "core/ops/sums_of_squares.h"
 #include "core/where.h"
 #include "layers/tables.h"
+#include "layers/value_type.h"
 #include "parallel/plan/model_topology.h"
 
 namespace sluice::parallel {
@@ -88,9 +89,7 @@ class WorkCounter {
   Tensor input_tensor(const layers::Graph::Input& input) const {
     require(input.sample_shape.has_value(), "plan: needs the sample shape of input '", input.name,
             "'; give it with Graph::input(name, shape, dtype)");
-    std::vector<int64_t> extents{samples_};
-    extents.insert(extents.end(), input.sample_shape->extents().begin(), input.sample_shape->extents().end());
-    return empty(Shape(extents), input.dtype, device_);
+    return empty(layers::ValueType::of_samples(*input.sample_shape, input.dtype, samples_).shape, input.dtype, device_);
   }
 
   layers::Call call_of(int node) {

@@ -70,7 +70,7 @@ const Partition* SearchPart::cut() const {
 }
 
 std::optional<double> PlanTrials::consider(const Partition& partition, const std::vector<bool>& marks) {
-  return consider(Segmented{partition, std::vector<int>(partition.stage_count(), 1)}, marks);
+  return consider(SegmentedPartition(partition), marks);
 }
 
 std::optional<double> PlanTrials::consider(const Partition& partition) {
@@ -96,16 +96,16 @@ const DeviceMarks& PlanTrials::marks_of(const Partition& stages, int device) {
   return marks_.emplace(key, least_recomputation(part_.problem, part_.costs, part_.schedule, stages, device, watch_)).first->second;
 }
 
-std::optional<double> PlanTrials::consider(const Segmented& cut, const std::vector<bool>& marks) {
+std::optional<double> PlanTrials::consider(const SegmentedPartition& cut, const std::vector<bool>& marks) {
   watch_.check();
   const auto& [problem, family, costs, named] = part_;
-  const Schedule schedule = in_segments(named, cut.segments);
-  const auto stages = stage_costs(problem.topology, costs, cut.partition, schedule.device_of_stage, marks);
+  const Schedule schedule = in_segments(named, cut.segments_of_stage());
+  const auto stages = stage_costs(problem.topology, costs, cut.segments(), schedule.device_of_stage, marks);
   if (is_slower_than_best(schedule, stages)) return kInfinity;
-  FoundPlan plan{named.micro_batches, family, named, cut.segments, cut.partition, marks, 0, peaks_of(schedule, stages)};
+  FoundPlan plan{named.micro_batches, family, named, cut.segments_of_stage(), cut.segments(), marks, 0, peaks_of(schedule, stages)};
   const bool fits = keeps_to_budgets(plan);
   if (!fits && !notes_ruled_out_) return std::nullopt;
-  const StageCosts chain = chain_of(problem.topology, costs.any(), cut.partition, stages, problem.links);
+  const StageCosts chain = chain_of(problem.topology, costs.any(), cut.segments(), stages, problem.links);
   plan.seconds = step_seconds(plan, chain, costs);
   if (!fits) {
     result_.ruled_out_seconds = std::min(result_.ruled_out_seconds, plan.seconds);

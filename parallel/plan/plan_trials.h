@@ -40,7 +40,7 @@ class PlanTrials {
   std::optional<double> consider(const Partition& partition);
 
  private:
-  std::optional<double> consider(const Segmented& cut, const std::vector<bool>& marks);
+  std::optional<double> consider(const SegmentedPartition& cut, const std::vector<bool>& marks);
   const DeviceMarks& marks_of(const Partition& stages, int device);
   void take_faster_order(FoundPlan& plan, const std::vector<StageCost>& stages, const StageCosts& chain);
   bool is_slower_than_best(const Schedule& schedule, const std::vector<StageCost>& stages) const;

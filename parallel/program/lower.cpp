@@ -155,7 +155,7 @@ Program lower(const Topology& topology, const Partition& partition, const Schedu
   require(fault.empty(), "lower: model, partition and schedule must belong together, but ", fault, "; make them for one model");
   require_in_range(schedule);
   require(window.ahead >= 0 && window.behind >= 0, "lower: transfers need to be 0 or more actions ahead and behind, got ", window.ahead,
-          " and ", window.behind);
+          " and ", window.behind, "; 0 takes the least memory");
 
   Lowering lowering(layout, schedule);
   for (const auto& order : schedule.devices)

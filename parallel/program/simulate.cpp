@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -69,7 +70,6 @@ class Simulation {
         messages_(messages),
         clock_(program.device_count(), costs.links),
         transfers_(messages.count()),
-        is_done_(messages.count()),
         spans_(program.devices.size()) {}
 
   void run(int device, int index) {
@@ -97,7 +97,7 @@ class Simulation {
  private:
   struct MessageTimes {
     double sent = 0, posted = 0;
-    Clock::Transferred transferred{};
+    std::optional<Clock::Transferred> transferred;
   };
   using ChannelEnds = std::pair<int, int>;  // sending and receiving device
   struct Sent {
@@ -115,17 +115,16 @@ class Simulation {
       times.posted = clock_.now(device);
     } else if (ends.first != ends.second) {
       transfer_until(message, ends);
-      clock_.wait(device, action.kind == ActionKind::recv ? times.transferred.arrived : times.transferred.sent);
+      clock_.wait(device, action.kind == ActionKind::recv ? times.transferred->arrived : times.transferred->sent);
     }
   }
 
   /// Runs the transfers of a channel up to this one, which replay has found to be done.
   void transfer_until(int message, const ChannelEnds& ends) {
-    for (auto& queue = under_way_[ends]; !is_done_[message]; queue.pop_front()) {
+    for (auto& queue = under_way_[ends]; !transfers_[message].transferred; queue.pop_front()) {
       const auto [next, bytes] = queue.front();
       MessageTimes& times = transfers_[next];
       times.transferred = clock_.transfer(ends.first, ends.second, std::max(times.sent, times.posted), bytes);
-      is_done_[next] = true;
     }
   }
 
@@ -134,7 +133,6 @@ class Simulation {
   const Messages& messages_;
   Clock clock_;
   std::vector<MessageTimes> transfers_;                // by message
-  std::vector<char> is_done_;                          // by message
   std::map<ChannelEnds, std::deque<Sent>> under_way_;  // in the order of the Sends
   std::vector<Span> spans_;                            // by device
   std::vector<SimulatedAction> actions_;

@@ -3,6 +3,8 @@
 #include <set>
 #include <vector>
 
+#include "layers/value_type.h"
+
 namespace sluice::parallel {
 
 namespace {
@@ -44,9 +46,7 @@ Batch meta_batch(const BatchShape& shape) {
   const auto host = make_device("meta:0");
   return {shape.samples, [inputs = shape.inputs, host](const std::string& name, int64_t, int64_t count) {
             const auto& [sample_shape, dtype] = inputs.at(name);
-            std::vector<int64_t> extents{count};
-            extents.insert(extents.end(), sample_shape.extents().begin(), sample_shape.extents().end());
-            return empty(Shape(extents), dtype, host);
+            return empty(layers::ValueType::of_samples(sample_shape, dtype, count).shape, dtype, host);
           }};
 }
 

@@ -90,6 +90,7 @@ void Executor::DeviceRun::end(const Action& action) {
   if (repetition_) repetition_->end(action, computed_, wire_bytes_);
 }
 
+/// The peak was reset when the action began.
 void Executor::DeviceRun::note_bytes(Action& action) const {
   action.bytes = wire_bytes_;
   action.peak_bytes = device_->peak_bytes();
@@ -158,7 +159,6 @@ bool Executor::DeviceRun::has_begun_to_change() const {
   }
 }
 
-/// The peak was reset when the action began.
 /// Replaces the times at which actions were enqueued by those at which the device ran them. The device was idle when the run began.
 void Executor::DeviceRun::read_spans() {
   if (spans_.empty()) return;

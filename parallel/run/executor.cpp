@@ -61,10 +61,14 @@ struct Executor::Attempt {
         step(what),
         before_action(std::move(hook)),
         value_types(std::move(types)),
-        clock(static_cast<int>(devices.size()), links_of(devices)),
-        only_counts(devices[0]->kind() == DeviceKind::meta),
-        transport(make_local_transport(static_cast<int>(devices.size()), only_counts ? &clock : nullptr)) {
+        clock(clock_of(devices)),
+        transport(make_local_transport(static_cast<int>(devices.size()), clock ? &*clock : nullptr)) {
     context.batch = &batch;
+  }
+
+  static std::optional<Clock> clock_of(const std::vector<DevicePtr>& devices) {
+    if (devices[0]->kind() != DeviceKind::meta) return std::nullopt;
+    return Clock(static_cast<int>(devices.size()), links_of(devices));
   }
 
   /// Only the first failure counts; it stops all devices.
@@ -93,8 +97,7 @@ struct Executor::Attempt {
   const StepContext step;
   const BeforeAction before_action;
   const Types value_types;
-  Clock clock;  ///< of devices that only count
-  const bool only_counts;
+  std::optional<Clock> clock;  ///< of devices that only count
   const std::unique_ptr<Transport> transport;
   const SteadyClock::time_point began = SteadyClock::now();
   std::stop_source failed;
@@ -118,7 +121,7 @@ std::shared_ptr<Executor::Attempt> Executor::begin(const Program& program, const
                                  attempt->before_action,
                                  attempt->failed.get_token(),
                                  attempt->value_types,
-                                 attempt->only_counts ? &attempt->clock : nullptr,
+                                 attempt->clock ? &*attempt->clock : nullptr,
                                  repeats(program, context)};
   for (size_t i = 0; i < devices_.size(); ++i)
     attempt->runs.push_back(std::make_unique<DeviceRun>(static_cast<int>(i), devices_[i], shared));
@@ -158,10 +161,8 @@ RunResult Executor::run(const Program& program, const RunContext& context, const
   }
   result.flops = -before.flops;
   for (const auto& device : devices_) result.flops += device->counted().flops;
-  if (workers_.empty())
-    result.trace.seconds = attempt->clock.seconds();
-  else
-    result.trace.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - attempt->began).count();
+  result.trace.seconds =
+      attempt->clock ? attempt->clock->seconds() : std::chrono::duration<double>(std::chrono::steady_clock::now() - attempt->began).count();
   for (auto& stage : stages_) stage->reset();
   return result;
 }
@@ -170,6 +171,8 @@ namespace {
 
 /// In which a device that was told to stop does so, on a busy machine too.
 constexpr std::chrono::seconds kGrace(5);
+/// In which a device reports its own wait, at most, before it is taken to be in an action that does not end.
+constexpr std::chrono::seconds kReport(1);
 
 std::chrono::steady_clock::duration duration_of(double seconds) {
   constexpr double kLongest = 1e9;
@@ -208,8 +211,7 @@ void Executor::run_on_workers(const std::shared_ptr<Attempt>& attempt, const Pro
 bool Executor::comes_back(size_t device, Attempt& attempt, const Program& program) {
   const DeviceRun& run = *attempt.runs[device];
   const auto timeout = duration_of(timeout_seconds_);
-  // A device reports its own waits first.
-  const auto patience = timeout + std::min<std::chrono::steady_clock::duration>(timeout, std::chrono::seconds(1));
+  const auto patience = timeout + std::min<std::chrono::steady_clock::duration>(timeout, kReport);
   for (;;) {
     const auto failed = attempt.when_failed();
     const auto end = failed ? std::max(run.entered() + patience, *failed + kGrace) : run.entered() + patience;

@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <type_traits>
 
 #include "parallel/run/transport.h"
 
@@ -63,31 +64,19 @@ class LocalChannel {
   }
 
   std::optional<Message> receive(const MessageKey& key, double seconds) {
-    std::optional<Message> message;
-    wait(seconds, [&] {
-      const auto found = deliveries_.find(key);
-      if (found == deliveries_.end() || !found->second.is_done) return false;
-      message = std::move(found->second.arrived);
-      found->second.place = {};
-      found->second.is_received = true;
-      forget(found);
-      return true;
+    return at_end_of(key, seconds, [](Delivery& delivery) {
+      delivery.place = {};
+      delivery.is_received = true;
+      return std::move(delivery.arrived);
     });
-    return message;
   }
 
   std::optional<When> finish_send(const MessageKey& key, double seconds) {
-    std::optional<When> end;
-    wait(seconds, [&] {
-      const auto found = deliveries_.find(key);
-      if (found == deliveries_.end() || !found->second.is_done) return false;
-      end = std::move(found->second.may_free);
-      found->second.sent = {};
-      found->second.is_finished = true;
-      forget(found);
-      return true;
+    return at_end_of(key, seconds, [](Delivery& delivery) {
+      delivery.sent = {};
+      delivery.is_finished = true;
+      return std::move(delivery.may_free);
     });
-    return end;
   }
 
   void close(const std::string& reason) {
@@ -153,9 +142,18 @@ class LocalChannel {
     delivery.is_done = true;
   }
 
-  using Deliveries = std::map<MessageKey, Delivery>;
-  void forget(Deliveries::iterator delivery) {
-    if (delivery->second.is_received && delivery->second.is_finished) deliveries_.erase(delivery);
+  /// What `take` gives when the transfer has ended; nothing when it does not in time. Both ends take once.
+  template <class Take>
+  std::optional<std::invoke_result_t<Take, Delivery&>> at_end_of(const MessageKey& key, double seconds, const Take& take) {
+    std::optional<std::invoke_result_t<Take, Delivery&>> taken;
+    wait(seconds, [&] {
+      const auto found = deliveries_.find(key);
+      if (found == deliveries_.end() || !found->second.is_done) return false;
+      taken = take(found->second);
+      if (found->second.is_received && found->second.is_finished) deliveries_.erase(found);
+      return true;
+    });
+    return taken;
   }
 
   void wake() {
@@ -193,7 +191,7 @@ class LocalChannel {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::atomic<int> changes_{0};
-  Deliveries deliveries_;
+  std::map<MessageKey, Delivery> deliveries_;
   std::deque<MessageKey> sends_, posts_;  // of transfers that have not run
   bool closed_ = false;
   std::string reason_;

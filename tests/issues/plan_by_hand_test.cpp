@@ -153,6 +153,8 @@ std::vector<Spoiled> spoiled_orders() {
 
 std::vector<Spoiled> spoiled_numbers() {
   return {{"precision", [](Plan& plan) { plan.precision = static_cast<Precision>(17); }},
+          {"window", [](Plan& plan) { plan.window.ahead = -1; }},
+          {"window", [](Plan& plan) { plan.window.behind = -1; }},
           {"bound_seconds", [](Plan& plan) { plan.bound_seconds = kNaN; }},
           {"bound_seconds", [](Plan& plan) { plan.bound_seconds = -1; }},
           {"times", [](Plan& plan) { plan.times.resize(3); }},

@@ -77,7 +77,7 @@ TEST(UnequalDevices, GetTheCutThatIsFastestOfAll) {
       best = std::min(best, step_seconds(graph, plan(graph, devices, options)));
     });
     const auto sizes = chosen.partition.stage_sizes();
-    EXPECT_LE(step_seconds(graph, chosen), best * (1 + 1e-3));
+    EXPECT_LE(step_seconds(graph, chosen), best * (1 + 1e-9));
     EXPECT_GE(step_seconds(graph, chosen), chosen.bound_seconds * (1 - 1e-9));
     uneven += sizes.front() != sizes.back();
   }

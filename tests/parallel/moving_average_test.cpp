@@ -14,28 +14,12 @@
 namespace sluice::parallel {
 namespace {
 
-using sluice::testing::image_batch;
-using sluice::testing::image_graph;
-using sluice::testing::tiny_transformer_options;
-using sluice::testing::token_batch;
+using sluice::testing::tiny_classifier;
+using sluice::testing::tiny_language_model;
+using sluice::testing::TinyModel;
 
 constexpr int64_t kSamples = 8;
 constexpr double kEma = 0.9;
-
-struct Model {
-  layers::Graph graph;
-  std::function<Batch(uint64_t)> batch;
-};
-
-/// With running statistics.
-Model classifier() {
-  return {image_graph(), [](uint64_t seed) { return image_batch(kSamples, seed); }};
-}
-/// With tied weights.
-Model language_model() {
-  const auto options = tiny_transformer_options();
-  return {models::transformer_lm(options), [options](uint64_t seed) { return token_batch(options, kSamples, seed); }};
-}
 
 struct Choice {
   std::string devices = "cpu:0";
@@ -46,7 +30,7 @@ struct Choice {
   double ema = kEma;
 };
 
-Plan plan_of(const Model& model, const Choice& choice) {
+Plan plan_of(const TinyModel& model, const Choice& choice) {
   return plan(model.graph, devices(choice.devices),
               {.batch = kSamples,
                .micro_batches = 4,
@@ -62,7 +46,7 @@ AdamW optimizer_with(double ema) {
   return optimizer;
 }
 
-std::unique_ptr<Trainer> trainer_of(const Model& model, const Choice& choice) {
+std::unique_ptr<Trainer> trainer_of(const TinyModel& model, const Choice& choice) {
   return std::make_unique<Trainer>(model.graph, plan_of(model, choice), optimizer_with(choice.ema),
                                    TrainerOptions{.seed = 3, .clip = 0.5, .stochastic_rounding = choice.stochastic_rounding});
 }
@@ -82,7 +66,7 @@ struct Outcome {
 };
 
 /// Three steps, each followed by an evaluation when it is wanted.
-Outcome train(const Model& model, const Choice& choice, bool evaluates = true) {
+Outcome train(const TinyModel& model, const Choice& choice, bool evaluates = true) {
   const auto trainer = trainer_of(model, choice);
   const Prediction prediction = predict(model.graph, trainer->plan(), trainer->optimizer(), kSamples, {});
   Outcome outcome;
@@ -97,7 +81,7 @@ Outcome train(const Model& model, const Choice& choice, bool evaluates = true) {
   return outcome;
 }
 
-void expect_one_answer(const Model& model, Precision precision, bool stochastic_rounding) {
+void expect_one_answer(const TinyModel& model, Precision precision, bool stochastic_rounding) {
   std::optional<Outcome> first;
   for (const char* names : {"cpu:0", "cpu:0,cpu:1", "cpu:0,cpu:1,cpu:2", "cpu:0,cpu:1,cpu:2,cpu:3"})
     for (const auto schedule : {NamedSchedule::gpipe, NamedSchedule::one_f_one_b})
@@ -109,14 +93,14 @@ void expect_one_answer(const Model& model, Precision precision, bool stochastic_
 }
 
 TEST(MovingAverages, HaveOneAnswerAndThePredictedBytesForEveryPipeline) {
-  for (const Model& model : {classifier(), language_model()}) {
+  for (const TinyModel& model : {tiny_classifier(kSamples), tiny_language_model(kSamples)}) {
     expect_one_answer(model, Precision::f32, false);
     expect_one_answer(model, Precision::bf16, true);
   }
 }
 
 TEST(MovingAverages, LeaveTrainingAsItIsWithoutThemWhetherOrNotItIsEvaluated) {
-  for (const Model& model : {classifier(), language_model()})
+  for (const TinyModel& model : {tiny_classifier(kSamples), tiny_language_model(kSamples)})
     for (const Precision precision : {Precision::f32, Precision::bf16}) {
       Choice choice{.devices = "cpu:0,cpu:1", .precision = precision, .stochastic_rounding = precision == Precision::bf16};
       const Outcome evaluated = train(model, choice), not_evaluated = train(model, choice, false);
@@ -129,7 +113,7 @@ TEST(MovingAverages, LeaveTrainingAsItIsWithoutThemWhetherOrNotItIsEvaluated) {
 
 /// average = d average + (1 - d) value with d = min(ema, (1 + step) / (10 + step)), from what the model was at the start.
 TEST(MovingAverages, FollowEverythingThatTheModelIsWithADecayThatWarmsUp) {
-  for (const Model& model : {classifier(), language_model()}) {
+  for (const TinyModel& model : {tiny_classifier(kSamples), tiny_language_model(kSamples)}) {
     const auto trainer = trainer_of(model, {.devices = "cpu:0,cpu:1", .ema = 0.2});
     Numbers expected = numbers_of(trainer->model());
     EXPECT_EQ(numbers_of(trainer->averages()), expected);
@@ -146,7 +130,7 @@ TEST(MovingAverages, FollowEverythingThatTheModelIsWithADecayThatWarmsUp) {
 }
 
 /// The loss of a model whose weights are the averages of `trained`.
-double loss_of_averages(const Model& model, Choice choice, const Trainer& trained) {
+double loss_of_averages(const TinyModel& model, Choice choice, const Trainer& trained) {
   choice.ema = 0;
   choice.stochastic_rounding = false;
   const auto plain = trainer_of(model, choice);
@@ -156,7 +140,7 @@ double loss_of_averages(const Model& model, Choice choice, const Trainer& traine
 }
 
 TEST(MovingAverages, AreWhatEvaluationReadsAlsoOfTiedWeightsAndRunningStatistics) {
-  for (const Model& model : {classifier(), language_model()})
+  for (const TinyModel& model : {tiny_classifier(kSamples), tiny_language_model(kSamples)})
     for (const char* names : {"cpu:0", "cpu:0,cpu:1,cpu:2"})
       for (const Precision precision : {Precision::f32, Precision::bf16}) {
         const Choice choice{.devices = names, .precision = precision, .stochastic_rounding = precision == Precision::bf16};
@@ -174,7 +158,7 @@ TEST(MovingAverages, AreWhatEvaluationReadsAlsoOfTiedWeightsAndRunningStatistics
 }
 
 TEST(MovingAverages, StayWhenAStepFails) {
-  const Model model = classifier();
+  const TinyModel model = tiny_classifier(kSamples);
   const auto trainer = trainer_of(model, {.devices = "cpu:0,cpu:1"});
   trainer->step(model.batch(1));
   const Numbers before = numbers_of(trainer->averages());
@@ -187,7 +171,7 @@ TEST(MovingAverages, StayWhenAStepFails) {
 }
 
 TEST(MovingAverages, GoOnBitForBitFromACheckpointOnAnyNumberOfDevices) {
-  for (const Model& model : {classifier(), language_model()}) {
+  for (const TinyModel& model : {tiny_classifier(kSamples), tiny_language_model(kSamples)}) {
     const TemporaryFolder folder;
     OutputFolder output(folder.path() / "run");
     const Choice choice{.devices = "cpu:0,cpu:1", .precision = Precision::bf16, .stochastic_rounding = true};
@@ -212,7 +196,7 @@ TEST(MovingAverages, GoOnBitForBitFromACheckpointOnAnyNumberOfDevices) {
 }
 
 TEST(MovingAverages, OfACheckpointAreNeededByATrainingThatKeepsThemAndLeftAsideByOthers) {
-  const Model model = classifier();
+  const TinyModel model = tiny_classifier(kSamples);
   const TemporaryFolder folder;
   OutputFolder output(folder.path() / "run");
   const auto with = trainer_of(model, {}), without = trainer_of(model, {.ema = 0});
@@ -225,7 +209,7 @@ TEST(MovingAverages, OfACheckpointAreNeededByATrainingThatKeepsThemAndLeftAsideB
 }
 
 TEST(MovingAverages, CountAsOptimizerStatesOfThePlan) {
-  const Model model = classifier();
+  const TinyModel model = tiny_classifier(kSamples);
   const auto bytes = [&](double ema) { return predict(model.graph, plan_of(model, {}), optimizer_with(ema), kSamples, {}).devices[0]; };
   const auto with = bytes(kEma), without = bytes(0);
   EXPECT_EQ(with.optimizer_bytes - without.optimizer_bytes, with.parameter_bytes) << "a copy of the weights and the running statistics";
@@ -233,12 +217,12 @@ TEST(MovingAverages, CountAsOptimizerStatesOfThePlan) {
 }
 
 TEST(MovingAverages, RefuseADecayOfOne) {
-  expect_error<UsageError>([] { trainer_of(classifier(), {.ema = 1}); }, {"optimizer.ema", "[0, 1)"});
+  expect_error<UsageError>([] { trainer_of(tiny_classifier(kSamples), {.ema = 1}); }, {"optimizer.ema", "[0, 1)"});
 }
 
 TEST(CudaTrainingWithMovingAverages, HasOneAnswerThatIsNearTheCpus) {
   if (const std::string reason = cuda_unavailable_reason(); !reason.empty()) GTEST_SKIP() << reason;
-  for (const Model& model : {classifier(), language_model()}) {
+  for (const TinyModel& model : {tiny_classifier(kSamples), tiny_language_model(kSamples)}) {
     const Outcome cpu = train(model, {}), whole = train(model, {.devices = "cuda:0"});
     const Outcome cut = train(model, {.devices = "cuda:0,cuda:0", .remat = Remat::full});
     EXPECT_EQ(whole, cut);

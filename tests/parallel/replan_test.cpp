@@ -15,25 +15,11 @@
 namespace sluice::parallel {
 namespace {
 
-using sluice::testing::image_batch;
-using sluice::testing::image_graph;
-using sluice::testing::tiny_transformer_options;
-using sluice::testing::token_batch;
+using sluice::testing::tiny_classifier;
+using sluice::testing::tiny_language_model;
+using sluice::testing::TinyModel;
 
 constexpr int64_t kSamples = 8;
-
-struct Model {
-  layers::Graph graph;
-  std::function<Batch(uint64_t)> batch;
-};
-
-Model classifier_with_statistics() {
-  return {image_graph(), [](uint64_t seed) { return image_batch(kSamples, seed); }};
-}
-Model language_model_with_tied_weights() {
-  const auto options = tiny_transformer_options();
-  return {models::transformer_lm(options), [options](uint64_t seed) { return token_batch(options, kSamples, seed); }};
-}
 
 AdamW optimizer_with_averages() {
   AdamW optimizer({.lr = 1e-2});
@@ -53,7 +39,7 @@ PlanOptions options_of(const Way& way) {
   return {.batch = kSamples, .micro_batches = way.micro_batches, .schedule = way.schedule, .remat = way.remat, .precision = way.precision};
 }
 
-Plan plan_of(const Model& model, const std::vector<DevicePtr>& devices, const Way& way,
+Plan plan_of(const TinyModel& model, const std::vector<DevicePtr>& devices, const Way& way,
              PartitionChoice partition = PartitionRule::uniform) {
   PlanOptions options = options_of(way);
   options.partition = std::move(partition);
@@ -70,13 +56,13 @@ std::vector<NodeTimes> random_times(size_t nodes, unsigned seed) {
   return times;
 }
 
-double seconds_by(const Model& model, Plan plan, std::vector<NodeTimes> times) {
+double seconds_by(const TinyModel& model, Plan plan, std::vector<NodeTimes> times) {
   plan.times = {std::move(times)};
   return predict(model.graph, plan, optimizer_with_averages(), kSamples, {}).step_seconds;
 }
 
 TEST(MeasuredTimes, PredictTheStepsThatTheyWereMeasuredIn) {
-  const Model model = language_model_with_tied_weights();
+  const TinyModel model = tiny_language_model(kSamples);
   const size_t nodes = model.graph.nodes().size();
   for (const Way& way : {Way{"cpu:0"}, Way{"cpu:0,cpu:1"}, Way{"cpu:0,cpu:1,cpu:2", NamedSchedule::zb_h1},
                          Way{"cpu:0,cpu:1", NamedSchedule::zb_v}, Way{"cpu:0,cpu:1", NamedSchedule::gpipe, Remat::full}}) {
@@ -94,7 +80,7 @@ TEST(MeasuredTimes, PredictTheStepsThatTheyWereMeasuredIn) {
 }
 
 TEST(MeasuredTimes, LeaveOutTheFastestAndTheSlowestSteps) {
-  const Model model = classifier_with_statistics();
+  const TinyModel model = tiny_classifier(kSamples);
   Plan plan = plan_of(model, devices("cpu:0,cpu:1"), {"cpu:0,cpu:1"});
   const auto trace_of = [&](unsigned seed, double factor) {
     plan.times = {random_times(model.graph.nodes().size(), seed)};
@@ -110,7 +96,7 @@ TEST(MeasuredTimes, LeaveOutTheFastestAndTheSlowestSteps) {
 }
 
 TEST(MeasuredTimes, AreSharedEvenlyWhereNothingWasCounted) {
-  const Model model = classifier_with_statistics();
+  const TinyModel model = tiny_classifier(kSamples);
   const size_t nodes = model.graph.nodes().size();
   Plan plan = plan_of(model, devices("cpu:0"), {"cpu:0"});
   plan.times = {random_times(nodes, 1)};
@@ -129,7 +115,7 @@ struct Outcome {
 };
 
 /// Steps, each followed by an evaluation; `before(step)` comes before each.
-Outcome train(const Model& model, Trainer& trainer, const std::function<void(uint64_t)>& before) {
+Outcome train(const TinyModel& model, Trainer& trainer, const std::function<void(uint64_t)>& before) {
   Outcome outcome;
   for (uint64_t step = 1; step <= 4; ++step) {
     before(step);
@@ -141,7 +127,7 @@ Outcome train(const Model& model, Trainer& trainer, const std::function<void(uin
   return outcome;
 }
 
-void expect_moves_keep_the_answer(const Model& model, Precision precision) {
+void expect_moves_keep_the_answer(const TinyModel& model, Precision precision) {
   const TrainerOptions options{.seed = 3, .clip = 0.5, .stochastic_rounding = precision == Precision::bf16};
   const Way first{.devices = "cpu:0,cpu:1", .precision = precision};
   Trainer still(model.graph, plan_of(model, devices(first.devices), first), optimizer_with_averages(), options);
@@ -158,13 +144,13 @@ void expect_moves_keep_the_answer(const Model& model, Precision precision) {
 }
 
 TEST(MovedTraining, GivesTheSameBits) {
-  for (const Model& model : {classifier_with_statistics(), language_model_with_tied_weights()})
+  for (const TinyModel& model : {tiny_classifier(kSamples), tiny_language_model(kSamples)})
     for (const Precision precision : {Precision::f32, Precision::bf16}) expect_moves_keep_the_answer(model, precision);
 }
 
 /// Peak bytes of a step of the language model by two plans on two devices, whose heavier stage is another.
 struct TwoPlans {
-  Model model = language_model_with_tied_weights();
+  TinyModel model = tiny_language_model(kSamples);
   std::vector<DevicePtr> two = devices("cpu:0,cpu:1");
   int nodes = static_cast<int>(model.graph.nodes().size());
   Plan early = plan_of(model, two, {"cpu:0,cpu:1"}, Partition{{3, nodes - 3}});
@@ -236,7 +222,7 @@ class Slow : public sluice::testing::Sum {
 };
 
 /// Equal layers by what is counted; the first four take much longer.
-Model misleading_model() {
+TinyModel misleading_model() {
   layers::Graph graph;
   auto x = graph.input("x", {8});
   const auto label = graph.input("label", {}, DType::i32);
@@ -255,7 +241,7 @@ Model misleading_model() {
 constexpr int kUntilFound = Replanner::kWarmUp + Replanner::kMeasured;
 
 /// Trains on and returns what was found.
-std::vector<Replanner::Finding> train_on(const Model& model, Trainer& trainer, Replanner& replanner, int64_t until) {
+std::vector<Replanner::Finding> train_on(const TinyModel& model, Trainer& trainer, Replanner& replanner, int64_t until) {
   std::vector<Replanner::Finding> findings;
   while (trainer.steps_done() < until) {
     trainer.step(model.batch(static_cast<uint64_t>(trainer.steps_done())));
@@ -265,12 +251,12 @@ std::vector<Replanner::Finding> train_on(const Model& model, Trainer& trainer, R
 }
 
 /// On two devices, cut by counted times.
-std::unique_ptr<Trainer> misled_trainer(const Model& model) {
+std::unique_ptr<Trainer> misled_trainer(const TinyModel& model) {
   return std::make_unique<Trainer>(model.graph, plan_of(model, devices("cpu:0,cpu:1"), {"cpu:0,cpu:1"}, kOpen), optimizer_with_averages());
 }
 
 TEST(Replanner, MovesOnceToTheCutThatMeasuredTimesAskForWithTheSameBits) {
-  const Model model = misleading_model();
+  const TinyModel model = misleading_model();
   const auto still = misled_trainer(model), moving = misled_trainer(model);
   Replanner looks(options_of({"cpu:0,cpu:1"}), {}, false), moves(options_of({"cpu:0,cpu:1"}), {}, true);
   constexpr int64_t kSteps = 2 * kUntilFound + 4;
@@ -290,7 +276,7 @@ TEST(Replanner, MovesOnceToTheCutThatMeasuredTimesAskForWithTheSameBits) {
 }
 
 TEST(Replanner, LeavesATrainingThatACheckpointContinuesWithTheSameBits) {
-  const Model model = misleading_model();
+  const TinyModel model = misleading_model();
   const auto whole = misled_trainer(model), first = misled_trainer(model), second = misled_trainer(model);
   Replanner looks(options_of({"cpu:0,cpu:1"}), {}, false), moves(options_of({"cpu:0,cpu:1"}), {}, true), again = moves;
   train_on(model, *whole, looks, 2 * kUntilFound + 2);
@@ -303,7 +289,7 @@ TEST(Replanner, LeavesATrainingThatACheckpointContinuesWithTheSameBits) {
 }
 
 TEST(Replanner, KeepsToWhatIsFixedAndToBudgets) {
-  const Model model = misleading_model();
+  const TinyModel model = misleading_model();
   for (const bool by_budget : {false, true}) {
     const auto trainer = misled_trainer(model);
     PlanOptions options = options_of({"cpu:0,cpu:1"});

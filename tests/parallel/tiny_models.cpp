@@ -62,4 +62,13 @@ Batch skip_batch(int64_t samples, uint64_t seed) {
   return batch_of({{"image", image}, {"label", random_tokens({samples}, 5, seed)}});
 }
 
+TinyModel tiny_classifier(int64_t samples) {
+  return {image_graph(), [samples](uint64_t seed) { return image_batch(samples, seed); }};
+}
+
+TinyModel tiny_language_model(int64_t samples) {
+  const auto options = tiny_transformer_options();
+  return {models::transformer_lm(options), [options, samples](uint64_t seed) { return token_batch(options, samples, seed); }};
+}
+
 }  // namespace sluice::testing

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <map>
 #include <string>
 
@@ -51,5 +52,15 @@ Batch skip_batch(int64_t samples, uint64_t seed);
 /// Two BatchNorms, one of them within a Sequence, and pools: [B, 5, 6, 3] floats and labels below 5.
 layers::Graph image_graph();
 Batch image_batch(int64_t samples, uint64_t seed);
+
+/// A model with mini-batches of its own, a seed each.
+struct TinyModel {
+  layers::Graph graph;
+  std::function<Batch(uint64_t seed)> batch;
+};
+/// With running statistics: image_graph().
+TinyModel tiny_classifier(int64_t samples);
+/// A Transformer with tied weights.
+TinyModel tiny_language_model(int64_t samples);
 
 }  // namespace sluice::testing
