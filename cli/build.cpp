@@ -18,6 +18,7 @@
 #include "models/resnet.h"
 #include "models/transformer.h"
 #include "models/unet.h"
+#include "parallel/plan/plan_codec.h"
 #include "parallel/schedule/csv.h"
 
 namespace sluice::cli {
@@ -214,11 +215,13 @@ parallel::PlanOptions plan_options(const layers::Graph& graph, const Settings& s
           .progress = [line = std::make_shared<SearchLine>(stderr)](const parallel::SearchProgress& progress) { line->show(progress); }};
 }
 
-parallel::Plan build_plan(const layers::Graph& graph, const Settings& settings, const Optimizer& optimizer) {
-  parallel::PlanOptions options = plan_options(graph, settings, optimizer);
+parallel::Plan build_plan(const layers::Graph& graph, const Settings& settings, const Optimizer& optimizer, parallel::Group* ranks) {
   const auto devices = build_devices(settings);
-  if (settings.text("pipeline.costs") == "measured") options.times = measured_times(graph, devices, settings, optimizer);
-  return parallel::plan(graph, devices, options);
+  return parallel::planned_by_root(ranks, devices, [&] {
+    parallel::PlanOptions options = plan_options(graph, settings, optimizer);
+    if (settings.text("pipeline.costs") == "measured") options.times = measured_times(graph, devices, settings, optimizer);
+    return parallel::plan(graph, devices, options);
+  });
 }
 
 parallel::Plan build_evaluation_plan(const layers::Graph& graph, const Settings& settings, const Optimizer& optimizer) {
@@ -241,6 +244,7 @@ parallel::TrainerOptions build_trainer_options(const Settings& settings) {
   options.timeout_seconds = settings.number("pipeline.timeout");
   const std::string& graphs = settings.text("pipeline.cuda_graphs");
   if (graphs != "off") options.cuda_graphs = graphs == "on" ? parallel::CudaGraphs::on : parallel::CudaGraphs::automatic;
+  options.allow_other_hardware = settings.flag("pipeline.allow_other_hardware");
   options.stochastic_rounding = settings.flag("train.stochastic_rounding");
   if (settings.text("train.on_nonfinite") == "skip") options.on_nonfinite = parallel::OnNonfinite::skip;
   return options;

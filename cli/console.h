@@ -8,14 +8,15 @@ namespace sluice::cli {
 /// then on, with one warning.
 class Console {
  public:
-  explicit Console(std::FILE* out) : out_(out) {}
+  /// `is_silent`: prints nothing, as ranks but the root.
+  explicit Console(std::FILE* out, bool is_silent = false) : out_(out), is_lost_(is_silent) {}
   /// Writes the text and flushes.
   void print(const std::string& text);
   std::FILE* file() const { return out_; }
 
  private:
   std::FILE* out_;
-  bool is_lost_ = false;
+  bool is_lost_;
 };
 
 }  // namespace sluice::cli

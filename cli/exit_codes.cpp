@@ -30,7 +30,7 @@ const std::vector<ExitCode>& exit_codes() {
       {3, "bad data or checkpoint: the message names file and byte or tensor", is_one_of<DataError>},
       {4, "resources: memory, disk, threads, output that cannot be written; also plan when the plan does not fit",
        is_one_of<ResourceError, std::system_error, std::bad_alloc>},
-      {5, "a device did not answer, or come back from an action, within pipeline.timeout", is_one_of<CommError>},
+      {5, "a device or a rank did not answer, or come back from an action, within pipeline.timeout", is_one_of<CommError>},
       {6, "the training diverged: a gradient or a weight is not finite", is_one_of<parallel::DivergenceError>},
       signal_row(SIGHUP, "SIGHUP"),
       signal_row(SIGINT, "SIGINT"),

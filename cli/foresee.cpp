@@ -25,10 +25,11 @@ void require_step(const layers::Graph& graph, const parallel::Plan& plan, const 
   throw OutOfMemory("the plan does not fit: " + prediction.reason + (advice.empty() ? "" : "; " + advice));
 }
 
-void require_machine(const parallel::Plan& plan, const parallel::Prediction& step, const parallel::Prediction& validation) {
+void require_machine(const parallel::Plan& plan, const parallel::Prediction& step, const parallel::Prediction& validation,
+                     const std::vector<int>& here) {
   if (plan.devices[0]->kind() != DeviceKind::cpu) return;
   int64_t needed = 0;
-  for (size_t i = 0; i < plan.devices.size(); ++i) needed += std::max(step.devices[i].peak_bytes, validation.devices[i].peak_bytes);
+  for (const int i : here) needed += std::max(step.devices[i].peak_bytes, validation.devices[i].peak_bytes);
   const int64_t available = available_memory_bytes();
   require<OutOfMemory>(
       needed <= available, "the plan does not fit this machine: its CPU devices need ", needed, " bytes (", bytes_text(needed),
@@ -39,12 +40,12 @@ void require_machine(const parallel::Plan& plan, const parallel::Prediction& ste
 }  // namespace
 
 void require_memory(const layers::Graph& graph, const parallel::Plan& plan, const Optimizer& optimizer, const Settings& settings,
-                    const parallel::Prediction& prediction) {
+                    const parallel::Prediction& prediction, const std::vector<int>& here) {
   require_step(graph, plan, optimizer, settings, prediction);
   const auto validation = parallel::predict_evaluation(graph, plan, optimizer, settings.integer("train.batch"), is_image_model(settings));
   require<OutOfMemory>(validation.fits, "the validation does not fit: ", validation.reason,
                        "; set a smaller train.batch, more pipeline.micro_batches or a larger pipeline.memory");
-  require_machine(plan, prediction, validation);
+  require_machine(plan, prediction, validation, here);
 }
 
 double counted_step_seconds(const layers::Graph& graph, parallel::Plan plan, const Optimizer& optimizer, const Settings& settings,

@@ -9,10 +9,10 @@
 namespace sluice::cli {
 
 /// Throws unless the devices' budgets hold a step, whose prediction is given, and a validation, and this machine's memory holds all of its
-/// CPU devices together.
+/// CPU devices together. `here`: the devices of this machine.
 /// Errors  OutOfMemory naming the device, the bytes and the cure.
 void require_memory(const layers::Graph& graph, const parallel::Plan& plan, const Optimizer& optimizer, const Settings& settings,
-                    const parallel::Prediction& prediction);
+                    const parallel::Prediction& prediction, const std::vector<int>& here);
 
 /// What a step takes at the devices' full speed, also of a plan that has measured times.
 double counted_step_seconds(const layers::Graph& graph, parallel::Plan plan, const Optimizer& optimizer, const Settings& settings,

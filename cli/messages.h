@@ -6,6 +6,9 @@
 /// Threads  any.
 namespace sluice::cli {
 
+/// Of one of several ranks: its errors name it, and all but the root say nothing else.
+void set_rank(int rank);
+
 /// "sluice: error: ...", one line.
 void tell_error(const std::string& text);
 /// "sluice: warning: ...": something is not as it was asked for.

@@ -203,6 +203,8 @@ std::vector<Option> make_options() {
        {},
        0.001,
        1e9},
+      {"pipeline.allow_other_hardware", boolean, false,
+       "ranks may run on other kinds of processors than the root: the bits then depend on which rank has which stage"},
       {"pipeline.virtual_stages", integer_or_auto, int64_t{1}, "stages a device, for the schedule interleaved", {"auto"}, 1, 1024},
       {"pipeline.costs",
        text,

@@ -75,6 +75,7 @@ struct Command {
   std::vector<Flag> flags;
   int (*run)(const Arguments&);  ///< returns the exit code
   bool prints_result = true;     ///< losing its standard output is an error; the result of a training is its checkpoint
+  bool runs_on_ranks = false;    ///< an MPI launcher may start several of it, which work together
 };
 
 /// All commands, in the order of the help.

@@ -7,19 +7,18 @@
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <filesystem>
 #include <memory>
 #include <sstream>
 
 #include "build_config.h"
 #include "cli/arguments.h"
-#include "cli/config_words.h"
 #include "cli/exit_codes.h"
+#include "cli/failure.h"
 #include "cli/help.h"
 #include "cli/messages.h"
 #include "core/error.h"
 #include "data/utf8.h"
+#include "parallel/group/job.h"
 #include "parallel/run/run_errors.h"
 
 namespace sluice::cli {
@@ -90,6 +89,8 @@ class Parser {
   }
 
   static int run(const Parsed& parsed) {
+    require(parsed.command->runs_on_ranks || parallel::launched_ranks() <= 1, "sluice ", parsed.command->name,
+            ": runs as one process, got ", parallel::launched_ranks(), " ranks of a launcher; start it without one");
     const int code = parsed.command->run(arguments_of(parsed));
     if (parsed.command->prints_result) flush_result();
     return code;
@@ -154,24 +155,6 @@ void check_is_utf8(int argument_count, char** arguments) {
   }
 }
 
-/// The error in words that a user can act upon.
-std::string explain(const std::exception& error) {
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
-    return "the system has no memory left; use more micro-batches, pipeline.remat=auto or a smaller model";
-  const auto* system = dynamic_cast<const std::system_error*>(&error);
-  if (system == nullptr || dynamic_cast<const std::filesystem::filesystem_error*>(&error) != nullptr) return error.what();
-  if (system->code() == std::errc::resource_unavailable_try_again)
-    return "the system refuses another thread; lower pipeline.threads, data.threads or the number of devices, or raise the limit (ulimit "
-           "-u)";
-  return join("the output cannot be written: ", system->code().message(), "; the result is lost");
-}
-
-/// At once, without waiting for any thread: one of them never ends.
-[[noreturn]] void end_process(int code) {
-  std::fflush(nullptr);
-  _exit(code);
-}
-
 }  // namespace
 
 int run_program(int argument_count, char** arguments) try {
@@ -179,10 +162,10 @@ int run_program(int argument_count, char** arguments) try {
   check_is_utf8(argument_count, arguments);
   return Parser().run(argument_count, arguments);
 } catch (const parallel::HangError& error) {
-  tell_error(in_config_words(error.what()));
+  tell_error(explain(error));
   end_process(exit_code_of(error));
 } catch (const std::exception& error) {
-  tell_error(in_config_words(explain(error)));
+  tell_error(explain(error));
   return exit_code_of(error);
 }
 

@@ -9,7 +9,7 @@ namespace sluice::cli {
 
 namespace {
 
-constexpr double kFirstSeconds = 2, kFirstLineSeconds = 5, kSecondsBetweenLines = 10;
+constexpr double kFirstSeconds = 2, kFirstLineSeconds = 5, kSecondsBetweenShows = 10;
 constexpr size_t kLineWidth = 79;
 
 }  // namespace
@@ -33,7 +33,7 @@ void SearchLine::show(const parallel::SearchProgress& progress) {
     width_ = std::max(width_, text.size());
   } else {
     fmt::print(out_, "{}\n", text);
-    next_seconds_ = progress.seconds + kSecondsBetweenLines;
+    next_seconds_ = progress.seconds + kSecondsBetweenShows;
   }
   std::fflush(out_);
 }

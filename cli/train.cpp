@@ -9,7 +9,10 @@
 #include "cli/byte_size.h"
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/continued.h"
+#include "cli/exit_codes.h"
 #include "cli/foresee.h"
+#include "cli/job.h"
 #include "cli/list_text.h"
 #include "cli/progress.h"
 #include "cli/report/json_report.h"
@@ -21,6 +24,7 @@
 #include "core/file/file.h"
 #include "data/loader.h"
 #include "parallel/checkpoint/initialize.h"
+#include "parallel/run/agreement.h"
 
 namespace sluice::cli {
 
@@ -33,46 +37,76 @@ class Training {
   using Clock = std::chrono::steady_clock;
 
  public:
-  Training(Settings settings, const Arguments& arguments)
+  Training(Settings settings, const Arguments& arguments, const Job& job)
       : settings_(std::move(settings)),
         arguments_(arguments),
-        console_(arguments.text("--json") == "-" ? stderr : stdout),
+        job_(job),
+        console_(arguments.text("--json") == "-" ? stderr : stdout, !job.is_root()),
         report_(arguments.text("--report", settings_.text("output.report"))),
         trace_(arguments.text("--trace", settings_.text("output.trace"))),
         steps_(settings_.integer("train.steps")),
         graph_(build_graph(settings_)),
         optimizer_(build_optimizer(settings_)),
-        plan_(build_plan(graph_, settings_, *optimizer_)),
-        speeds_(speeds_of(plan_.devices, plan_.precision)),
-        replanner_(build_replanner(graph_, settings_, *optimizer_, speeds_)) {}
+        plan_(build_plan(graph_, settings_, *optimizer_, ranks())),
+        speeds_(job.is_root() ? speeds_of(plan_.devices, plan_.precision) : std::vector<DeviceSpeed>()),
+        replanner_(build_replanner(graph_, settings_, *optimizer_, speeds_)) {
+    job.set_watchdog(settings_.number("pipeline.timeout"));
+  }
 
   int run() {
     ignore_output_signals();
-    foresee();
-    parallel::OutputFolder output(settings_.text("output.dir"));
-    require_writable("--report (output.report)", report_);  // often in that folder
-    require_writable("--trace (output.trace)", trace_);
-    require_writable("--json", arguments_.text("--json"));
+    if (ranks()) say("{}\n", job_.text());
+    settings_.set(join("pipeline.micro_batches=", plan_.micro_batches));  // which decides the bits: a resumed training keeps it
+    record_.config = settings_.toml();
+    on_root([&] { foresee(); });
+    parallel::OutputFolder output(settings_.text("output.dir"), ranks());
+    on_root([&] { require_results_writable(); });
     const auto checkpoint = start_point(), model = initial_model();
-    corpus_ = load_corpus(settings_, checkpoint ? preparation_of(*checkpoint) : Preparation{model ? tokenizer_to_keep(*model) : "", {}});
-    if (settings_.flag("train.baseline")) require_text(corpus_);
-    parallel::Trainer trainer(graph_, plan_, *optimizer_, build_trainer_options(settings_));
+    parallel::together(ranks(), [&] {
+      corpus_ = load_corpus(settings_, checkpoint ? preparation_of(*checkpoint) : Preparation{model ? tokenizer_to_keep(*model) : "", {}});
+      if (settings_.flag("train.baseline")) require_text(corpus_);
+    });
+    parallel::Trainer trainer(graph_, plan_, *optimizer_, trainer_options());
     if (checkpoint) resume(*checkpoint, trainer);
     if (model) say("{}: {}\n", model->folder.string(), parallel::describe(parallel::initialize(*model, trainer)));
     output.keep_room(trainer, further_bytes());
     make_room(output, checkpoint);
     train_and_save(trainer, output);
     finish(trainer);
-    return caught_signal() == 0 ? 0 : 128 + caught_signal();
+    return end_signal() == 0 ? 0 : exit_code_of_signal(end_signal());
   }
 
  private:
+  parallel::Group* ranks() const { return job_.ranks().get(); }
+
+  void on_root(const std::function<void()>& work) const {
+    parallel::on_root(ranks(), [&] {
+      work();
+      return std::string();
+    });
+  }
+
+  parallel::TrainerOptions trainer_options() const {
+    auto options = build_trainer_options(settings_);
+    options.group = job_.ranks();
+    options.config = list_text(answer_lines(settings_), "\n");
+    options.wish = [this] { return parallel::Wish{caught_signal(), is_time_to_save()}; };
+    return options;
+  }
+
+  /// The signal that ends the training: over several ranks the one that they have agreed upon.
+  int end_signal() const { return ranks() ? wish_.signal : caught_signal(); }
+
+  void require_results_writable() const {
+    require_writable("--report (output.report)", report_);  // often in the output folder
+    require_writable("--trace (output.trace)", trace_);
+    require_writable("--json", arguments_.text("--json"));
+  }
+
   /// Predicts the step and refuses what cannot run, before any work.
   void foresee() {
     require(plan_.devices[0]->kind() != DeviceKind::meta, "pipeline.devices: training needs cpu or cuda devices, got ",
             plan_.devices[0]->name(), "; sluice plan takes devices that only count");
-    settings_.set(join("pipeline.micro_batches=", plan_.micro_batches));  // which decides the bits: a resumed training keeps it
-    record_.config = settings_.toml();
     record_.parameters = graph_.parameter_count();
     record_.item = is_image_model(settings_) ? "sample" : "token";
     record_.items_per_step = settings_.integer("train.batch") * (is_image_model(settings_) ? 1 : settings_.integer("model.context"));
@@ -81,24 +115,42 @@ class Training {
     record_.counted_seconds = counted_step_seconds(graph_, plan_, *optimizer_, settings_, speeds_);
     peak_flops_ = peak_flops_of(plan_, speeds_);
     if (!peak_flops_) say("no MFU: products in bf16 run on this processor's AMX, whose peak is not measured here\n");
-    require_memory(graph_, plan_, *optimizer_, settings_, record_.prediction);
+    require_memory(graph_, plan_, *optimizer_, settings_, record_.prediction, job_.devices_of_host(static_cast<int>(plan_.devices.size())));
     say("{} parameters, {} nodes as {} on {} devices, {} micro-batches, {}\n", record_.parameters, graph_.nodes().size(),
         list_text(plan_.partition.stage_sizes(), "+"), plan_.devices.size(), plan_.micro_batches, name_of(plan_.schedule));
   }
 
   /// The checkpoint to continue from; nothing to start anew.
   std::optional<parallel::Checkpoint> start_point() const {
-    const std::string wanted = arguments_.text("--resume");
-    if (wanted == "auto") return parallel::find_latest(settings_.text("output.dir"), warn);
-    if (!wanted.empty()) return find_checkpoint(wanted);
-    return std::nullopt;
+    return checkpoint_of_all([&]() -> std::optional<parallel::Checkpoint> {
+      const std::string wanted = arguments_.text("--resume");
+      if (wanted == "auto") return parallel::find_latest(settings_.text("output.dir"), warn);
+      if (!wanted.empty()) return find_checkpoint(wanted);
+      return std::nullopt;
+    });
   }
 
   /// The checkpoint whose weights the training begins with; nothing to draw them.
   std::optional<parallel::Checkpoint> initial_model() const {
-    const std::string wanted = arguments_.text("--init");
-    if (wanted.empty()) return std::nullopt;
-    return find_checkpoint(wanted);
+    return checkpoint_of_all([&]() -> std::optional<parallel::Checkpoint> {
+      const std::string wanted = arguments_.text("--init");
+      if (wanted.empty()) return std::nullopt;
+      return find_checkpoint(wanted);
+    });
+  }
+
+  /// The root finds it, and proves that it is whole.
+  template <class Find>
+  std::optional<parallel::Checkpoint> checkpoint_of_all(const Find& find) const {
+    std::optional<parallel::Checkpoint> found;
+    const std::string folder = parallel::on_root(ranks(), [&] {
+      found = find();
+      return found ? fs::absolute(found->folder).string() : std::string();
+    });
+    parallel::together(ranks(), [&] {
+      if (!job_.is_root() && !folder.empty()) found = parallel::open_checkpoint(folder);
+    });
+    return found;
   }
 
   /// Embeddings mean the pieces of the tokenizer that they were trained with.
@@ -109,30 +161,8 @@ class Training {
 
   void resume(const parallel::Checkpoint& checkpoint, parallel::Trainer& trainer) {
     parallel::restore(checkpoint, trainer);
-    warn_of_changes(settings_of(checkpoint, {}));
+    for (const auto& change : changes_of_answer(settings_of(checkpoint, {}), settings_)) warn(change);
     say("continuing from {}\n", checkpoint.folder.string());
-  }
-
-  /// A schedule runs until the end of the training, which then is not free to change.
-  static bool follows_the_end(const Settings& settings) {
-    const bool by_rate = settings.text("optimizer.schedule") == "cosine" && settings.integer("optimizer.total_steps") == 0;
-    return by_rate || (settings.number("model.drop_path_keep") < 1 && settings.integer("model.drop_path_steps") == 0);
-  }
-
-  /// A continued training gives the bits of an uninterrupted one only when nothing but the pipeline, the output and the end changed.
-  void warn_of_changes(const Settings& before) const {
-    const auto lines = [](const Settings& settings) {
-      std::vector<std::string> list;
-      for (const Option& option : options()) {
-        const bool free = option.name.starts_with("pipeline.") || option.name.starts_with("output.") ||
-                          option.name == "train.on_nonfinite" || (option.name == "train.steps" && !follows_the_end(settings));
-        if (!free) list.push_back(fmt::format("{} = {}", option.name, toml_text(settings.value(option.name))));
-      }
-      return list;
-    };
-    const auto then = lines(before), now = lines(settings_);
-    for (size_t i = 0; i < now.size(); ++i)
-      if (then[i] != now[i]) warn(fmt::format("the checkpoint was trained with {}, now it is {}", then[i], now[i]));
   }
 
   void make_room(parallel::OutputFolder& output, const std::optional<parallel::Checkpoint>& checkpoint) {
@@ -149,13 +179,18 @@ class Training {
     first_step_ = trainer.steps_done();
     try {
       train(trainer, output);
-    } catch (...) {
+    } catch (const std::exception& error) {
       output.release_room();
-      if (trainer.steps_done() > first_step_) save_before_error(trainer, output);
+      if (trainer.steps_done() > first_step_ && can_save_after(error)) save_before_error(trainer, output);
       throw;
     }
     output.release_room();
     save(trainer, output);
+  }
+
+  /// Ranks save together or not at all.
+  bool can_save_after(const std::exception& error) const {
+    return !ranks() || dynamic_cast<const parallel::ThrownByAll*>(&error) != nullptr;
   }
 
   /// The error that ends the training counts for more than one of saving.
@@ -171,14 +206,17 @@ class Training {
     loading.batch = settings_.integer("train.batch");
     loading.seed = static_cast<uint64_t>(settings_.integer("train.seed"));
     loading.threads = static_cast<int>(settings_.integer("data.threads"));
+    loading.inputs = trainer.inputs_here();
+    if (loading.inputs.empty()) loading.threads = 0;
     data::Loader loader(corpus_.dataset, loading);
     peaks_.assign(plan_.devices.size(), 0);
     ProgressLine progress(console_, trainer.steps_done(), steps_);
     watch_signals();
     saved_at_ = Clock::now();
-    while (trainer.steps_done() < steps_ && caught_signal() == 0) {
+    while (trainer.steps_done() < steps_ && end_signal() == 0) {
       const auto result = trainer.step(loader.at(trainer.steps_done()));
-      note_peaks();
+      wish_ = result.wish;
+      note_peaks(result);
       const int64_t step = trainer.steps_done();
       if (result.was_skipped) {
         note_skipped(progress, step);
@@ -188,7 +226,7 @@ class Training {
         hold_against_plan(trainer, progress);
       }
       if (is_multiple(step, "train.evaluate_every") && step < steps_) progress.say(note_validation(trainer));
-      if ((is_multiple(step, "output.save_every") || is_time_to_save()) && step < steps_) save(trainer, output);
+      if ((is_multiple(step, "output.save_every") || result.wish.save) && step < steps_) save(trainer, output);
     }
     progress.finish();
     record_.steps_done = trainer.steps_done();
@@ -196,6 +234,7 @@ class Training {
 
   /// What the first steps took corrects what is predicted, and may move the training to another plan.
   void hold_against_plan(parallel::Trainer& trainer, ProgressLine& progress) try {
+    if (!job_.is_root()) return;  // which alone has the times of all devices
     const auto finding = replanner_.note_step(trainer);
     if (!finding) return;
     const std::string text = note_finding(*finding, trainer, record_);
@@ -218,8 +257,8 @@ class Training {
     return minutes > 0 && std::chrono::duration<double>(Clock::now() - saved_at_).count() >= minutes * 60;
   }
 
-  void note_peaks() {
-    for (size_t i = 0; i < peaks_.size(); ++i) peaks_[i] = std::max(peaks_[i], plan_.devices[i]->peak_bytes());
+  void note_peaks(const parallel::StepResult& result) {
+    for (size_t i = 0; i < peaks_.size(); ++i) peaks_[i] = std::max(peaks_[i], result.peak_bytes[i]);
   }
 
   Progress progress_of(int64_t step, const parallel::StepResult& result) const {
@@ -239,7 +278,7 @@ class Training {
 
   /// Returns what to say of it. Its memory does not count as training's.
   std::string note_validation(parallel::Trainer& trainer) {
-    const Validation validation = validate(trainer, corpus_, settings_, [] { return caught_signal() != 0; });
+    const Validation validation = validate(trainer, corpus_, settings_, [this] { return end_signal() != 0; });
     for (auto& device : plan_.devices) device->reset_peak();
     if (!validation.is_complete) return fmt::format("validation after step {}: stopped by a signal", trainer.steps_done());
     const auto accuracy = validation.loss && validation.classification ? std::optional(validation.classification->top(1)) : std::nullopt;
@@ -263,15 +302,16 @@ class Training {
     record_.weights_hash = trainer.weights_hash();
     record_.trace = trainer.trace();
     if (trainer.cuda_graphs().is_possible()) record_.cuda_graphs = trainer.cuda_graphs();
-    for (size_t i = 0; i < plan_.devices.size(); ++i)
+    for (size_t i = 0; i < plan_.devices.size() && job_.is_root(); ++i)
       record_.devices.push_back(
           {plan_.devices[i]->name(), record_.prediction.devices[i].peak_bytes, peaks_[i], plan_.devices[i]->budget_bytes()});
-    if (caught_signal() == 0) {
+    if (end_signal() == 0) {
       say("{}\n", note_validation(trainer));
-      if (settings_.flag("train.baseline") && caught_signal() == 0) baseline();
+      if (settings_.flag("train.baseline") && end_signal() == 0 && job_.is_root()) baseline();
     }
-    tell();
-    write_results(trainer);
+    if (job_.is_root()) tell();
+    if (!report_.empty() && end_signal() == 0) show_samples(trainer);
+    on_root([&] { write_results(); });
   }
 
   void baseline() {
@@ -291,21 +331,19 @@ class Training {
     if (record_.cuda_graphs) say("CUDA graphs: {}\n", record_.cuda_graphs->text());
     if (record_.skipped_steps > 0) say("{} steps were skipped: their gradients were not finite\n", record_.skipped_steps);
     say("weights {} saved in {}\n", record_.weights_hash, saved_.string());
-    if (caught_signal() != 0) say("ended by a signal after step {}; --resume auto continues\n", record_.steps_done);
+    if (end_signal() != 0) say("ended by a signal after step {}; --resume auto continues\n", record_.steps_done);
   }
 
-  void write_results(parallel::Trainer& trainer) {
+  void write_results() {
     write_json(train_json(record_), arguments_.text("--json"));
     if (!trace_.empty()) write_file(trace_, parallel::chrome_trace(record_.trace, parallel::topology_of(graph_), record_.prediction.trace));
-    if (report_.empty()) return;
-    if (caught_signal() == 0) show_samples(trainer);
-    write_file(report_, html_report(record_));
+    if (!report_.empty()) write_file(report_, html_report(record_));
   }
 
   void show_samples(parallel::Trainer& trainer) {
     constexpr int64_t kImages = 32;
     const EndAtOnce all_is_saved;
-    if (corpus_.tokenizer) record_.sample = sample_text(trainer, *corpus_.tokenizer, settings_);
+    if (corpus_.tokenizer && !ranks()) record_.sample = sample_text(trainer, *corpus_.tokenizer, settings_);
     if (corpus_.images) record_.images = judge_images(trainer, corpus_.images, kImages, settings_.integer("train.batch"));
   }
 
@@ -316,6 +354,7 @@ class Training {
 
   Settings settings_;
   const Arguments& arguments_;
+  const Job& job_;
   Console console_;
   const std::string report_, trace_;  ///< files to write at the end; empty for none
   int64_t steps_, first_step_ = 0;
@@ -329,21 +368,41 @@ class Training {
   std::vector<int64_t> peaks_;
   fs::path saved_;
   Clock::time_point saved_at_;
+  parallel::Wish wish_;  ///< of all ranks, in the last step
   RunRecord record_;
 };
 
 }  // namespace
 
+namespace {
+
+/// What is wrong with the config and the model the root says for all ranks, which read them, too.
+Settings read_and_check(const Arguments& arguments, const Job& job) {
+  const auto read = [&] { return read_settings(arguments.argument, arguments.list("--set")); };
+  if (!job.ranks()) return read();
+  std::optional<Settings> settings;
+  parallel::on_root(job.ranks().get(), [&] {
+    settings = read();
+    build_graph(*settings);
+    build_optimizer(*settings);
+    require(!settings->flag("pipeline.replan"), "pipeline.replan: needs one process, got ", job.text(), "; set it to false");
+    return std::string();
+  });
+  return settings ? *settings : read();
+}
+
+}  // namespace
+
 int run_train(const Arguments& arguments) {
-  Settings settings = read_settings(arguments.argument, arguments.list("--set"));
   if (arguments.has("--print-config")) {
-    fmt::print("{}", settings.toml());
+    fmt::print("{}", read_settings(arguments.argument, arguments.list("--set")).toml());
     flush_result();
     return 0;
   }
   require(!arguments.has("--init") || !arguments.has("--resume"),
           "--init: begins a new training, --resume continues one; give one of them");
-  return Training(std::move(settings), arguments).run();
+  Job job;
+  return job.run([&] { return Training(read_and_check(arguments, job), arguments, job).run(); });
 }
 
 }  // namespace sluice::cli

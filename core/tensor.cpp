@@ -263,17 +263,19 @@ Tensor empty(const Shape& shape, DType dtype, const DevicePtr& device) {
 }
 
 Tensor room_for(const Shape& shape, DType dtype, const DevicePtr& device, const Device& giver) {
+  if (!share_memory(*device, giver)) return room_for(shape, dtype, device);
   Tensor room;
-  if (share_memory(*device, giver)) {
-    room.storage_ =
-        std::make_shared<Tensor::Storage>(Tensor::Storage::Counted{}, device, shape.elements() * static_cast<int64_t>(size_of(dtype)));
-    room.shape_ = shape;
-    room.strides_ = row_major(shape);
-    room.dtype_ = dtype;
-  } else {
-    room = empty(shape, dtype, device);
-    room.storage_->is_aliased = true;
-  }
+  room.storage_ =
+      std::make_shared<Tensor::Storage>(Tensor::Storage::Counted{}, device, shape.elements() * static_cast<int64_t>(size_of(dtype)));
+  room.shape_ = shape;
+  room.strides_ = row_major(shape);
+  room.dtype_ = dtype;
+  return room;
+}
+
+Tensor room_for(const Shape& shape, DType dtype, const DevicePtr& device) {
+  Tensor room = empty(shape, dtype, device);
+  room.storage_->is_aliased = true;
   return room;
 }
 

@@ -86,6 +86,7 @@ class Tensor {
 
   friend Tensor empty(const Shape& shape, DType dtype, const DevicePtr& device);
   friend Tensor room_for(const Shape& shape, DType dtype, const DevicePtr& device, const Device& giver);
+  friend Tensor room_for(const Shape& shape, DType dtype, const DevicePtr& device);
 
  private:
   struct Storage;
@@ -104,6 +105,8 @@ Tensor empty_like(const Tensor& x);
 /// Room for a tensor that another device is going to hand over: counted on `device` from now on, and memory where the two share none. What
 /// arrives there is never exclusive, so that this does not depend on the kind of devices.
 Tensor room_for(const Shape& shape, DType dtype, const DevicePtr& device, const Device& giver);
+/// The same for what comes from another process: always memory.
+Tensor room_for(const Shape& shape, DType dtype, const DevicePtr& device);
 Tensor zeros(const Shape& shape, DType dtype = DType::f32, const DevicePtr& device = default_device());
 Tensor full(const Shape& shape, double value, DType dtype = DType::f32, const DevicePtr& device = default_device());
 /// Elements from a list in row-major order. Errors  UsageError when the number does not match the shape.

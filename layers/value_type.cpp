@@ -13,24 +13,49 @@ ValueType ValueType::of_samples(const Shape& sample_shape, DType dtype, int64_t 
   return {Shape(extents), dtype};
 }
 
-std::optional<ValueType> output_type(const Module& module, const std::vector<ValueType>& inputs) {
+namespace {
+
+/// Others than f32 are for training in bf16, whose layers take any.
+DType working_dtype_of(const std::vector<ValueType>& inputs) {
   const bool in_f32 = std::ranges::all_of(inputs, [](const ValueType& x) { return x.dtype == DType::f32 || !is_floating(x.dtype); });
-  return output_type(module, inputs, in_f32 ? DType::f32 : DType::bf16);  // others than f32 are for training in bf16, whose layers take any
+  return in_f32 ? DType::f32 : DType::bf16;
 }
 
-std::optional<ValueType> output_type(const Module& module, const std::vector<ValueType>& inputs, DType working) {
+/// Nothing when the module looks at elements.
+std::optional<Var> output_of(const Module& module, const std::vector<ValueType>& inputs, DType working, bool records) {
   const auto device = std::make_shared<Device>(DeviceKind::meta, 0, Device::Options{});
   Call call;
-  for (const auto& [shape, dtype] : inputs) call.inputs.emplace_back(empty(shape, dtype, device));
-  for (const auto& spec : module.parameters()) call.parameters.emplace_back(empty(spec.shape, working, device));
+  for (const auto& [shape, dtype] : inputs) {
+    const Tensor x = empty(shape, dtype, device);
+    call.inputs.push_back(records && is_floating(dtype) ? Var::input(x) : Var(x));
+  }
+  for (const auto& spec : module.parameters()) {
+    const Tensor weight = empty(spec.shape, working, device);
+    call.parameters.push_back(records ? Var::parameter(weight) : Var(weight));
+  }
   call.tables = Tables(device, working).of(module);
   try {
-    const Tensor y = module.forward(call).value();
-    require(y.defined(), type_of(module), "::forward: needs to return a value, got none");
-    return ValueType{y.shape(), y.dtype()};
+    Var y = module.forward(call);
+    require(y.value().defined(), type_of(module), "::forward: needs to return a value, got none");
+    return y;
   } catch (const NoElements&) {
     return std::nullopt;
   }
+}
+
+}  // namespace
+
+std::optional<ValueType> output_type(const Module& module, const std::vector<ValueType>& inputs) {
+  return output_type(module, inputs, working_dtype_of(inputs));
+}
+
+std::optional<ValueType> output_type(const Module& module, const std::vector<ValueType>& inputs, DType working) {
+  const auto y = output_of(module, inputs, working, false);
+  return y ? std::optional(ValueType{y->shape(), y->value().dtype()}) : std::nullopt;
+}
+
+std::optional<Var> recorded_output(const Module& module, const std::vector<ValueType>& inputs) {
+  return output_of(module, inputs, working_dtype_of(inputs), true);
 }
 
 }  // namespace sluice::layers

@@ -23,5 +23,7 @@ struct ValueType {
 std::optional<ValueType> output_type(const Module& module, const std::vector<ValueType>& inputs);
 /// The same where the parameters have this dtype.
 std::optional<ValueType> output_type(const Module& module, const std::vector<ValueType>& inputs, DType working);
+/// The same as a value that has no elements, with the ops that made it, as if parameters and inputs of floats wanted gradients.
+std::optional<Var> recorded_output(const Module& module, const std::vector<ValueType>& inputs);
 
 }  // namespace sluice::layers

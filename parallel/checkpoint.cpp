@@ -5,6 +5,7 @@
 
 #include "core/file/safetensors.h"
 #include "parallel/checkpoint/layout.h"
+#include "parallel/run/agreement.h"
 
 namespace sluice::parallel {
 
@@ -14,7 +15,8 @@ using nlohmann::json;
 namespace {
 
 /// Throws unless `found` is what a parameter needs: names both.
-void check_tensor(const std::string& file, const std::string& name, const SafetensorsFile& tensors, DType dtype, const Shape& shape) {
+void check_tensor(const std::string& name, const checkpoint_layout::TensorParts& tensors, DType dtype, const Shape& shape) {
+  const std::string& file = tensors.path();
   const auto found = tensors.tensors().find(name);
   require<DataError>(
       found != tensors.tensors().end(), file, ": needs '", name, "' ", shape,
@@ -25,18 +27,22 @@ void check_tensor(const std::string& file, const std::string& name, const Safete
 }
 
 /// Throws when the file has a tensor that nobody asked for.
-void check_no_more(const std::string& file, const SafetensorsFile& tensors, const std::map<std::string, Tensor>& wanted,
+void check_no_more(const checkpoint_layout::TensorParts& tensors, const std::map<std::string, Tensor>& wanted,
                    const std::set<std::string>& left_aside) {
   for (const auto& [name, entry] : tensors.tensors())
-    require<DataError>(wanted.contains(name) || left_aside.contains(name), file, ": the checkpoint has '", name, "' ", entry.shape,
+    require<DataError>(wanted.contains(name) || left_aside.contains(name), tensors.path(), ": the checkpoint has '", name, "' ",
+                       entry.shape,
                        ", which this model or optimizer has not; check [model] and [optimizer] against the checkpoint's config");
 }
 
-void read_all(const fs::path& path, const std::map<std::string, Tensor>& wanted, const std::set<std::string>& left_aside = {}) {
-  const SafetensorsFile file(path);
-  for (const auto& [name, tensor] : wanted) check_tensor(path.string(), name, file, tensor.dtype(), tensor.shape());
-  check_no_more(path.string(), file, wanted, left_aside);
-  for (const auto& [name, tensor] : wanted) file.read(name, tensor);
+/// Returns the file, as messages name it.
+std::string read_all(const Checkpoint& checkpoint, const char* name, const std::map<std::string, Tensor>& wanted,
+                     const std::set<std::string>& left_aside = {}) {
+  const checkpoint_layout::TensorParts parts(checkpoint, name);
+  for (const auto& [tensor, into] : wanted) check_tensor(tensor, parts, into.dtype(), into.shape());
+  check_no_more(parts, wanted, left_aside);
+  for (const auto& [tensor, into] : wanted) parts.read(tensor, into);
+  return parts.path();
 }
 
 /// A state that was not written by us may nest so deep that showing or comparing it would end the process.
@@ -66,9 +72,27 @@ json parse_state(const fs::path& file) {
   state.erase("checksum");
   require<DataError>(checksum == checkpoint_layout::checksum_of(state), file.string(),
                      ": is damaged (checksum differs); use an older checkpoint");
-  require<DataError>(state.at("format") == checkpoint_layout::kFormat, file.string(), ": needs format ", checkpoint_layout::kFormat,
-                     ", got ", state.at("format").dump(), ": made by another version of Sluice; use that one, or train anew");
+  const json& format = state.at("format");
+  require<DataError>(format == checkpoint_layout::kFormat || format == checkpoint_layout::kFormatOfParts, file.string(), ": needs format ",
+                     checkpoint_layout::kFormat, " or ", checkpoint_layout::kFormatOfParts, ", got ", format.dump(),
+                     ": made by another version of Sluice; use that one, or train anew");
   return state;
+}
+
+int parts_of(const json& state, const fs::path& file) {
+  constexpr int kMostParts = 99999;
+  if (state.at("format") == checkpoint_layout::kFormat) return 1;
+  const json& parts = state.at("parts");
+  const bool is_legal = parts.is_number_integer() && 1 < parts.get<int64_t>() && parts.get<int64_t>() <= kMostParts;
+  require<DataError>(is_legal, file.string(), ": needs 2 to ", kMostParts, " parts, got ", parts.dump(), "; use an older checkpoint");
+  return parts;
+}
+
+/// Whether a file holds one kind of tensors, or a part of it.
+bool is_part_of(const std::string& file, const char* name, int parts) {
+  for (int part = 0; part < parts; ++part)
+    if (file == checkpoint_layout::part_name(name, part, parts)) return true;
+  return false;
 }
 
 }  // namespace
@@ -77,16 +101,21 @@ Checkpoint open_checkpoint(const fs::path& folder, Wanted wanted) try {
   require<DataError>(fs::is_directory(folder), folder.string(), ": needs a checkpoint folder (step-...), found ",
                      fs::exists(folder) ? "something else" : "nothing");
   const json state = parse_state(folder / checkpoint_layout::kStateFile);
+  const int parts = parts_of(state, folder / checkpoint_layout::kStateFile);
   for (const auto& [name, expected] : state.at("files").items()) {
-    if (wanted == Wanted::weights && name == checkpoint_layout::kOptimizerFile) continue;
+    if (wanted == Wanted::weights && is_part_of(name, checkpoint_layout::kOptimizerFile, parts)) continue;
     const FileSummary found = summarize_file(folder / name);
     require<DataError>(found.bytes == expected.at("bytes"), (folder / name).string(), ": needs ", expected.at("bytes").dump(),
                        " bytes, has ", found.bytes, "; use an older checkpoint");
     require<DataError>(found.hash == expected.at("xxh3_128").get<std::string>(), (folder / name).string(),
                        ": is damaged (checksum differs); use an older checkpoint");
   }
-  return {folder, step_of(state, folder / checkpoint_layout::kStateFile), state.at("config"), state.at("weights_hash"),
-          state.at("files").contains(checkpoint_layout::kAverageFile)};
+  return {folder,
+          step_of(state, folder / checkpoint_layout::kStateFile),
+          state.at("config"),
+          state.at("weights_hash"),
+          state.at("files").contains(checkpoint_layout::part_name(checkpoint_layout::kAverageFile, 0, parts)),
+          parts};
 } catch (const json::exception& error) {
   throw DataError(join((folder / checkpoint_layout::kStateFile).string(), ": is no state of a checkpoint: ", error.what()));
 }
@@ -133,26 +162,35 @@ void check_hash(const Checkpoint& checkpoint, const Trainer& trainer) {
 
 }  // namespace
 
+namespace {
+
+void read_into(const checkpoint_layout::Contents& contents, const Checkpoint& checkpoint, const Trainer& trainer) {
+  const auto model_file = read_all(checkpoint, checkpoint_layout::kModelFile, contents.model, contents.model_elsewhere);
+  checkpoint_layout::check_finite(model_file, contents.model);
+  read_all(checkpoint, checkpoint_layout::kOptimizerFile, contents.states, contents.other_states);
+  if (trainer.optimizer().ema > 0) {
+    check_has_averages(checkpoint);
+    read_all(checkpoint, checkpoint_layout::kAverageFile, contents.averages, contents.model_elsewhere);
+  }
+}
+
+}  // namespace
+
 void restore(const Checkpoint& checkpoint, Trainer& trainer) {
   const auto contents = checkpoint_layout::contents_of(trainer);
-  const fs::path model_file = checkpoint.folder / checkpoint_layout::kModelFile;
-  read_all(model_file, contents.model);
-  checkpoint_layout::check_finite(model_file, contents.model);
-  read_all(checkpoint.folder / checkpoint_layout::kOptimizerFile, contents.states, contents.unneeded_states);
-  if (!contents.averages.empty()) {
-    check_has_averages(checkpoint);
-    read_all(checkpoint.folder / checkpoint_layout::kAverageFile, contents.averages);
-  }
+  together(trainer.group(), [&] { read_into(contents, checkpoint, trainer); });
   publish(checkpoint, trainer);
   check_hash(checkpoint, trainer);
 }
 
 void restore_weights(const Checkpoint& checkpoint, bool averages, Trainer& trainer) {
-  if (averages) check_has_averages(checkpoint);
-  const fs::path file = checkpoint.folder / (averages ? checkpoint_layout::kAverageFile : checkpoint_layout::kModelFile);
-  const auto model = trainer.model();
-  read_all(file, model);
-  checkpoint_layout::check_finite(file, model);
+  const auto contents = checkpoint_layout::contents_of(trainer);
+  together(trainer.group(), [&] {
+    if (averages) check_has_averages(checkpoint);
+    const auto file = read_all(checkpoint, averages ? checkpoint_layout::kAverageFile : checkpoint_layout::kModelFile, contents.model,
+                               contents.model_elsewhere);
+    checkpoint_layout::check_finite(file, contents.model);
+  });
   publish(checkpoint, trainer);
   if (!averages) check_hash(checkpoint, trainer);
 }
@@ -160,12 +198,9 @@ void restore_weights(const Checkpoint& checkpoint, bool averages, Trainer& train
 std::map<std::string, Tensor> load_parameters(const Checkpoint& checkpoint, const layers::Graph& graph, Precision precision,
                                               const DevicePtr& device) {
   std::map<std::string, Tensor> model;
-  for (const auto& parameter : graph.parameters()) model[parameter.name] = empty(parameter.spec.shape, DType::f32, device);
-  for (const auto& statistics : graph.statistics())
-    for (const auto& name : {statistics.mean_name(), statistics.variance_name()})
-      model[name] = empty({statistics.spec.channels}, DType::f32, device);
-  read_all(checkpoint_layout::shown_file(checkpoint), model);
-  checkpoint_layout::check_finite(checkpoint_layout::shown_file(checkpoint), model);
+  for (const auto& [name, shape] : checkpoint_layout::shapes_of(graph)) model[name] = empty(shape, DType::f32, device);
+  const auto file = read_all(checkpoint, checkpoint_layout::shown_file(checkpoint), model);
+  checkpoint_layout::check_finite(file, model);
   for (const auto& parameter : graph.parameters()) model[parameter.name] = in_working_dtype(model[parameter.name], precision);
   return model;
 }

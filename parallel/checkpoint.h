@@ -13,13 +13,16 @@ namespace sluice::parallel {
 
 /// A checkpoint: a folder "step-00001234" with the parameters and running statistics by full name (model.safetensors), the optimizer's
 /// states as "name/state" (optimizer.safetensors), the moving averages of a training that keeps them under the names of what they follow
-/// (ema.safetensors), and state.json, which holds everything else and the length and XXH3-128 of every file, itself included.
+/// (ema.safetensors), and state.json, which holds everything else and the length and XXH3-128 of every file, itself included. A training over
+/// R ranks writes each of the three in R parts, "model-00001-of-00004.safetensors", whose tensors are those of one rank; any number of ranks
+/// reads them.
 struct Checkpoint {
   std::filesystem::path folder;
   int64_t step = 0;
   std::string config;        ///< of the training, as TOML
   std::string weights_hash;  ///< Trainer::weights_hash() when it was saved
   bool has_averages = false;
+  int parts = 1;  ///< files of each kind of tensor
 };
 
 /// Steps of the longest training.
@@ -53,15 +56,16 @@ void restore_weights(const Checkpoint& checkpoint, bool averages, Trainer& train
 std::map<std::string, Tensor> load_parameters(const Checkpoint& checkpoint, const layers::Graph& graph, Precision precision,
                                               const DevicePtr& device = default_device());
 
-/// The folder of one training, locked while this object lives.
+/// The folder of one training, locked while this object lives. All ranks of a training call everything together: each writes its part, and
+/// the root commits the whole.
 ///
 /// A checkpoint is written to a temporary folder, synced, and renamed: a kill at any moment leaves the old ones, or the old ones and the new.
 /// What only bears a checkpoint's name, such as a user's own file, is never deleted.
 /// Errors  ResourceError when the folder cannot be written or another process writes it; no finished checkpoint is touched then.
 class OutputFolder {
  public:
-  /// Creates the folder and removes temporary folders that a killed process left.
-  explicit OutputFolder(std::filesystem::path path);
+  /// Creates the folder and removes temporary folders that a killed process left. `group`: null for one process.
+  explicit OutputFolder(std::filesystem::path path, Group* group = nullptr);
   ~OutputFolder();
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;
@@ -81,11 +85,17 @@ class OutputFolder {
                              int keep);
 
  private:
+  void lock();
+  bool is_root() const { return !group_ || group_->is_root(); }
+  std::string on_root(const std::function<std::string()>& work) const;
+  void write_parts(const std::filesystem::path& folder, const Trainer& trainer, const std::string& hash, const std::string& config,
+                   const std::map<std::string, std::string>& further_files) const;
   std::filesystem::path move_aside(const std::vector<std::string>& names);
   std::vector<std::string> checkpoints_after(int64_t step) const;
   void prune(int keep);
   std::filesystem::path path_;
-  int lock_;
+  Group* const group_;
+  int lock_ = -1;
   std::optional<ReservedRoom> room_;
 };
 

@@ -2,15 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 
 #include "core/file/hash.h"
 #include "core/ops/copy.h"
 #include "parallel/checkpoint/layout.h"
+#include "parallel/group/collectives.h"
 #include "parallel/plan/check.h"
+#include "parallel/plan/plan_codec.h"
 #include "parallel/plan/plan_programs.h"
+#include "parallel/program/program_codec.h"
+#include "parallel/run/agreement.h"
+#include "parallel/run/certificate.h"
+#include "parallel/run/tensor_packet.h"
 
 namespace sluice::parallel {
 
@@ -19,7 +27,8 @@ struct Trainer::State {
       : graph(model),
         plan(checked(std::move(chosen), graph)),
         optimizer(rule.clone()),
-        options(wanted),
+        options(std::move(wanted)),
+        group(options.group && options.group->size() > 1 ? options.group.get() : nullptr),
         topology(topology_of(graph)),
         common(common_options()) {
     require(!options.stochastic_rounding || plan.precision == Precision::bf16,
@@ -27,7 +36,18 @@ struct Trainer::State {
     optimizer->rate.validate();
     require(optimizer->ema >= 0 && optimizer->ema < 1, "optimizer.ema: needs a decay in [0, 1), got ", optimizer->ema,
             "; 0 keeps no averages");
+    if (group) require_same_training();
     make_executor();
+  }
+
+  /// As the root.
+  void require_same_training() {
+    const Certificate mine = make_certificate(encode(plan), graph, options.config);
+    const Certificate root = decode_certificate(broadcast(*group, group->is_root() ? encode(mine) : ""));
+    together(group, [&] {
+      const std::string differs = difference(mine, root, options.allow_other_hardware);
+      require(differs.empty(), differs);
+    });
   }
 
   void make_executor() {
@@ -35,7 +55,25 @@ struct Trainer::State {
     graphs = GraphChoice(options.cuda_graphs, plan.devices[0]->kind() == DeviceKind::cuda);
     const auto placement = device_of_stage(plan);
     const Layout layout{topology, plan.partition.segments(), placement, plan.rematerialize, static_cast<int>(plan.devices.size()), true};
-    executor = std::make_unique<Executor>(graph, layout, plan.devices, common, options.timeout_seconds);
+    executor = std::make_unique<Executor>(graph, layout, plan.devices, common, options.timeout_seconds, options.group);
+    sent_programs.clear();
+  }
+
+  /// The root makes the programs of all ranks, which know alike which they have had.
+  const Program& program_for(const PlanPrograms::Use& use) {
+    if (!group) return programs->get(use);
+    constexpr size_t kMostKept = 64;
+    const auto known = std::ranges::find(sent_programs, use, &std::pair<PlanPrograms::Use, Program>::first);
+    if (known != sent_programs.end()) return known->second;
+    const std::string bytes = on_root(group, [&] { return encode(programs->get(use)); });
+    if (sent_programs.size() == kMostKept) sent_programs.pop_back();
+    return sent_programs.emplace_front(use, decode_program(bytes)).second;
+  }
+
+  bool is_here(int node) const { return executor->ranks().is_here(device_of_node(node)); }
+  int device_of_node(int node) const {
+    const Layout layout = executor->layout();
+    return layout.device_of_stage[layout.partition.stage_of(node)];
   }
 
   /// The memory of the former executor is free before the next one takes its own.
@@ -67,8 +105,10 @@ struct Trainer::State {
     require<HangError>(!executor->is_abandoned(), failure);
   }
 
+  /// 0 where the loss is not computed.
   double loss_weight(const Batch& batch) const {
     if (plan.devices[0]->kind() == DeviceKind::meta) return 1;
+    if (!is_here(graph.loss_node())) return 0;
     const int node = graph.loss_node();
     std::vector<Tensor> inputs;
     for (int value : graph.nodes()[node].inputs)
@@ -83,6 +123,8 @@ struct Trainer::State {
     run.training = use.training;
     run.keeps_output = use.keeps_output;
     run.step = static_cast<uint32_t>(steps_done);
+    run.loss_weight = loss_weight(batch);
+    run.wish = options.wish;
     return run;
   }
 
@@ -96,13 +138,34 @@ struct Trainer::State {
 
   /// Copies what owners show to where else a parameter is used.
   void share_tied() {
-    std::map<int, Tensor> owned;
+    std::map<std::string, Tensor> owned;
     for (const auto& stage : executor->stages())
       for (const auto& parameter : stage->parameters())
-        if (parameter.owned) owned[parameter.index] = stage->shown(parameter);
+        if (parameter.owned) owned[graph.parameters()[parameter.index].name] = stage->shown(parameter);
+    if (group)
+      for (const auto& tied : topology.tied) send_tied(tied, owned);
     for (const auto& stage : executor->stages())
       for (const auto& parameter : stage->parameters())
-        if (!parameter.owned) copy(owned.at(parameter.index), parameter.working);
+        if (!parameter.owned) copy(owned.at(graph.parameters()[parameter.index].name), parameter.working);
+  }
+
+  /// From the owner's rank to the others that use the parameter.
+  void send_tied(const Topology::Tied& tied, std::map<std::string, Tensor>& owned) {
+    const DeviceRanks& ranks = executor->ranks();
+    const int owner = ranks.of(device_of_node(tied.nodes.front()));
+    std::set<int> users;
+    for (const int node : tied.nodes) users.insert(ranks.of(device_of_node(node)));
+    users.erase(owner);
+    if (users.contains(ranks.rank())) {
+      const std::string bytes = group->hear(owner, options.timeout_seconds);
+      PacketReader packet(bytes);
+      owned[tied.parameter] = read_tensor(packet);
+    }
+    if (owner != ranks.rank() || users.empty()) return;
+    PacketWriter packet;
+    write(packet, owned.at(tied.parameter));
+    const std::string bytes = packet.take();
+    for (const int user : users) group->tell(user, bytes);
   }
 
   RunResult run(const Program& program, const RunContext& context, const StepContext& step) {
@@ -123,6 +186,7 @@ struct Trainer::State {
 
   /// Where the first number that is not finite comes from: the step runs again, without what changes weights, and every node is watched.
   std::string first_nonfinite(const Program& program, RunContext context, const StepContext& step) {
+    if (group) return " (one process would say in which node first)";  // a failure on one rank ends the job
     watched = program;
     for (auto& actions : watched.devices) std::erase_if(actions, changes_weights);
     context.is_watched = true;
@@ -140,22 +204,26 @@ struct Trainer::State {
 
   void require_finite(const Program& program, const RunContext& context, const StepContext& step, double norm) {
     if (std::isfinite(norm) || options.on_nonfinite == OnNonfinite::skip) return;
-    throw DivergenceError(join("training: the gradient of step ", step.update.step, " is not finite",
-                               first_nonfinite(program, context, step),
-                               "; no weight was changed. Lower optimizer.lr, set optimizer.clip, lengthen optimizer.warmup, or leave such "
-                               "steps out with train.on_nonfinite = \"skip\""));
+    const DivergenceError error(
+        join("training: the gradient of step ", step.update.step, " is not finite", first_nonfinite(program, context, step),
+             "; no weight was changed. Lower optimizer.lr, set optimizer.clip, lengthen optimizer.warmup, or leave such "
+             "steps out with train.on_nonfinite = \"skip\""));
+    if (group) on_root(group, [&]() -> std::string { throw error; });
+    throw error;
   }
 
   layers::Graph graph;
   Plan plan;
   std::unique_ptr<Optimizer> optimizer;
   TrainerOptions options;
+  Group* const group;  ///< null for one process
   Topology topology;
   const StageOptions common;
-  std::optional<PlanPrograms> programs;        ///< of `plan`
-  GraphChoice graphs{CudaGraphs::off, false};  ///< that make_executor() makes
-  std::unique_ptr<Executor> executor;          ///< null when neither of two plans' stages could be made
-  Program watched;                             ///< the last one that was searched for a number that is not finite
+  std::optional<PlanPrograms> programs;                             ///< of `plan`
+  std::deque<std::pair<PlanPrograms::Use, Program>> sent_programs;  ///< of several ranks, the newest first
+  GraphChoice graphs{CudaGraphs::off, false};                       ///< that make_executor() makes
+  std::unique_ptr<Executor> executor;                               ///< null when neither of two plans' stages could be made
+  Program watched;                                                  ///< the last one that was searched for a number that is not finite
   int64_t steps_done = 0;
   bool shows_averages = false;
   std::string failure;  ///< why the weights may be of two steps; empty when they are of one
@@ -183,10 +251,11 @@ StepResult Trainer::step(const Batch& batch, int micro_batches) {
   require_whole();
   const auto use = state_->programs->step(shape_of(state_->graph, batch), micro_batches);
   RunContext run = state_->context(batch, use);
-  const double weight = state_->loss_weight(batch);
-  require(weight > 0, "step: needs a mini-batch with at least one target that counts, got a total weight of ", weight);
-  run.loss_scale = 1 / weight;
-  const Program& program = state_->programs->get(use);
+  if (state_->is_here(state_->graph.loss_node())) {
+    require(run.loss_weight > 0, "step: needs a mini-batch with at least one target that counts, got a total weight of ", run.loss_weight);
+    run.loss_scale = 1 / run.loss_weight;
+  }
+  const Program& program = state_->program_for(use);
   state_->show_averages(false);
   StepContext step;
   run.cuda_graphs = state_->graphs.next();
@@ -201,20 +270,23 @@ StepResult Trainer::step(const Batch& batch, int micro_batches) {
           result.gradient_norm,
           step.update.learning_rate,
           state_->trace.seconds,
-          state_->trace.bubble(),
+          result.bubble,
           result.flops,
-          !std::isfinite(result.gradient_norm)};
+          !std::isfinite(result.gradient_norm),
+          std::move(result.peak_bytes),
+          result.wish};
 }
 
 EvaluationResult Trainer::evaluate(const Batch& batch, bool with_output, const std::function<bool()>& stop) {
   require_whole();
   const auto use = state_->programs->evaluation(shape_of(state_->graph, batch), with_output);
   RunContext run = state_->context(batch, use);
-  run.stop = stop;
-  const Program& program = state_->programs->get(use);
+  if (!state_->group) run.stop = stop;
+  const Program& program = state_->program_for(use);
   state_->show_averages(true);
   const RunResult result = state_->run(program, run, {});
-  return {result.loss, state_->loss_weight(batch), result.output};
+  require<StoppedError>(!state_->group || !stop || result.wish.signal == 0, "stopped, as a rank asked for");
+  return {result.loss, result.loss_weight, result.wish, result.output};
 }
 
 namespace {
@@ -245,6 +317,8 @@ void require_same_answer(const Plan& now, const Plan& next) {
 
 void Trainer::move_to(Plan plan) {
   require_whole();
+  require(!state_->group, "Trainer::move_to: needs one process, got ", state_->group ? state_->group->size() : 1,
+          " ranks: stages do not move between ranks yet; save, and resume by the other plan");
   plan = State::checked(std::move(plan), state_->graph);
   require_same_answer(state_->plan, plan);
   auto kept = checkpoint_layout::contents_of(*this);
@@ -269,6 +343,7 @@ void Trainer::move_to(Plan plan) {
 const layers::Graph& Trainer::graph() const { return state_->graph; }
 const Plan& Trainer::plan() const { return state_->plan; }
 const Optimizer& Trainer::optimizer() const { return *state_->optimizer; }
+Group* Trainer::group() const { return state_->group; }
 int64_t Trainer::steps_done() const { return state_->steps_done; }
 void Trainer::set_steps_done(int64_t steps) { state_->steps_done = steps; }
 const Trace& Trainer::trace() const { return state_->trace; }
@@ -313,6 +388,18 @@ std::map<std::string, Tensor> Trainer::averages() const {
   return all;
 }
 
+std::vector<std::string> Trainer::inputs_here() const {
+  std::vector<std::string> inputs;
+  for (int input = 0; input < static_cast<int>(state_->topology.inputs.size()); ++input)
+    for (int node = 0; node < state_->topology.node_count(); ++node)
+      if (state_->is_here(node) &&
+          std::ranges::find(state_->topology.nodes[node].inputs, input) != state_->topology.nodes[node].inputs.end()) {
+        inputs.push_back(state_->topology.inputs[input]);
+        break;
+      }
+  return inputs;
+}
+
 std::vector<Placement> Trainer::placements() const { return parallel::placements(state_->graph, *state_->executor); }
 
 void Trainer::publish_parameters() {
@@ -323,9 +410,52 @@ void Trainer::publish_parameters() {
   state_->failure.clear();
 }
 
-std::string Trainer::weights_hash() const {
+namespace {
+
+std::string_view bytes_of(const Tensor& tensor) {
+  return {reinterpret_cast<const char*>(tensor.data()), static_cast<size_t>(tensor.bytes())};
+}
+
+/// The root asks for the tensors one by one, so that it holds one of them.
+void answer_root(Group& group, const Tensors& mine) {
+  PacketWriter names;
+  names << mine.size();
+  for (const auto& [name, tensor] : mine) names << name;
+  group.tell(0, names.take());
+  for (const auto& [name, tensor] : mine) {
+    group.hear(0, kNoEnd);
+    group.tell(0, std::string(bytes_of(tensor)));
+  }
+}
+
+std::string hash_of_ranks(Group& group, const Tensors& mine) {
+  std::map<std::string, int> owners;
+  for (const auto& [name, tensor] : mine) owners[name] = 0;
+  for (int rank = 1; rank < group.size(); ++rank) {
+    const std::string names = group.hear(rank, kNoEnd);
+    PacketReader packet(names);
+    for (auto left = packet.read<size_t>(); left > 0; --left) owners[packet.read<std::string>()] = rank;
+  }
   Hash hash;
-  for (const auto& [name, tensor] : model()) {
+  for (const auto& [name, rank] : owners) {
+    if (rank > 0) group.tell(rank, "");
+    const std::string there = rank > 0 ? group.hear(rank, kNoEnd) : "";
+    const std::string_view bytes = rank > 0 ? std::string_view(there) : bytes_of(mine.at(name));
+    hash.add(bytes.data(), bytes.size());
+  }
+  return hash.text();
+}
+
+}  // namespace
+
+std::string Trainer::weights_hash() const {
+  Tensors mine;
+  for (const auto& [name, tensor] : model()) mine[name] = tensor;
+  Group* const group = state_->group;
+  if (group && !group->is_root()) answer_root(*group, mine);
+  if (group) return broadcast(*group, group->is_root() ? hash_of_ranks(*group, mine) : "");
+  Hash hash;
+  for (const auto& [name, tensor] : mine) {
     const Tensor value = tensor.to(default_device());
     hash.add(value.data(), static_cast<size_t>(value.bytes()));
   }

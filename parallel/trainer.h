@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "core/batch.h"
+#include "parallel/group/group.h"
 #include "parallel/plan.h"
 #include "parallel/run/divergence.h"
 #include "parallel/run/graph_choice.h"
 #include "parallel/run/placement.h"
 #include "parallel/run/run_errors.h"
+#include "parallel/run/stage.h"
 #include "parallel/run/trace.h"
 
 namespace sluice::parallel {
@@ -30,21 +32,28 @@ struct TrainerOptions {
   bool stochastic_rounding = false;  ///< of the working copies of weights in bf16, with bits that depend on (seed, step, name, element)
   CudaGraphs cuda_graphs = CudaGraphs::off;
   OnNonfinite on_nonfinite = OnNonfinite::stop;
+  std::shared_ptr<Group> group{};     ///< the ranks of the job, which share the plan's devices (DeviceRanks); null for one process
+  std::string config{};               ///< what decides the answer beside plan and model, as text: ranks must have it in common
+  bool allow_other_hardware = false;  ///< ranks may have other instruction sets: bits then depend on which rank has which stage
+  std::function<Wish()> wish{};       ///< asked at the end of each step and evaluation, of every rank
 };
 
 struct StepResult {
   double loss = 0;           ///< weighted mean over the mini-batch, before the update
   double gradient_norm = 0;  ///< global, before clipping
   double learning_rate = 0;
-  double seconds = 0;        ///< wall time of the step; the devices' clocks on meta
-  double bubble = 0;         ///< measured: 1 - mean busy time of the devices / step time
-  double flops = 0;          ///< operations of the step, recomputation included
-  bool was_skipped = false;  ///< the gradient was not finite: no weight has changed
+  double seconds = 0;                 ///< wall time of the step; the devices' clocks on meta
+  double bubble = 0;                  ///< measured: 1 - mean busy time of the devices / step time
+  double flops = 0;                   ///< operations of the step, recomputation included
+  bool was_skipped = false;           ///< the gradient was not finite: no weight has changed
+  std::vector<int64_t> peak_bytes{};  ///< by device, since it was last reset
+  Wish wish{};                        ///< of all ranks
 };
 
 struct EvaluationResult {
   double loss_sum = 0;  ///< summed over the targets of the batch
   double weight = 0;    ///< of the targets
+  Wish wish;            ///< of all ranks
   Tensor output;        ///< of the graph's output node (logits), a row a sample, on the host; when it was asked for
 };
 
@@ -56,6 +65,9 @@ struct ParameterState {
 };
 
 /// Trains a graph by running its plan's program: one worker thread a device.
+///
+/// Over several ranks each has a trainer of the same graph, plan, optimizer and options, which holds its own devices' stages alone. They call
+/// together whatever is not const, and weights_hash(), and get the same results.
 ///
 /// In bf16, forward and backward read bf16 copies of the weights and make bf16 activations; masters, their gradients and the optimizer's
 /// states stay f32 (docs/design.md, "Precision").
@@ -102,11 +114,13 @@ class Trainer {
   const layers::Graph& graph() const;
   const Plan& plan() const;
   const Optimizer& optimizer() const;
+  /// The ranks of the job; null for one process.
+  Group* group() const;
   /// Steps done so far: decides learning rate and random masks. A checkpoint restores it.
   int64_t steps_done() const;
   void set_steps_done(int64_t steps);
 
-  /// All parameters in name order, each tied one once.
+  /// All parameters that are here, in name order, each tied one once.
   std::vector<ParameterState> parameters() const;
   /// All that the model is, by name: the masters of parameters(), and the running statistics ("node.running_mean"). The tensors are the
   /// trainer's own, too.
@@ -114,15 +128,17 @@ class Trainer {
   /// The exponential moving averages of all that is in model(), by the same names; empty without Optimizer::ema. The tensors are the
   /// trainer's own, too.
   std::map<std::string, Tensor> averages() const;
+  /// Names of the graph's inputs that the stages of this rank read.
+  std::vector<std::string> inputs_here() const;
   /// Bytes of every parameter's copy and of all running statistics on every device, as the devices count them.
   std::vector<Placement> placements() const;
   /// Makes all working copies anew from parameters(), as step number steps_done() did, tied ones at every use; call after writing to
   /// parameters(), to all of them where require_whole() throws.
   void publish_parameters();
-  /// XXH3-128 over the bytes of model() in name order, as 32 hex digits.
+  /// XXH3-128 over the bytes of model() of all ranks in name order, as 32 hex digits. All ranks call it together.
   std::string weights_hash() const;
 
-  /// Actions of the last step, for traces and reports.
+  /// Actions of the last step, for traces and reports: of all devices on the root, elsewhere of those that are here.
   const Trace& trace() const;
   const GraphChoice& cuda_graphs() const;
   /// What runs the programs: for tests.

@@ -10,7 +10,7 @@ namespace sluice::cli {
 
 namespace {
 
-constexpr double kPageWidth = 1200, kPageLeft = 90, kPageRight = 110, kHeader = 30, kBar = 26, kGap = 30, kTextSize = 10;
+constexpr double kPageWidth = 1200, kPageLeft = 90, kPageRight = 110, kHeader = 30, kBar = 26, kGap = 30, kLabelSize = 10;
 constexpr size_t kMostArcs = 400;
 constexpr const char* kColors[] = {"#56b4e9", "#e6b84d", "#3fb68e", "#d89ac0", "#f0e442", "#8fa8d8", "#e8926a"};
 
@@ -39,7 +39,7 @@ struct Bar {
     for (int stage = 0; stage < partition.stage_count(); ++stage) {
       const int first = partition.first_node(stage), end = partition.end_node(stage);
       const double share = std::accumulate(sizes.begin() + first, sizes.begin() + end, 0.0) / sum * 100;
-      const auto fits = [&](const std::string& words) { return Svg::text_width(words, kTextSize) <= edges[end] - edges[first] - 4; };
+      const auto fits = [&](const std::string& words) { return Svg::text_width(words, kLabelSize) <= edges[end] - edges[first] - 4; };
       const std::string whole = has_shares ? fmt::format("{:.1f} %", share) : "stage " + std::to_string(stage);
       const std::string brief = has_shares ? fmt::format("{:.0f} %", share) : std::to_string(stage);
       labels.push_back(fits(whole) ? whole : fits(brief) ? brief : "");
@@ -63,7 +63,7 @@ void draw_bar(Svg& svg, const CutModel& model, double y, const Bar& bar) {
               fmt::format("{}: stage {}, {} parameters, {:.4g} ms", model.topology.nodes[node].name, stage, model.parameters[node],
                           model.seconds[node] * 1e3));
     }
-    if (!labels[stage].empty()) svg.text((edges[first] + edges[end]) / 2, y + kBar / 2 + 3.5, labels[stage], "middle", kTextSize);
+    if (!labels[stage].empty()) svg.text((edges[first] + edges[end]) / 2, y + kBar / 2 + 3.5, labels[stage], "middle", kLabelSize);
     if (stage > 0) svg.line(edges[first] - 0.4, y - 3, edges[first] - 0.4, y + kBar + 3, "#222222");
   }
 }

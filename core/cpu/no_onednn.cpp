@@ -1,8 +1,12 @@
-// Stands in for onednn_matmul.cpp and onednn_convolution.cpp in builds without oneDNN: nothing is there, so callers take Eigen.
+// Stands in for the files that call oneDNN in builds without it: nothing is there, so callers take Eigen.
 #include "core/cpu/onednn_convolution.h"
+#include "core/cpu/onednn_library.h"
 #include "core/cpu/onednn_matmul.h"
 
 namespace sluice::onednn {
+
+std::string version() { return ""; }
+std::string instruction_set() { return ""; }
 
 std::optional<int64_t> scratch_bytes(const Product&) { return std::nullopt; }
 void multiply(const Product&, const void*, const void*, const void*, void*, void*) {

@@ -2,35 +2,35 @@
 
 #include <fmt/core.h>
 
-#include "core/file/safetensors.h"
 #include "core/ops/copy.h"
 #include "parallel/checkpoint/layout.h"
 
 namespace sluice::parallel {
 
 Initialization initialize(const Checkpoint& checkpoint, Trainer& trainer) {
-  const auto path = checkpoint_layout::shown_file(checkpoint);
-  const SafetensorsFile file(path);
+  const checkpoint_layout::TensorParts parts(checkpoint, checkpoint_layout::shown_file(checkpoint));
+  const auto all = checkpoint_layout::shapes_of(trainer.graph());
   const auto model = trainer.model();
   Initialization result;
   std::map<std::string, Tensor> loaded;
   result.averages = checkpoint.has_averages;
-  for (const auto& [name, tensor] : model) {
-    const auto found = file.tensors().find(name);
-    if (found == file.tensors().end()) {
+  for (const auto& [name, shape] : all) {
+    const auto found = parts.tensors().find(name);
+    if (found == parts.tensors().end()) {
       result.not_there.push_back(name);
-    } else if (found->second.shape != tensor.shape() || found->second.dtype != tensor.dtype()) {
-      result.other_shapes.push_back({name, tensor.shape(), found->second.shape});
+    } else if (found->second.shape != shape || found->second.dtype != DType::f32) {
+      result.other_shapes.push_back({name, shape, found->second.shape});
     } else {
-      file.read(name, tensor);
-      loaded[name] = tensor;
       result.loaded.push_back(name);
+      if (!model.contains(name)) continue;  // another rank's
+      parts.read(name, model.at(name));
+      loaded[name] = model.at(name);
     }
   }
-  checkpoint_layout::check_finite(path, loaded);
-  for (const auto& [name, entry] : file.tensors())
-    if (!model.contains(name)) result.without_place.push_back(name);
-  require<DataError>(!result.loaded.empty(), path.string(), ": needs at least one of the model's ", model.size(),
+  checkpoint_layout::check_finite(parts.path(), loaded);
+  for (const auto& [name, entry] : parts.tensors())
+    if (!all.contains(name)) result.without_place.push_back(name);
+  require<DataError>(!result.loaded.empty(), parts.path(), ": needs at least one of the model's ", all.size(),
                      " parameters and running statistics with its shape, has none; check [model] against the checkpoint's config");
   for (const auto& [name, average] : trainer.averages()) copy(model.at(name), average);
   trainer.publish_parameters();

@@ -37,14 +37,46 @@ bool is_temporary(const std::string& name) {
   return std::regex_match(name, form);
 }
 
+std::string part_name(const std::string& name, int part, int parts) {
+  if (parts == 1) return name;
+  const size_t dot = name.rfind('.');
+  return fmt::format("{}-{:05}-of-{:05}{}", name.substr(0, dot), part + 1, parts, name.substr(dot));
+}
+
+std::map<std::string, Shape> shapes_of(const layers::Graph& graph) {
+  std::map<std::string, Shape> shapes;
+  for (const auto& parameter : graph.parameters()) shapes[parameter.name] = parameter.spec.shape;
+  for (const auto& statistics : graph.statistics())
+    for (const auto& name : {statistics.mean_name(), statistics.variance_name()}) shapes[name] = {statistics.spec.channels};
+  return shapes;
+}
+
 Contents contents_of(const Trainer& trainer) {
-  Contents contents{trainer.model(), {}, {}, trainer.averages()};
+  Contents contents{trainer.model(), {}, {}, {}, trainer.averages()};
   const auto state_names = trainer.optimizer().state_names(), unneeded = trainer.optimizer().unneeded_state_names();
-  for (const ParameterState& parameter : trainer.parameters()) {
+  for (const ParameterState& parameter : trainer.parameters())
     for (size_t i = 0; i < state_names.size(); ++i) contents.states[parameter.name + "/" + state_names[i]] = parameter.optimizer_states[i];
-    for (const std::string& state : unneeded) contents.unneeded_states.insert(parameter.name + "/" + state);
+  for (const auto& [name, shape] : shapes_of(trainer.graph()))
+    if (!contents.model.contains(name)) contents.model_elsewhere.insert(name);
+  for (const auto& parameter : trainer.graph().parameters()) {
+    const bool is_here = contents.model.contains(parameter.name);
+    for (const std::string& state : unneeded) contents.other_states.insert(parameter.name + "/" + state);
+    for (const std::string& state : state_names)
+      if (!is_here) contents.other_states.insert(parameter.name + "/" + state);
   }
   return contents;
+}
+
+TensorParts::TensorParts(const Checkpoint& checkpoint, const std::string& name)
+    : path_((checkpoint.folder / part_name(name, 0, checkpoint.parts)).string()) {
+  for (int part = 0; part < checkpoint.parts; ++part) {
+    const auto& file = files_.emplace_back(checkpoint.folder / part_name(name, part, checkpoint.parts));
+    for (const auto& [tensor, entry] : file.tensors()) {
+      require<DataError>(tensors_.emplace(tensor, entry).second, path_, ": '", tensor,
+                         "' is in two parts of the checkpoint; use an older one");
+      part_of_[tensor] = static_cast<size_t>(part);
+    }
+  }
 }
 
 void check_finite(const std::filesystem::path& file, const std::map<std::string, Tensor>& weights) {

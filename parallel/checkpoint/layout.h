@@ -4,13 +4,15 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "core/file/safetensors.h"
 #include "parallel/checkpoint.h"
 
 /// Names and forms on the disk that reading and writing of checkpoints share.
 namespace sluice::parallel::checkpoint_layout {
 
-inline constexpr int kFormat = 1;
+inline constexpr int kFormat = 1, kFormatOfParts = 2;
 inline constexpr const char* kModelFile = "model.safetensors";
 inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
 inline constexpr const char* kAverageFile = "ema.safetensors";
@@ -25,18 +27,37 @@ std::set<int64_t> finished_steps(const std::filesystem::path& output);
 bool is_checkpoint(const std::filesystem::path& folder);
 /// True for "step-00001234.tmp-<pid>".
 bool is_temporary(const std::string& name);
-/// The trainer's own tensors under their names in the files.
+/// The file of one part of a kind of tensors, from 0: "model-00001-of-00004.safetensors", or the name itself where there is one part.
+std::string part_name(const std::string& name, int part, int parts);
+/// The trainer's own tensors under their names in the files: those that are on this rank.
 struct Contents {
   std::map<std::string, Tensor> model;     ///< "node.parameter", and "node.running_mean" of running statistics
   std::map<std::string, Tensor> states;    ///< "node.parameter/m"
-  std::set<std::string> unneeded_states;   ///< what a file may have beside them, of an optimizer with other options
+  std::set<std::string> model_elsewhere;   ///< of other ranks
+  std::set<std::string> other_states;      ///< what a file may have beside them: other ranks', and those of an optimizer with other options
   std::map<std::string, Tensor> averages;  ///< under the names of `model`; empty when the training keeps none
 };
 Contents contents_of(const Trainer& trainer);
+/// One kind of a checkpoint's tensors, in however many parts.
+/// Errors  DataError of its files, and for a tensor that is in two of them.
+class TensorParts {
+ public:
+  TensorParts(const Checkpoint& checkpoint, const std::string& name);
+  /// The file, as messages name it: that of the first part.
+  const std::string& path() const { return path_; }
+  const std::map<std::string, SafetensorsEntry>& tensors() const { return tensors_; }
+  void read(const std::string& name, const Tensor& into) const { files_[part_of_.at(name)].read(name, into); }
+
+ private:
+  std::string path_;
+  std::vector<SafetensorsFile> files_;
+  std::map<std::string, SafetensorsEntry> tensors_;
+  std::map<std::string, size_t> part_of_;
+};
 /// What evaluation showed: the averages, or the model where there are none.
-inline std::filesystem::path shown_file(const Checkpoint& checkpoint) {
-  return checkpoint.folder / (checkpoint.has_averages ? kAverageFile : kModelFile);
-}
+inline const char* shown_file(const Checkpoint& checkpoint) { return checkpoint.has_averages ? kAverageFile : kModelFile; }
+/// Names and shapes of all that a model is: parameters and running statistics, of all ranks.
+std::map<std::string, Shape> shapes_of(const layers::Graph& graph);
 /// Weights that are not finite are those of a training that diverged: what is computed with them is as wrong.
 /// Errors  DataError naming the file that they were read from, the tensor and the element.
 void check_finite(const std::filesystem::path& file, const std::map<std::string, Tensor>& weights);

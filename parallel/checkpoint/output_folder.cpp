@@ -4,10 +4,14 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 #include "core/file/safetensors.h"
 #include "parallel/checkpoint.h"
 #include "parallel/checkpoint/layout.h"
+#include "parallel/group/collectives.h"
+#include "parallel/run/agreement.h"
 
 namespace sluice::parallel {
 
@@ -28,30 +32,48 @@ void require_finite(const checkpoint_layout::Contents& contents, int64_t step) {
 }
 
 /// Whether the folder holds this very state of the trainer already, whole.
-bool is_saved(const fs::path& folder, const Trainer& trainer) try {
+bool is_saved(const fs::path& folder, int64_t step, const std::string& hash) try {
   const Checkpoint there = open_checkpoint(folder);
-  return there.step == trainer.steps_done() && there.weights_hash == trainer.weights_hash();
+  return there.step == step && there.weights_hash == hash;
 } catch (const DataError&) {
   return false;
 }
 
 json described(const FileSummary& file) { return {{"bytes", file.bytes}, {"xxh3_128", file.hash}}; }
 
-/// Writes every file of a checkpoint into a folder that exists.
-void write_files(const fs::path& folder, const Trainer& trainer, const checkpoint_layout::Contents& contents, const std::string& config,
-                 const std::map<std::string, std::string>& further_files) {
+/// Writes this rank's tensors into a folder that exists, and describes the files.
+json write_tensors(const fs::path& folder, const Trainer& trainer, int part, int parts) {
+  require<ResourceError>(fs::is_directory(folder), folder.string(),
+                         ": is not there on this rank's host; set [output] dir to a folder that ", "all hosts of the job share");
+  const auto contents = checkpoint_layout::contents_of(trainer);
   json files;
-  files[checkpoint_layout::kModelFile] = described(write_safetensors(folder / checkpoint_layout::kModelFile, contents.model));
-  files[checkpoint_layout::kOptimizerFile] = described(write_safetensors(folder / checkpoint_layout::kOptimizerFile, contents.states));
-  if (!contents.averages.empty())
-    files[checkpoint_layout::kAverageFile] = described(write_safetensors(folder / checkpoint_layout::kAverageFile, contents.averages));
-  for (const auto& [name, content] : further_files) files[name] = described(write_file(folder / name, content));
+  const auto write = [&](const char* kind, const std::map<std::string, Tensor>& tensors) {
+    const std::string name = checkpoint_layout::part_name(kind, part, parts);
+    files[name] = described(write_safetensors(folder / name, tensors));
+  };
+  write(checkpoint_layout::kModelFile, contents.model);
+  write(checkpoint_layout::kOptimizerFile, contents.states);
+  if (trainer.optimizer().ema > 0) write(checkpoint_layout::kAverageFile, contents.averages);
+  if (parts > 1) sync_folder(folder);
+  return files;
+}
 
-  json state = {{"format", checkpoint_layout::kFormat},
-                {"step", trainer.steps_done()},
-                {"config", config},
-                {"weights_hash", trainer.weights_hash()},
-                {"files", files}};
+/// What makes a folder of files a checkpoint.
+struct StateOfFiles {
+  int64_t step;
+  const std::string& config;
+  const std::string& weights_hash;
+  int parts;
+  json files;
+};
+
+void write_state(const fs::path& folder, const StateOfFiles& what) {
+  json state = {{"format", what.parts == 1 ? checkpoint_layout::kFormat : checkpoint_layout::kFormatOfParts},
+                {"step", what.step},
+                {"config", what.config},
+                {"weights_hash", what.weights_hash},
+                {"files", what.files}};
+  if (what.parts > 1) state["parts"] = what.parts;
   state["checksum"] = checkpoint_layout::checksum_of(state);
   write_file(folder / checkpoint_layout::kStateFile, checkpoint_layout::state_text(state));
   sync_folder(folder);
@@ -78,6 +100,7 @@ class TemporaryFolder {
     std::error_code ignored;
     fs::remove_all(path_, ignored);
   }
+  const fs::path& path() const { return path_; }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
@@ -93,13 +116,22 @@ void rename_or_throw(const fs::path& from, const fs::path& to) {
 
 }  // namespace
 
-OutputFolder::OutputFolder(fs::path path) : path_(std::move(path)) {
+OutputFolder::OutputFolder(fs::path path, Group* group) : path_(std::move(path)), group_(group) {
+  on_root([&] {
+    lock();
+    return std::string();
+  });
+}
+
+std::string OutputFolder::on_root(const std::function<std::string()>& work) const { return parallel::on_root(group_, work); }
+
+void OutputFolder::lock() {
   create_folder(path_);
   const fs::path file = path_ / "lock";
   lock_ = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (lock_ < 0) throw_folder_error(path_, std::strerror(errno));
   if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-    close(lock_);
+    close(std::exchange(lock_, -1));
     throw ResourceError(join(path_.string(), ": another training writes this output folder; wait for it, or set another [output] dir"));
   }
   // Whoever holds the lock is the only one who makes temporary folders here, so these belong to nobody alive.
@@ -107,14 +139,16 @@ OutputFolder::OutputFolder(fs::path path) : path_(std::move(path)) {
     if (checkpoint_layout::is_temporary(entry.path().filename().string())) fs::remove_all(entry.path());
 }
 
-OutputFolder::~OutputFolder() { close(lock_); }
+OutputFolder::~OutputFolder() {
+  if (lock_ >= 0) close(lock_);
+}
 
 void OutputFolder::keep_room(const Trainer& trainer, int64_t further_bytes) {
   const auto contents = checkpoint_layout::contents_of(trainer);
-  int64_t bytes = kBytesPerCheckpoint + further_bytes;
+  int64_t bytes = is_root() ? kBytesPerCheckpoint + further_bytes : 0;
   for (const auto* tensors : {&contents.model, &contents.states, &contents.averages})
     for (const auto& [name, tensor] : *tensors) bytes += tensor.bytes() + static_cast<int64_t>(name.size()) + kBytesPerTensor;
-  room_.emplace(path_, bytes);
+  together(group_, [&] { room_.emplace(path_, bytes); });
 }
 
 std::vector<std::string> OutputFolder::checkpoints_after(int64_t step) const {
@@ -125,7 +159,9 @@ std::vector<std::string> OutputFolder::checkpoints_after(int64_t step) const {
   return names;
 }
 
-fs::path OutputFolder::set_aside_after(int64_t step) { return move_aside(checkpoints_after(step)); }
+fs::path OutputFolder::set_aside_after(int64_t step) {
+  return on_root([&] { return move_aside(checkpoints_after(step)).string(); });
+}
 
 fs::path OutputFolder::move_aside(const std::vector<std::string>& names) {
   if (names.empty()) return {};
@@ -143,27 +179,44 @@ fs::path OutputFolder::save(const Trainer& trainer, const std::string& config, c
                             int keep) {
   require(keep >= 1, "checkpoint: needs to keep at least 1, got ", keep);
   trainer.require_whole();
-  const auto contents = checkpoint_layout::contents_of(trainer);
-  require_finite(contents, trainer.steps_done());
-  const std::string name = checkpoint_layout::folder_name(trainer.steps_done());
+  together(group_, [&] { require_finite(checkpoint_layout::contents_of(trainer), trainer.steps_done()); });
+  const std::string name = checkpoint_layout::folder_name(trainer.steps_done()), hash = trainer.weights_hash();
   const fs::path folder = path_ / name;
-  auto in_the_way = checkpoints_after(trainer.steps_done());
-  if (is_saved(folder, trainer)) {
+  std::optional<TemporaryFolder> made;  // by the root
+  const fs::path temporary = on_root([&] {
+    if (is_saved(folder, trainer.steps_done(), hash)) return std::string();
+    made.emplace(path_ / join(name, ".tmp-", getpid()));
+    return made->path().string();
+  });
+  if (!temporary.empty()) write_parts(temporary, trainer, hash, config, further_files);
+  on_root([&] {
+    auto in_the_way = checkpoints_after(trainer.steps_done());
+    if (!temporary.empty() && fs::exists(fs::symlink_status(folder))) in_the_way.push_back(name);
     move_aside(in_the_way);
-  } else {
-    const fs::path temporary = path_ / join(name, ".tmp-", getpid());
-    const TemporaryFolder cleanup(temporary);
-    write_files(temporary, trainer, contents, config, further_files);
-    if (fs::exists(fs::symlink_status(folder))) in_the_way.push_back(name);
-    move_aside(in_the_way);
-    rename_or_throw(temporary, folder);
+    if (!temporary.empty()) rename_or_throw(temporary, folder);
     sync_folder(path_);
-  }
-  write_file(path_ / "latest.tmp", name + "\n");
-  rename_or_throw(path_ / "latest.tmp", path_ / "latest");
-  sync_folder(path_);
-  prune(keep);
+    write_file(path_ / "latest.tmp", name + "\n");
+    rename_or_throw(path_ / "latest.tmp", path_ / "latest");
+    sync_folder(path_);
+    prune(keep);
+    return std::string();
+  });
   return folder;
+}
+
+/// Every rank its tensors, and the root, when all are on the disk, what makes them a checkpoint.
+void OutputFolder::write_parts(const fs::path& folder, const Trainer& trainer, const std::string& hash, const std::string& config,
+                               const std::map<std::string, std::string>& further_files) const {
+  const int part = group_ ? group_->rank() : 0, parts = group_ ? group_->size() : 1;
+  json files;
+  together(group_, [&] { files = write_tensors(folder, trainer, part, parts); });
+  const auto all = parts > 1 ? gather(*group_, files.dump()) : std::vector<std::string>();
+  on_root([&] {
+    for (const std::string& others : all) files.update(json::parse(others));
+    for (const auto& [name, content] : further_files) files[name] = described(write_file(folder / name, content));
+    write_state(folder, {trainer.steps_done(), config, hash, parts, std::move(files)});
+    return std::string();
+  });
 }
 
 void OutputFolder::prune(int keep) {

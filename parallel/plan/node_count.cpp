@@ -1,10 +1,10 @@
 #include "parallel/plan/node_count.h"
 
 #include <algorithm>
-#include <map>
 #include <sstream>
 
 #include "autograd/backward.h"
+#include "autograd/recorded_ops.h"
 #include "core/ops/moving_average.h"
 #include "core/ops/sums_of_squares.h"
 #include "core/where.h"
@@ -16,30 +16,8 @@ namespace sluice::parallel {
 
 namespace {
 
-/// The nodes from which `root` was made, in the order of their creation.
-std::vector<NodePtr> recorded_before(const NodePtr& root) {
-  std::map<uint64_t, NodePtr> found;
-  std::vector<NodePtr> open{root};
-  while (!open.empty()) {
-    const NodePtr node = open.back();
-    open.pop_back();
-    if (node && found.try_emplace(node->order, node).second) open.insert(open.end(), node->inputs.begin(), node->inputs.end());
-  }
-  std::vector<NodePtr> nodes;
-  for (const auto& [order, node] : found) nodes.push_back(node);
-  return nodes;
-}
-
 void describe(std::ostream& out, const Tensor& x) {
   if (x.defined()) out << ' ' << name_of(x.dtype()) << x.shape();
-}
-
-void describe(std::ostream& out, const NodePtr& root) {
-  for (const auto& node : recorded_before(root)) {
-    out << "; " << node->op << ' ' << name_of(node->dtype);
-    for (const auto& input : node->inputs) out << (input ? '+' : '-');
-    for (const auto& saved : node->saved) describe(out, saved);
-  }
 }
 
 /// Runs one node after another on a meta device.
@@ -73,7 +51,7 @@ class WorkCounter {
     for (const auto& parameter : call.parameters) describe(work, parameter.value());
     Var y;
     result.times.forward = result.times.recompute = timed([&] { y = graph_.nodes()[node].module->forward(call); });
-    describe(work, y.node());
+    work << recorded_ops(y.node());
     values_[topology_.value_of(node)] = y.value();
     if (y.node() && topology_.differentiable[topology_.value_of(node)]) {  // else no gradient comes
       result.times.backward = timed([&] { Backward(y, empty_like(y.value())).run(); });

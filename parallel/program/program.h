@@ -83,6 +83,7 @@ struct Action {
 
   /// One of the four actions that a transfer is made of; all others compute.
   bool is_transfer() const;
+  bool operator==(const Action&) const = default;
 };
 
 /// A step of training (or of evaluation) as data: for each device the exact list of actions, in order.
@@ -101,6 +102,7 @@ struct Program {
   /// The device of a transfer's end.
   int sender(const Transfer& transfer) const { return transfer.between_devices() ? transfer.from : device_of_stage[transfer.from]; }
   int receiver(const Transfer& transfer) const { return transfer.between_devices() ? transfer.to : device_of_stage[transfer.to]; }
+  bool operator==(const Program&) const = default;
 };
 
 /// How far transfers between devices run ahead of the work that needs them and behind the work that made them. More of either hides longer

@@ -86,7 +86,7 @@ bool Executor::DeviceRun::run(const Action& action, double seconds) {
 
 void Executor::DeviceRun::end(const Action& action) {
   if (is_repeated(action)) return;
-  for (const Buffer& buffer : action.frees) shared_.stages[buffer.stage]->free(buffer);
+  for (const Buffer& buffer : action.frees) shared_.stage_at.at(buffer.stage)->free(buffer);
   if (repetition_) repetition_->end(action, computed_, wire_bytes_);
 }
 
@@ -224,16 +224,22 @@ bool Executor::DeviceRun::is_local(const Transfer& transfer) const {
 std::optional<layers::ValueType> Executor::DeviceRun::expected(const Action& action) const {
   const Transfer& transfer = action.transfer;
   if (transfer.of_micro_batch()) return shared_.value_types.at(action.micro_batch)->at(transfer.value);
-  if (transfer.payload == Payload::norm_part) return layers::ValueType{{parameter_count()}, DType::f64};
+  if (transfer.payload == Payload::norm_part) return layers::ValueType{{shared_.parameter_count}, DType::f64};
   if (transfer.payload == Payload::norm) return layers::ValueType{{}, DType::f64};
   return stage(action).expected_tied(transfer);
 }
 
-void Executor::DeviceRun::post(const Action& action) {
+/// Undefined where the shape is not known before.
+Tensor Executor::DeviceRun::make_room(const Action& action) const {
   const auto type = expected(action);
-  const Device& sender = *shared_.devices[shared_.program.sender(action.transfer)];
-  const Tensor room = type ? room_for(type->shape, type->dtype, device_, sender) : Tensor();
-  shared_.transport.post(ends(action.transfer), {action.transfer, action.micro_batch}, {device_, room, when()});
+  if (!type) return {};
+  const int sender = shared_.program.sender(action.transfer);
+  if (!shared_.ranks.is_here(sender)) return room_for(type->shape, type->dtype, device_);
+  return room_for(type->shape, type->dtype, device_, *shared_.devices[sender]);
+}
+
+void Executor::DeviceRun::post(const Action& action) {
+  shared_.transport.post(ends(action.transfer), {action.transfer, action.micro_batch}, {device_, make_room(action), when()});
 }
 
 Tensor Executor::DeviceRun::outgoing(const Action& action) const {
@@ -292,15 +298,8 @@ bool Executor::DeviceRun::finish_send(const Action& action, double seconds) {
   return true;
 }
 
-int64_t Executor::DeviceRun::parameter_count() const {
-  int64_t count = 0;
-  for (const auto& stage : shared_.stages)
-    for (const auto& parameter : stage->parameters()) count = std::max<int64_t>(count, parameter.index + 1);
-  return count;
-}
-
 void Executor::DeviceRun::norm_parts() {
-  norm_part_ = zeros({parameter_count()}, DType::f64, device_);
+  norm_part_ = zeros({shared_.parameter_count}, DType::f64, device_);
   std::vector<Tensor> gradients;
   std::vector<int64_t> places;
   for (const auto& stage : shared_.stages) {

@@ -21,8 +21,11 @@ class Executor::DeviceRun {
     const RunContext& context;
     const StepContext& step;
     const Topology& topology;
-    const std::vector<std::unique_ptr<Stage>>& stages;
+    const std::vector<std::unique_ptr<Stage>>& stages;  ///< that are here
+    const std::map<int, Stage*>& stage_at;              ///< the same, by number
     const std::vector<DevicePtr>& devices;
+    const int64_t parameter_count;  ///< of the model
+    const DeviceRanks& ranks;
     Transport& transport;
     SteadyClock::time_point began;
     const BeforeAction& before_action;
@@ -70,11 +73,11 @@ class Executor::DeviceRun {
   Tensor outgoing(const Action& action) const;
   When when() const;
   void wait_for(const When& when) const;
+  Tensor make_room(const Action& action) const;
   void post(const Action& action);
   void send(const Action& action);
   bool receive(const Action& action, double seconds);
   bool finish_send(const Action& action, double seconds);
-  int64_t parameter_count() const;
   void norm_parts();
   void reduce_norm();
   void step();
@@ -84,7 +87,7 @@ class Executor::DeviceRun {
   void take_time();
   bool is_repeated(const Action& action) const { return repetition_ && Repetition::is_repeated(action); }
   bool counts_only() const { return shared_.clock != nullptr; }
-  Stage& stage(const Action& action) const { return *shared_.stages[action.stage]; }
+  Stage& stage(const Action& action) const { return *shared_.stage_at.at(action.stage); }
 
   int index_;
   DevicePtr device_;

@@ -1,15 +1,21 @@
 #include "parallel/run/executor.h"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
+#include <map>
 #include <mutex>
 #include <optional>
 
 #include "core/ops/concat.h"
+#include "parallel/group/collectives.h"
+#include "parallel/group/packet.h"
 #include "parallel/program/clock.h"
 #include "parallel/run/device_links.h"
 #include "parallel/run/device_run.h"
 #include "parallel/run/hang_report.h"
+#include "parallel/run/rank_results.h"
+#include "parallel/run/rank_transport.h"
 
 namespace sluice::parallel {
 
@@ -22,15 +28,20 @@ Dataflow training_flow(Layout layout) {
   return dataflow(layout);
 }
 
+double seconds_of(std::chrono::steady_clock::time_point time) { return std::chrono::duration<double>(time.time_since_epoch()).count(); }
+
 }  // namespace
 
 Executor::Executor(const layers::Graph& graph, const Layout& layout, std::vector<DevicePtr> devices, const StageOptions& options,
-                   double timeout_seconds)
+                   double timeout_seconds, std::shared_ptr<Group> group)
     : topology_(layout.topology),
       partition_(layout.partition),
       device_of_stage_(layout.device_of_stage),
       rematerialize_(layout.rematerialize),
       flow_(training_flow(layout)),
+      parameter_count_(static_cast<int64_t>(graph.parameters().size())),
+      group_(group && group->size() > 1 ? std::move(group) : nullptr),
+      ranks_(group_ ? DeviceRanks(static_cast<int>(devices.size()), *group_) : DeviceRanks(static_cast<int>(devices.size()))),
       devices_(std::move(devices)),
       value_types_(graph, options.precision),
       timeout_seconds_(timeout_seconds) {
@@ -38,31 +49,52 @@ Executor::Executor(const layers::Graph& graph, const Layout& layout, std::vector
   for (const auto& device : devices_)
     require(device->kind() == devices_[0]->kind(), "executor: needs devices of one kind, got ", devices_[0]->name(), " and ",
             device->name());
+  require(!group_ || devices_[0]->kind() == DeviceKind::cpu, "pipeline.devices: needs CPU devices for several ranks, got ",
+          devices_[0]->name(), "; transfers between GPUs of several processes are not built yet");
+  for (int device = 0; device < ranks_.devices(); ++device)
+    if (ranks_.is_here(device)) here_.push_back(device);
   if (devices_[0]->kind() != DeviceKind::meta)
-    for (size_t i = 0; i < devices_.size(); ++i) workers_.push_back(std::make_unique<Worker>());
-  std::vector<layers::Tables> tables;
-  for (const auto& device : devices_) tables.emplace_back(device, working_dtype(options.precision));
+    for (size_t i = 0; i < here_.size(); ++i) workers_.push_back(std::make_unique<Worker>());
+  make_stages(graph, options);
+  if (!group_) return;
+  clock_offset_ = clock_offset(*group_);
+  group_->set_status([this] { return status(); });
+}
+
+void Executor::make_stages(const layers::Graph& graph, const StageOptions& options) {
+  std::map<int, layers::Tables> tables;
+  for (const int device : here_) tables.try_emplace(device, devices_[device], working_dtype(options.precision));
   for (int stage = 0; stage < partition_.stage_count(); ++stage) {
     const int device = device_of_stage_[stage];
-    stages_.push_back(std::make_unique<Stage>(graph, topology_, flow_, partition_, stage, devices_.at(device), tables.at(device), options));
+    if (!ranks_.is_here(device)) continue;
+    stages_.push_back(std::make_unique<Stage>(graph, topology_, flow_, partition_, stage, devices_[device], tables.at(device), options));
+    stage_at_[stage] = stages_.back().get();
   }
 }
 
-Executor::~Executor() = default;
+std::unique_ptr<Transport> Executor::make_transport(Clock* clock) const {
+  auto local = make_local_transport(static_cast<int>(here_.size()), clock);
+  return group_ ? make_rank_transport(*group_, ranks_, std::move(local)) : std::move(local);
+}
+
+Executor::~Executor() {
+  if (group_) group_->set_status({});
+}
 
 /// One run. The devices' threads keep it alive, so that one which never comes back has it for ever.
 struct Executor::Attempt {
   using SteadyClock = std::chrono::steady_clock;
   using Types = std::vector<std::shared_ptr<const ValueTypes::List>>;  // by micro-batch
 
-  Attempt(const RunContext& run, const StepContext& what, BeforeAction hook, const std::vector<DevicePtr>& devices, Types types)
+  Attempt(const Executor& executor, const RunContext& run, const StepContext& what, Types types)
       : batch(*run.batch),
         context(run),
         step(what),
-        before_action(std::move(hook)),
+        before_action(executor.before_action_),
         value_types(std::move(types)),
-        clock(clock_of(devices)),
-        transport(make_local_transport(static_cast<int>(devices.size()), clock ? &*clock : nullptr)) {
+        clock(clock_of(executor.devices_)),
+        transport(executor.make_transport(clock ? &*clock : nullptr)) {
+    for (const auto& device : executor.devices_) flops_before += device->counted().flops;
     context.batch = &batch;
   }
 
@@ -99,6 +131,7 @@ struct Executor::Attempt {
   const Types value_types;
   std::optional<Clock> clock;  ///< of devices that only count
   const std::unique_ptr<Transport> transport;
+  double flops_before = 0;  ///< of the devices' counters
   const SteadyClock::time_point began = SteadyClock::now();
   std::stop_source failed;
   Runs runs;
@@ -109,13 +142,16 @@ struct Executor::Attempt {
 };
 
 std::shared_ptr<Executor::Attempt> Executor::begin(const Program& program, const RunContext& context, const StepContext& step) {
-  auto attempt = std::make_shared<Attempt>(context, step, before_action_, devices_, types_of(context));
+  auto attempt = std::make_shared<Attempt>(*this, context, step, types_of(context));
   const DeviceRun::Shared shared{program,
                                  attempt->context,
                                  attempt->step,
                                  topology_,
                                  stages_,
+                                 stage_at_,
                                  devices_,
+                                 parameter_count_,
+                                 ranks_,
                                  *attempt->transport,
                                  attempt->began,
                                  attempt->before_action,
@@ -123,8 +159,9 @@ std::shared_ptr<Executor::Attempt> Executor::begin(const Program& program, const
                                  attempt->value_types,
                                  attempt->clock ? &*attempt->clock : nullptr,
                                  repeats(program, context)};
-  for (size_t i = 0; i < devices_.size(); ++i)
-    attempt->runs.push_back(std::make_unique<DeviceRun>(static_cast<int>(i), devices_[i], shared));
+  for (const int device : here_) attempt->runs.push_back(std::make_unique<DeviceRun>(device, devices_[device], shared));
+  std::lock_guard lock(current_mutex_);
+  current_ = attempt;
   return attempt;
 }
 
@@ -141,28 +178,22 @@ RunResult Executor::run(const Program& program, const RunContext& context, const
   require(program.partition.sizes == partition_.sizes && program.device_of_stage == device_of_stage_ &&
               program.device_count() == static_cast<int>(devices_.size()) && program.rematerialize == rematerialize_,
           "executor: needs a program of the partition, placement and rematerialization that it was made for; lower one from the same plan");
-  Cost before;
   failed_midway_ = false;
-  for (const auto& device : devices_) {
+  for (const auto& device : devices_)
     if (device->kind() == DeviceKind::meta) device->set_clock(0);
-    before += device->counted();
-  }
   const auto attempt = begin(program, context, step);
   RunResult result;
   try {
-    workers_.empty() ? run_on_clock(attempt->runs, program) : run_on_workers(attempt, program);
-    result = collect(attempt->runs);
+    workers_.empty() ? run_on_clock(*attempt, program) : run_on_workers(attempt, program);
+    result = collect(*attempt);
+    if (group_) share(*group_, ranks_, program, seconds_of(attempt->began) + clock_offset_, result);
   } catch (const HangError&) {  // what the stages hold is in use
     throw;
   } catch (...) {
     failed_midway_ = std::ranges::any_of(attempt->runs, [](const auto& run) { return run->has_begun_to_change(); });
     for (auto& stage : stages_) stage->reset();
-    throw;
+    rethrow_with_positions(*attempt, program);
   }
-  result.flops = -before.flops;
-  for (const auto& device : devices_) result.flops += device->counted().flops;
-  result.trace.seconds =
-      attempt->clock ? attempt->clock->seconds() : std::chrono::duration<double>(std::chrono::steady_clock::now() - attempt->began).count();
   for (auto& stage : stages_) stage->reset();
   return result;
 }
@@ -194,7 +225,7 @@ void Executor::run_on_workers(const std::shared_ptr<Attempt>& attempt, const Pro
     workers_[i]->submit([this, attempt, i, &program] {
       try {
         if (attempt->runs[i]->advance(timeout_seconds_)) return;
-        throw CommError(join("pipeline: no message within ", timeout_seconds_, " s (pipeline.timeout)", hang(attempt->runs, program)));
+        throw CommError(join("pipeline: no message within ", timeout_seconds_, " s (pipeline.timeout)", hang(*attempt, program)));
       } catch (const std::exception& error) {
         attempt->fail(std::current_exception(), error.what());
       }
@@ -208,28 +239,30 @@ void Executor::run_on_workers(const std::shared_ptr<Attempt>& attempt, const Pro
 
 /// Waits until a device's thread has ended its list, or stopped. One that stays in an action beyond the timeout fails the run; one that
 /// does not stop then never comes back.
-bool Executor::comes_back(size_t device, Attempt& attempt, const Program& program) {
-  const DeviceRun& run = *attempt.runs[device];
+bool Executor::comes_back(size_t index, Attempt& attempt, const Program& program) {
+  const DeviceRun& run = *attempt.runs[index];
   const auto timeout = duration_of(timeout_seconds_);
   const auto patience = timeout + std::min<std::chrono::steady_clock::duration>(timeout, kReport);
   for (;;) {
     const auto failed = attempt.when_failed();
     const auto end = failed ? std::max(run.entered() + patience, *failed + kGrace) : run.entered() + patience;
-    if (workers_[device]->wait_until(end)) return true;
+    if (workers_[index]->wait_until(end)) return true;
     if (std::chrono::steady_clock::now() < run.entered() + patience) continue;  // it is in another action by now
     if (failed) return false;
     const CommError error(
-        join("pipeline: an action has not ended within ", timeout_seconds_, " s (pipeline.timeout)", hang(attempt.runs, program)));
+        join("pipeline: an action has not ended within ", timeout_seconds_, " s (pipeline.timeout)", hang(attempt, program)));
     attempt.fail(std::make_exception_ptr(error), error.what());
   }
 }
 
-void Executor::give_up(const std::vector<size_t>& devices, Attempt& attempt, const Program& program) {
+/// `lost`: of the runs here.
+void Executor::give_up(const std::vector<size_t>& lost, Attempt& attempt, const Program& program) {
   std::string places;
-  for (const size_t device : devices) {
-    const auto& actions = program.devices[device];
-    const size_t at = std::min(attempt.runs[device]->position(), actions.size() - 1);
-    places += join(places.empty() ? "" : "; ", devices_[device]->name(), " has not come back from ", describe(actions[at], topology_));
+  for (const size_t run : lost) {
+    const auto& actions = program.devices[here_[run]];
+    const std::string name = devices_[here_[run]]->name();
+    const size_t at = std::min(attempt.runs[run]->position(), actions.size() - 1);
+    places += join(places.empty() ? "" : "; ", name, " has not come back from ", describe(actions[at], topology_));
   }
   abandoned_ = places + ": nothing but the end of the process ends that";
   try {
@@ -240,7 +273,8 @@ void Executor::give_up(const std::vector<size_t>& devices, Attempt& attempt, con
 }
 
 /// Meta devices take turns in one thread; a device waits when the message is not sent yet.
-void Executor::run_on_clock(Runs& runs, const Program& program) {
+void Executor::run_on_clock(Attempt& attempt, const Program& program) {
+  Runs& runs = attempt.runs;
   const auto done = [](const auto& run) { return run->finished(); };
   const auto progress = [&] {
     size_t sum = 0;
@@ -251,23 +285,73 @@ void Executor::run_on_clock(Runs& runs, const Program& program) {
     const size_t before = progress();
     for (auto& run : runs)
       if (!run->finished()) run->advance(0);
-    if (progress() == before) throw CommError("pipeline: the devices wait for ever" + hang(runs, program));
+    if (progress() == before) throw CommError("pipeline: the devices wait for ever" + hang(attempt, program));
   }
 }
 
-std::string Executor::hang(const Runs& runs, const Program& program) const {
-  std::vector<std::string> names;
-  std::vector<size_t> finished;
-  for (const auto& device : devices_) names.push_back(device->name());
-  for (const auto& run : runs) finished.push_back(run->position());
-  return hang_report(program, topology_, names, finished);
+/// What goes to the other ranks: the step, and how many of their actions the devices have finished.
+std::string Executor::status() const {
+  std::shared_ptr<Attempt> attempt;
+  {
+    std::lock_guard lock(current_mutex_);
+    attempt = current_.lock();
+  }
+  if (!attempt) return {};
+  PacketWriter packet;
+  packet << attempt->context.step;
+  for (const auto& run : attempt->runs) packet << run->position();
+  return packet.take();
 }
 
-RunResult Executor::collect(const Runs& runs) {
+/// By device; nothing where another rank has not said so of this step.
+std::vector<std::optional<size_t>> Executor::positions(const Runs& runs, uint32_t step) const {
+  std::vector<std::optional<size_t>> finished(devices_.size());
+  for (size_t i = 0; i < runs.size(); ++i) finished[here_[i]] = runs[i]->position();
+  if (!group_) return finished;
+  const auto heard = group_->heartbeats();
+  for (int rank = 0; rank < ranks_.ranks(); ++rank) {
+    if (rank == ranks_.rank() || !heard[rank] || heard[rank]->status.empty()) continue;
+    PacketReader packet(heard[rank]->status);
+    if (packet.read<uint32_t>() != step) continue;
+    for (int i = 0; i < ranks_.per_rank(); ++i) finished[rank * ranks_.per_rank() + i] = packet.read<size_t>();
+  }
+  return finished;
+}
+
+/// A rank that another one's failure has stopped says where it was, and the root where all were.
+void Executor::rethrow_with_positions(const Attempt& attempt, const Program& program) const {
+  try {
+    throw;
+  } catch (const CommError& error) {
+    const std::string text = error.what();
+    const bool says_where = text.find("\n  device ") != std::string::npos;
+    if (!group_ || group_->failure().empty() || says_where) throw;
+    throw CommError(text + hang(attempt, program));
+  }
+}
+
+std::string Executor::hang(const Attempt& attempt, const Program& program) const {
+  std::vector<std::string> names;
+  for (const auto& device : devices_) names.push_back(device->name());
+  return hang_report(program, topology_, names, positions(attempt.runs, attempt.context.step));
+}
+
+/// What this rank knows.
+RunResult Executor::collect(const Attempt& attempt) {
   RunResult result;
-  for (const auto& run : runs) result.trace.events.insert(result.trace.events.end(), run->events().begin(), run->events().end());
-  result.gradient_norm = runs[0]->gradient_norm();
-  for (const auto& device : devices_) result.trace.device_names.push_back(device->name());
+  for (const auto& run : attempt.runs) result.trace.events.insert(result.trace.events.end(), run->events().begin(), run->events().end());
+  for (const auto& device : devices_) {
+    result.trace.device_names.push_back(device->name());
+    result.peak_bytes.push_back(device->peak_bytes());
+    result.flops += device->counted().flops;
+  }
+  result.flops -= attempt.flops_before;
+  result.trace.seconds =
+      attempt.clock ? attempt.clock->seconds() : seconds_of(std::chrono::steady_clock::now()) - seconds_of(attempt.began);
+  result.bubble = result.trace.bubble();
+  result.gradient_norm = attempt.runs[0]->gradient_norm();
+  result.loss_weight = attempt.context.loss_weight;
+  if (attempt.context.wish) result.wish = attempt.context.wish();
   if (workers_.empty()) return result;
   for (const auto& stage : stages_)
     for (const auto& [micro_batch, loss] : stage->losses()) result.loss += loss.item();

@@ -1,11 +1,16 @@
 #pragma once
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <stop_token>
 #include <vector>
 
 #include "autograd/optim/optimizer.h"
+#include "parallel/group/group.h"
 #include "parallel/program/program.h"
+#include "parallel/run/device_ranks.h"
 #include "parallel/run/run_errors.h"
 #include "parallel/run/stage.h"
 #include "parallel/run/trace.h"
@@ -30,21 +35,29 @@ struct RunResult {
   double loss = 0;           ///< summed over the micro-batches in their order; 0 on meta
   double gradient_norm = 0;  ///< 0 in evaluation and on meta; when it is not finite no weight has changed
   double flops = 0;
-  Tensor output;  ///< of the graph's output node, all samples in order, on the host; when the run keeps it
-  Trace trace;
+  Tensor output;                    ///< of the graph's output node, all samples in order, on the host; when the run keeps it
+  double loss_weight = 0;           ///< of the mini-batch
+  std::vector<int64_t> peak_bytes;  ///< by device, since it was last reset; those of the job
+  double bubble = 0;                ///< of the trace
+  Wish wish;                        ///< of all ranks
+  Trace trace;                      ///< of the devices of this rank; on the root of all
 };
 
-/// Runs programs over local devices: one worker thread a CPU device; all meta devices in the caller's thread, on one Clock.
+/// Runs programs over the devices of this process, each with a worker thread, or those of all ranks of a job, each rank its own; all meta
+/// devices in the caller's thread, on one Clock. Only the stages that are here are made. Ranks call everything together, with the same
+/// programs and mini-batches, and get the same results.
 /// Threads  one caller.
 /// Errors   the first failure of a device, naming action and device, after all devices stopped and the stages were reset. CommError when
 ///          a wait or an action takes longer than the timeout, or devices that only count wait for ever, saying what every device waits
 ///          for and in what circle (hang_report). HangError when a device does not stop then: see is_abandoned(). What is no Error, such
-///          as std::bad_alloc, becomes one that holds it nested.
+///          as std::bad_alloc, becomes one that holds it nested. A run that fails on one rank aborts the group, so that those of the others
+///          fail with CommError.
 class Executor {
  public:
-  /// Makes the dataflow of `layout` and its stages on `devices`, which are of one kind. Graph and topology live as long as the executor.
+  /// Makes the dataflow of `layout` and its stages on `devices`, which are of one kind: all those of the job, of which a rank uses its own.
+  /// Graph and topology live as long as the executor. `group`: null for one process.
   Executor(const layers::Graph& graph, const Layout& layout, std::vector<DevicePtr> devices, const StageOptions& options,
-           double timeout_seconds);
+           double timeout_seconds, std::shared_ptr<Group> group = nullptr);
   ~Executor();
 
   /// Errors  UsageError for a program of another layout.
@@ -63,8 +76,11 @@ class Executor {
   using BeforeAction = std::function<void(int device, const Action& action, const std::stop_token& failed)>;
   void set_before_action(BeforeAction hook) { before_action_ = std::move(hook); }
 
+  /// Those that are here, ascending.
   const std::vector<std::unique_ptr<Stage>>& stages() const { return stages_; }
+  /// Of the whole job.
   const std::vector<DevicePtr>& devices() const { return devices_; }
+  const DeviceRanks& ranks() const { return ranks_; }
   /// Of all programs that it runs, as of training. Refers to the executor.
   Layout layout() const { return {topology_, partition_, device_of_stage_, rematerialize_, static_cast<int>(devices_.size()), true}; }
 
@@ -74,21 +90,34 @@ class Executor {
   using Runs = std::vector<std::unique_ptr<DeviceRun>>;
   std::shared_ptr<Attempt> begin(const Program& program, const RunContext& context, const StepContext& step);
   void run_on_workers(const std::shared_ptr<Attempt>& attempt, const Program& program);
-  bool comes_back(size_t device, Attempt& attempt, const Program& program);
-  void give_up(const std::vector<size_t>& devices, Attempt& attempt, const Program& program);
-  void run_on_clock(Runs& runs, const Program& program);
+  bool comes_back(size_t index, Attempt& attempt, const Program& program);
+  void give_up(const std::vector<size_t>& lost, Attempt& attempt, const Program& program);
+  void run_on_clock(Attempt& attempt, const Program& program);
   bool repeats(const Program& program, const RunContext& context) const;
   std::vector<std::shared_ptr<const ValueTypes::List>> types_of(const RunContext& context);
-  std::string hang(const Runs& runs, const Program& program) const;
-  RunResult collect(const Runs& runs);
+  std::string hang(const Attempt& attempt, const Program& program) const;
+  [[noreturn]] void rethrow_with_positions(const Attempt& attempt, const Program& program) const;
+  std::vector<std::optional<size_t>> positions(const Runs& runs, uint32_t step) const;
+  std::string status() const;
+  RunResult collect(const Attempt& attempt);
+  std::unique_ptr<Transport> make_transport(Clock* clock) const;
+  void make_stages(const layers::Graph& graph, const StageOptions& options);
 
   const Topology& topology_;
   const Partition partition_;
   const std::vector<int> device_of_stage_;
   const std::vector<bool> rematerialize_;
   const Dataflow flow_;
+  const int64_t parameter_count_;       ///< of the model
+  const std::shared_ptr<Group> group_;  ///< null for one process
+  const DeviceRanks ranks_;
+  double clock_offset_ = 0;  ///< to the root's
+  mutable std::mutex current_mutex_;
+  std::weak_ptr<Attempt> current_;  ///< guarded by current_mutex_: for status()
   std::vector<DevicePtr> devices_;
+  std::vector<int> here_;  ///< the devices of this rank
   std::vector<std::unique_ptr<Stage>> stages_;
+  std::map<int, Stage*> stage_at_;  ///< the same, by number
   ValueTypes value_types_;
   double timeout_seconds_;
   bool failed_midway_ = false;

@@ -11,12 +11,18 @@ namespace {
 /// The devices of a program at one moment, and who waits for whom.
 class Standstill {
  public:
-  Standstill(const Program& program, const Topology& topology, const std::vector<std::string>& names, const std::vector<size_t>& finished)
+  Standstill(const Program& program, const Topology& topology, const std::vector<std::string>& names,
+             const std::vector<std::optional<size_t>>& finished)
       : program_(program), topology_(topology), names_(names), finished_(finished) {}
 
   std::string text() const {
-    std::string all;
-    for (int device = 0; device < program_.device_count(); ++device) all += "\n  " + line(device);
+    std::string all, unknown;
+    for (int device = 0; device < program_.device_count(); ++device)
+      if (finished_[device])
+        all += "\n  " + line(device);
+      else
+        unknown += (unknown.empty() ? "" : ", ") + name(device);
+    if (!unknown.empty()) all += "\n  of other ranks, which have not said here where they are: " + unknown;
     if (const auto cycle = find_cycle(); !cycle.empty()) return all + "\n  the waits form a cycle: " + describe_cycle(cycle);
     for (int device = 0; device < program_.device_count(); ++device)
       if (holds_up_others(device))
@@ -30,10 +36,10 @@ class Standstill {
 
   std::string name(int device) const { return join("device ", device, " (", names_[device], ")"); }
 
-  /// The action that a device is in, or null when it has finished.
+  /// The action that a device is in, or null when it has finished, or is where nobody knows.
   const Action* current(int device) const {
     const auto& actions = program_.devices[device];
-    return finished_[device] < actions.size() ? &actions[finished_[device]] : nullptr;
+    return finished_[device] && *finished_[device] < actions.size() ? &actions[*finished_[device]] : nullptr;
   }
 
   /// The device at the other end of a Recv or SendWait; -1 when the program names none.
@@ -57,7 +63,7 @@ class Standstill {
       return candidate.kind == wanted && candidate.transfer == action->transfer && candidate.micro_batch == action->micro_batch;
     });
     if (found == actions.end()) return Wait::never;
-    return static_cast<size_t>(found - actions.begin()) < finished_[other] ? Wait::done : Wait::ahead;
+    return finished_[other] && static_cast<size_t>(found - actions.begin()) < *finished_[other] ? Wait::done : Wait::ahead;
   }
 
   /// "activation 'a' of micro-batch 2 from stage 0 on device 0", "the receive of activation 'a' of micro-batch 2 by stage 1 on device 1"
@@ -73,7 +79,7 @@ class Standstill {
   std::string line(int device) const {
     const Action* action = current(device);
     if (!action) return name(device) + " has finished";
-    const size_t done = finished_[device];
+    const size_t done = *finished_[device];
     const std::string begin =
         join(name(device), " has finished ", done ? describe(program_.devices[device][done - 1], topology_) : "nothing", " and ");
     const bool receives = action->kind == ActionKind::recv;
@@ -129,13 +135,13 @@ class Standstill {
   const Program& program_;
   const Topology& topology_;
   const std::vector<std::string>& names_;
-  const std::vector<size_t>& finished_;
+  const std::vector<std::optional<size_t>>& finished_;
 };
 
 }  // namespace
 
 std::string hang_report(const Program& program, const Topology& topology, const std::vector<std::string>& names,
-                        const std::vector<size_t>& finished) {
+                        const std::vector<std::optional<size_t>>& finished) {
   return Standstill(program, topology, names, finished).text();
 }
 

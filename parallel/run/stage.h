@@ -17,17 +17,25 @@
 
 namespace sluice::parallel {
 
+/// What one rank wants of all between two steps: they agree upon it.
+struct Wish {
+  int signal = 0;     ///< that asks for the end, or 0; of several the largest
+  bool save = false;  ///< a checkpoint; the root's counts
+};
+
 /// What every stage of a run needs to know of the mini-batch. Lives as long as the run.
 struct RunContext {
   const Batch* batch = nullptr;
   std::vector<int64_t> first_sample;  ///< by micro-batch, and one more entry: the number of samples
   bool training = true;
-  double loss_scale = 1;       ///< 1 / total weight of the mini-batch; 1 in evaluation
+  double loss_weight = 0;      ///< of the mini-batch's targets, where the loss is computed; 0 elsewhere
+  double loss_scale = 1;       ///< 1 / loss_weight, where the loss is computed; 1 in evaluation
   uint32_t step = 0;           ///< training steps done before this one: the random stream
   bool keeps_output = false;   ///< of the graph's output node, until the run ends
   bool cuda_graphs = false;    ///< compute actions are launched as CUDA graphs
   bool is_watched = false;     ///< the first node that makes a number which is not finite throws DivergenceError, naming itself
   std::function<bool()> stop;  ///< asked before each node's forward, from any device's thread: true ends the run with StoppedError
+  std::function<Wish()> wish;  ///< asked at the end of the run
 
   int micro_batches() const { return static_cast<int>(first_sample.size()) - 1; }
 };

@@ -1,0 +1,12 @@
+#pragma once
+#include <string>
+
+#include "autograd/var.h"
+
+namespace sluice {
+
+/// The ops that a value was made by, in their order: names, dtypes, which inputs they record, and what they save. Two runs of equal ops on
+/// tensors of equal shapes have equal texts; the ops' attributes are not in it.
+std::string recorded_ops(const NodePtr& root);
+
+}  // namespace sluice

@@ -1,0 +1,86 @@
+#include "layers/model_digest.h"
+
+#include <iomanip>
+#include <sstream>
+
+#include "autograd/recorded_ops.h"
+#include "core/file/hash.h"
+#include "layers/value_type.h"
+
+namespace sluice::layers {
+
+namespace {
+
+void describe(std::ostream& out, const std::vector<int>& numbers) {
+  for (const int number : numbers) out << ' ' << number;
+}
+
+void describe(std::ostream& out, const Graph::Input& input) {
+  out << "input " << std::quoted(input.name) << ' ' << name_of(input.dtype);
+  if (input.sample_shape) out << *input.sample_shape;
+  out << '\n';
+}
+
+void describe(std::ostream& out, const Graph::Parameter& parameter) {
+  const auto& [name, shape, initializer, decay] = parameter.spec;
+  out << "parameter " << std::quoted(parameter.name) << ' ' << shape << " starts " << static_cast<int>(initializer.kind) << ' '
+      << initializer.standard_deviation << " decay " << decay << " of";
+  describe(out, parameter.nodes);
+  out << '\n';
+}
+
+void describe(std::ostream& out, const Graph::Statistics& statistics) {
+  out << "statistics " << std::quoted(statistics.name) << ' ' << statistics.spec.channels << ' ' << statistics.spec.momentum << '\n';
+}
+
+void describe(std::ostream& out, const Graph::Node& node) {
+  out << "node " << std::quoted(node.name) << ' ' << type_of(*node.module) << " reads";
+  describe(out, node.inputs);
+  out << " parameters";
+  describe(out, node.parameters);
+  out << " statistics";
+  describe(out, node.statistics);
+  for (const auto& [length, width, as_activations] : node.module->tables())
+    out << " table " << length << ' ' << width << ' ' << as_activations;
+}
+
+/// What a node records and makes, as far as that is known of all that it reads.
+std::optional<Var> output_of(const Graph::Node& node, const std::vector<std::optional<ValueType>>& known) {
+  std::vector<ValueType> inputs;
+  for (const int value : node.inputs)
+    if (known[value]) inputs.push_back(*known[value]);
+  return inputs.size() == node.inputs.size() ? recorded_output(*node.module, inputs) : std::nullopt;
+}
+
+void describe_nodes(std::ostream& out, const Graph& graph) {
+  std::vector<std::optional<ValueType>> known;
+  for (const auto& input : graph.inputs())
+    known.push_back(input.sample_shape ? std::optional(ValueType::of_samples(*input.sample_shape, input.dtype)) : std::nullopt);
+  for (const auto& node : graph.nodes()) {
+    describe(out, node);
+    const auto y = output_of(node, known);
+    if (y) out << recorded_ops(y->node()) << "; makes " << name_of(y->value().dtype()) << y->shape();
+    known.push_back(y ? std::optional(ValueType{y->shape(), y->value().dtype()}) : std::nullopt);
+    out << '\n';
+  }
+}
+
+/// -1 for a graph that has none.
+int number_of(const Graph& graph, int (Graph::*node)() const) try { return (graph.*node)(); } catch (const UsageError&) {
+  return -1;
+}
+
+}  // namespace
+
+std::string model_digest(const Graph& graph) {
+  std::ostringstream out;
+  out << std::hexfloat;
+  for (const auto& input : graph.inputs()) describe(out, input);
+  describe_nodes(out, graph);
+  for (const auto& parameter : graph.parameters()) describe(out, parameter);
+  for (const auto& statistics : graph.statistics()) describe(out, statistics);
+  out << "loss " << number_of(graph, &Graph::loss_node) << " output " << number_of(graph, &Graph::output_node) << '\n';
+  return hash_of(std::move(out).str());
+}
+
+}  // namespace sluice::layers

@@ -1,0 +1,61 @@
+#include "parallel/group/collectives.h"
+
+#include <chrono>
+
+#include "parallel/group/packet.h"
+
+namespace sluice::parallel {
+
+namespace {
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+}  // namespace
+
+std::vector<std::string> gather(Group& group, std::string mine) {
+  if (!group.is_root()) {
+    group.tell(0, std::move(mine));
+    return {};
+  }
+  std::vector<std::string> all{std::move(mine)};
+  for (int rank = 1; rank < group.size(); ++rank) all.push_back(group.hear(rank, kNoEnd));
+  return all;
+}
+
+std::string broadcast(Group& group, std::string of_root) {
+  if (!group.is_root()) return group.hear(0, kNoEnd);
+  for (int rank = 1; rank < group.size(); ++rank) group.tell(rank, of_root);
+  return of_root;
+}
+
+void barrier(Group& group) {
+  gather(group, "");
+  broadcast(group, "");
+}
+
+double clock_offset(Group& group) {
+  constexpr int kRounds = 10;
+  if (group.is_root()) {
+    for (int rank = 1; rank < group.size(); ++rank)
+      for (int round = 0; round < kRounds; ++round) {
+        group.hear(rank, kNoEnd);
+        PacketWriter answer;
+        answer << now();
+        group.tell(rank, answer.take());
+      }
+    return 0;
+  }
+  double shortest = kNoEnd, offset = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    const double sent = now();
+    group.tell(0, "");
+    const std::string answer = group.hear(0, kNoEnd);
+    const double came = now(), there = PacketReader(answer).read<double>();
+    if (came - sent >= shortest) continue;
+    shortest = came - sent;
+    offset = there - (sent + came) / 2;
+  }
+  return offset;
+}
+
+}  // namespace sluice::parallel

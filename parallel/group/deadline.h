@@ -1,0 +1,20 @@
+#pragma once
+#include <algorithm>
+#include <chrono>
+
+namespace sluice::parallel {
+
+using SteadyClock = std::chrono::steady_clock;
+
+/// The time in so many seconds, which may be infinitely many: then it is years away.
+inline SteadyClock::time_point deadline_in(double seconds) {
+  constexpr double kYears = 1e8;
+  return SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(std::chrono::duration<double>(std::min(seconds, kYears)));
+}
+
+inline double seconds_since(SteadyClock::time_point then) { return std::chrono::duration<double>(SteadyClock::now() - then).count(); }
+
+/// How long until then; 0 when it is over.
+inline double seconds_until(SteadyClock::time_point then) { return std::max(0.0, -seconds_since(then)); }
+
+}  // namespace sluice::parallel

@@ -1,0 +1,159 @@
+#include "parallel/plan/plan_codec.h"
+
+#include "parallel/plan/check.h"
+#include "parallel/program/byte_stream.h"
+#include "parallel/run/agreement.h"
+
+namespace sluice::parallel {
+
+namespace {
+
+constexpr std::string_view kPlanMagic = "SlPl";
+constexpr int64_t kPlanVersion = 1;
+constexpr size_t kLeastComputeAction = 3;  // bytes: one a field
+
+enum class ScheduleKind { named, order };
+
+void write(ByteWriter& out, const Schedule& schedule) {
+  out.text(schedule.name);
+  out.number(schedule.micro_batches);
+  out.integers(schedule.device_of_stage);
+  out.count(schedule.devices.size());
+  for (const auto& order : schedule.devices) {
+    out.count(order.size());
+    for (const auto& [kind, stage, micro_batch] : order) {
+      out.choice(kind);
+      out.number(stage);
+      out.number(micro_batch);
+    }
+  }
+}
+
+Schedule read_schedule(ByteReader& in) {
+  Schedule schedule;
+  schedule.name = in.text();
+  schedule.micro_batches = in.integer();
+  schedule.device_of_stage = in.integers();
+  schedule.devices.resize(in.count(1));
+  for (auto& order : schedule.devices) {
+    order.resize(in.count(kLeastComputeAction));
+    for (auto& [kind, stage, micro_batch] : order) {
+      kind = in.choice(Compute::weight_gradient);
+      stage = in.integer();
+      micro_batch = in.integer();
+    }
+  }
+  return schedule;
+}
+
+/// The order of a plan that is not named. A searched one may be of another number of micro-batches than the plan.
+Schedule order_of(const Plan& plan) {
+  const auto* searched = std::get_if<SearchedSchedule>(&plan.schedule);
+  if (!searched) return std::get<Schedule>(plan.schedule);
+  const bool is_for_plan = searched->order().micro_batches == plan.micro_batches;
+  Schedule order = is_for_plan ? searched->order() : searched->search_again(plan.micro_batches).schedule;
+  order.name = name_of(plan.schedule);
+  return order;
+}
+
+void write_order_of_work(ByteWriter& out, const Plan& plan) {
+  const auto* named = std::get_if<NamedSchedule>(&plan.schedule);
+  out.choice(named ? ScheduleKind::named : ScheduleKind::order);
+  if (named)
+    out.choice(*named);
+  else
+    write(out, order_of(plan));
+}
+
+PlannedSchedule read_order_of_work(ByteReader& in) {
+  if (in.choice(ScheduleKind::order) == ScheduleKind::named) return in.choice(NamedSchedule::zb_v);
+  return read_schedule(in);
+}
+
+void write(ByteWriter& out, const std::vector<NodeTimes>& times) {
+  out.count(times.size());
+  for (const NodeTimes& node : times)
+    for (const auto part : kNodeTimes) out.real(node.*part);
+}
+
+std::vector<NodeTimes> read_times(ByteReader& in) {
+  std::vector<NodeTimes> times(in.count(sizeof(NodeTimes)));
+  for (NodeTimes& node : times)
+    for (const auto part : kNodeTimes) node.*part = in.real();
+  return times;
+}
+
+SegmentedPartition read_partition(ByteReader& in) {
+  Partition segments{in.integers()};
+  return {std::move(segments), in.integers()};
+}
+
+/// All fields behind the number of devices and the precision.
+void write_rest(ByteWriter& out, const Plan& plan) {
+  out.integers(plan.partition.segments().sizes);
+  out.integers(plan.partition.segments_of_stage());
+  out.number(plan.micro_batches);
+  write_order_of_work(out, plan);
+  out.flags(plan.rematerialize);
+  out.number(plan.window.ahead);
+  out.number(plan.window.behind);
+  out.count(plan.times.size());
+  for (const auto& kind : plan.times) write(out, kind);
+  out.real(plan.bound_seconds);
+  out.flag(plan.is_exact);
+  out.flag(plan.is_out_of_time);
+}
+
+void read_rest(ByteReader& in, Plan& plan) {
+  plan.partition = read_partition(in);
+  plan.micro_batches = in.integer();
+  plan.schedule = read_order_of_work(in);
+  plan.rematerialize = in.flags();
+  plan.window.ahead = in.integer();
+  plan.window.behind = in.integer();
+  plan.times.resize(in.count(1));
+  for (auto& kind : plan.times) kind = read_times(in);
+  plan.bound_seconds = in.real();
+  plan.is_exact = in.flag();
+  plan.is_out_of_time = in.flag();
+  in.finish();
+}
+
+}  // namespace
+
+std::string encode(const Plan& plan) {
+  require_valid(plan);
+  ByteWriter out(kPlanMagic, kPlanVersion);
+  out.count(plan.devices.size());
+  out.choice(plan.precision);
+  write_rest(out, plan);
+  return std::move(out).take();
+}
+
+Plan decode_plan(std::string_view bytes, std::vector<DevicePtr> devices) {
+  ByteReader in("plan", bytes, kPlanMagic, kPlanVersion);
+  const size_t wanted = in.count(1);
+  const auto precision = in.choice(Precision::bf16);
+  require(devices.size() == wanted, "plan: needs ", wanted, " devices, as the root has, got ", devices.size(),
+          "; give every rank the same config");
+  require_devices(devices, precision, "plan");
+  Plan plan;
+  plan.devices = std::move(devices);
+  plan.precision = precision;
+  try {
+    read_rest(in, plan);
+    require_valid(plan);
+  } catch (const UsageError& error) {  // the devices are right, so that the bytes are not
+    throw DataError(join("plan: needs bytes that make a right plan, got a wrong one (", error.what(), "); was it damaged on its way?"));
+  }
+  return plan;
+}
+
+Plan planned_by_root(Group* group, std::vector<DevicePtr> devices, const std::function<Plan()>& make) {
+  if (!group) return make();
+  Plan made;
+  const std::string bytes = on_root(group, [&] { return encode(made = make()); });
+  return group->is_root() ? made : decode_plan(bytes, std::move(devices));
+}
+
+}  // namespace sluice::parallel

@@ -1,0 +1,23 @@
+#pragma once
+#include <functional>
+#include <string>
+
+#include "parallel/group/group.h"
+
+/// Work at which a rank may fail alone, between steps: all ranks call it together, and throw alike.
+namespace sluice::parallel {
+
+/// That all ranks throw the error: they are at one place, and can save together what they have.
+struct ThrownByAll {
+  virtual ~ThrownByAll() = default;
+};
+
+/// Runs `work` on every rank; `group` is null for one process. When it throws on some, all ranks throw the error of the lowest of them, of its kind and as ThrownByAll,
+/// naming the rank.
+/// Errors  CommError when another rank fails in another place.
+void together(Group* group, const std::function<void()>& work);
+
+/// Runs `work` on the root and returns what it gave on every rank. What it throws all ranks throw, as together().
+std::string on_root(Group* group, const std::function<std::string()>& work);
+
+}  // namespace sluice::parallel

@@ -1,0 +1,158 @@
+#include "parallel/run/rank_transport.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <vector>
+
+namespace sluice::parallel {
+
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+std::span<std::byte> bytes_of(const Tensor& tensor) {
+  if (!tensor.defined() || tensor.bytes() == 0) return {};
+  return {static_cast<std::byte*>(const_cast<void*>(static_cast<const void*>(tensor.data()))), static_cast<size_t>(tensor.bytes())};
+}
+
+/// The library that moves the bytes may still write them when nobody here waits any more.
+void keep_for_ever(Tensor tensor) {
+  static std::mutex mutex;
+  static auto& kept = *new std::vector<Tensor>;
+  std::lock_guard lock(mutex);
+  kept.push_back(std::move(tensor));
+}
+
+class RankTransport : public Transport {
+ public:
+  RankTransport(Group& group, const DeviceRanks& ranks, std::unique_ptr<Transport> local)
+      : group_(group), ranks_(ranks), local_(std::move(local)) {
+    require(ranks.per_rank() * ranks.per_rank() <= group.channel_count(), "pipeline.devices: needs at most ", group.channel_count(),
+            " pairs of devices between two ranks, got ", ranks.per_rank(), " devices a rank; start more ranks");
+  }
+
+  ~RankTransport() override {
+    for (auto* transfers : {&sent_, &posted_})
+      for (auto& [key, transfer] : *transfers)
+        if (!transfer.request->is_done) keep_for_ever(std::move(transfer.tensor));
+  }
+
+  void send(const ChannelEnds& ends, const MessageKey& key, Message message) override {
+    if (is_local(ends)) return local_->send(ends, key, std::move(message));
+    require_host(message.tensor);
+    begin(sent_, ends, key, std::move(message.tensor),
+          [&](std::span<std::byte> bytes) { return group_.send(ranks_.of(ends.to), channel(ends), bytes); });
+  }
+
+  void post(const ChannelEnds& ends, const MessageKey& key, Place place) override {
+    if (is_local(ends)) return local_->post(ends, key, std::move(place));
+    require(place.room.defined(), "pipeline: needs to know the shape of what comes from another rank, and ", text_of(key),
+            " is made by a module that does not say it; give it output_shape(), or keep it on the rank that reads it");
+    require_host(place.room);
+    begin(posted_, ends, key, std::move(place.room),
+          [&](std::span<std::byte> bytes) { return group_.receive(ranks_.of(ends.from), channel(ends), bytes); });
+  }
+
+  std::optional<Message> receive(const ChannelEnds& ends, const MessageKey& key, double seconds) override {
+    if (is_local(ends)) return local_->receive(ends, key, seconds);
+    auto transfer = end_of(posted_, ends, key, seconds);
+    if (!transfer) return std::nullopt;
+    const auto bytes = static_cast<int64_t>(transfer->request->bytes);
+    require<CommError>(bytes == transfer->tensor.bytes() || bytes == 0, "pipeline: needs ", transfer->tensor.bytes(), " bytes of ",
+                       text_of(key), ", rank ", ranks_.of(ends.from), " sent ", bytes, "; this is a fault of Sluice, report it");
+    if (bytes < transfer->tensor.bytes()) transfer->tensor = Tensor();
+    return Message{std::move(transfer->tensor), {}, bytes};
+  }
+
+  std::optional<When> finish_send(const ChannelEnds& ends, const MessageKey& key, double seconds) override {
+    if (is_local(ends)) return local_->finish_send(ends, key, seconds);
+    return end_of(sent_, ends, key, seconds) ? std::optional(When{}) : std::nullopt;
+  }
+
+  void close(const std::string& reason) override {
+    {
+      std::lock_guard lock(mutex_);
+      if (closed_) return;
+      closed_ = true;
+      reason_ = reason;
+    }
+    local_->close(reason);
+    group_.abort(reason);
+  }
+
+ private:
+  struct Transfer {
+    Tensor tensor;
+    RequestPtr request;
+  };
+  using Transfers = std::map<std::pair<ChannelEnds, MessageKey>, Transfer>;
+
+  static std::string text_of(const MessageKey& key) {
+    return join("value ", key.transfer.value, " from ", key.transfer.from, " to ", key.transfer.to, ", micro-batch ", key.micro_batch);
+  }
+
+  static void require_host(const Tensor& tensor) {
+    require(!tensor.defined() || tensor.device().kind() == DeviceKind::cpu, "pipeline.devices: needs CPU devices for several ranks, got ",
+            tensor.defined() ? tensor.device().name() : "none", "; transfers between GPUs of several processes are not built yet");
+  }
+
+  bool is_local(const ChannelEnds& ends) const { return ranks_.of(ends.from) == ranks_.of(ends.to); }
+  /// Of the pair of devices, among those of their two ranks.
+  int channel(const ChannelEnds& ends) const { return ends.from % ranks_.per_rank() * ranks_.per_rank() + ends.to % ranks_.per_rank(); }
+
+  template <class Begin>
+  void begin(Transfers& transfers, const ChannelEnds& ends, const MessageKey& key, Tensor tensor, const Begin& start) {
+    std::lock_guard lock(mutex_);
+    check_open();
+    const auto [place, is_new] = transfers.try_emplace({ends, key});
+    require<Error>(is_new, "transport: needs one message of each transfer and micro-batch, got a second one of ", text_of(key),
+                   "; this is a fault of Sluice, report it");
+    place->second = {tensor, start(bytes_of(tensor))};
+  }
+
+  std::optional<Transfer> end_of(Transfers& transfers, const ChannelEnds& ends, const MessageKey& key, double seconds) {
+    std::unique_lock lock(mutex_);
+    const auto found = transfers.find({ends, key});
+    require<Error>(found != transfers.end(), "transport: needs a transfer that has begun, got ", text_of(key),
+                   "; this is a fault of Sluice, report it");
+    const RequestPtr request = found->second.request;
+    lock.unlock();
+    if (!wait(*request, seconds)) return std::nullopt;
+    lock.lock();
+    return std::move(transfers.extract({ends, key}).mapped());
+  }
+
+  /// In pieces, as close() does not wake a wait of the group.
+  bool wait(const Request& request, double seconds) {
+    constexpr double kLookSeconds = 0.05;
+    const auto start = SteadyClock::now();
+    for (;;) {
+      const double left = seconds - std::chrono::duration<double>(SteadyClock::now() - start).count();
+      if (group_.wait(request, std::clamp(left, 0.0, kLookSeconds))) return true;
+      std::lock_guard lock(mutex_);
+      check_open();
+      if (left <= 0) return false;
+    }
+  }
+
+  void check_open() const { require<CommError>(!closed_, reason_); }
+
+  Group& group_;
+  const DeviceRanks ranks_;
+  const std::unique_ptr<Transport> local_;
+  std::mutex mutex_;  ///< guards all that follows
+  Transfers sent_, posted_;
+  bool closed_ = false;
+  std::string reason_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_rank_transport(Group& group, const DeviceRanks& ranks, std::unique_ptr<Transport> local) {
+  return std::make_unique<RankTransport>(group, ranks, std::move(local));
+}
+
+}  // namespace sluice::parallel

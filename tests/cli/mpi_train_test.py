@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Trains over the ranks of a real launcher: one answer however many there are, errors said once, and the end when a rank fails.
+
+usage: mpi_train_test.py openmpi|mpich PROGRAM [unittest arguments]      exit 77 where that launcher is not installed
+"""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+LAUNCHERS = {
+    "openmpi": ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "--mca", "orte_base_help_aggregate", "0"],
+    "mpich": ["mpiexec.mpich"],
+}
+LAUNCHER_NAME = sys.argv.pop(1)
+LAUNCHER = LAUNCHERS[LAUNCHER_NAME]
+
+import program_test  # takes the program from the command line
+from program_test import ProgramTest, patience, sets, sluice
+
+PROGRAM = pathlib.Path(program_test.PROGRAM).resolve()
+program_test.PROGRAM = str(PROGRAM)
+FOREVER = 10**9
+ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "TERM": "dumb"}  # Open MPI gives its ranks terminals
+AMOEBANET = dict(model__name="amoebanet-d", model__layers=3, model__filters=16, model__image_size=16, model__classes=4)
+
+
+class RanksTest(ProgramTest):
+    def command(self, ranks, *arguments):
+        return ["timeout", "-k", "5", str(patience(120)), *LAUNCHER, "-n", str(ranks), str(PROGRAM), *map(str, arguments)]
+
+    def launch(self, ranks, *arguments):
+        return subprocess.run(self.command(ranks, *arguments), capture_output=True, text=True, env=ENVIRONMENT,
+                              stdin=subprocess.DEVNULL, timeout=patience(150))
+
+    def train_over(self, ranks, devices, *arguments, out="ranks", **keys):
+        done = self.launch(ranks, "train", "tiny", "--json", self.folder / "ranks.json", *arguments,
+                           *sets(output__dir=self.folder / out, pipeline__devices=f'"{devices}x cpu"', **keys))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads((self.folder / "ranks.json").read_text())
+
+    def start(self, ranks, *arguments, **keys):
+        """A training that has done its first step, and the processes of its ranks."""
+        keys.setdefault("train__steps", FOREVER)
+        before = self.ranks_alive()
+        process = subprocess.Popen(self.command(ranks, *self.tiny(*arguments, pipeline__devices=f'"{ranks}x cpu"', **keys)), text=True,
+                                   env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, start_new_session=True)
+        for stream in (process.stdout, process.stderr):
+            self.addCleanup(stream.close)
+        self.addCleanup(self.kill, process)
+        while line := process.stdout.readline():
+            if line.startswith("step "):
+                return process, sorted(self.ranks_alive() - before)
+        self.fail(f"ended with {process.wait()}: {process.stderr.read()}")
+
+    @staticmethod
+    def kill(process):
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+
+    @staticmethod
+    def ranks_alive():
+        """Processes of the program; those that have ended but were not waited for do not count."""
+        alive = set()
+        for folder in pathlib.Path("/proc").iterdir():
+            try:
+                if folder.name.isdigit() and (folder / "exe").resolve() == PROGRAM and ") Z " not in (folder / "stat").read_text():
+                    alive.add(int(folder.name))
+            except OSError:
+                pass  # it has ended
+        return alive
+
+    def expect_end(self, process, ranks, seconds):
+        """Within so many seconds all ranks and the launcher have ended. Returns what was said on standard error."""
+        deadline = time.monotonic() + patience(seconds)
+        while (left := self.ranks_alive() & set(ranks)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertFalse(left, f"still running after {seconds} s")
+        _, errors = process.communicate(timeout=patience(30))
+        return errors
+
+
+class OneAnswer(RanksTest):
+    def test_of_a_transformer(self):
+        for keys in (dict(), dict(pipeline__schedule="zb-v", model__tied_embeddings="true"), dict(pipeline__schedule="interleaved", pipeline__virtual_stages=2),
+                     dict(train__precision="bf16", optimizer__ema=0.9, pipeline__micro_batches=3)):
+            keys |= dict(train__steps=6, model__layers=4)
+            one = self.train(pipeline__devices='"4x cpu"', **keys)
+            for ranks in (2, 4):
+                with self.subTest(keys=keys, ranks=ranks):
+                    over_ranks = self.train_over(ranks, 4, **keys)
+                    for what in ("weights_hash", "loss", "devices", "parameters"):
+                        self.assertEqual(over_ranks[what], one[what])
+
+    def test_of_an_image_model_with_running_statistics(self):
+        keys = dict(AMOEBANET, train__steps=3, pipeline__micro_batches=3)
+        one = self.train(**keys)
+        over_ranks = self.train_over(2, 2, **keys)
+        for what in ("weights_hash", "loss", "accuracy"):
+            self.assertEqual(over_ranks[what], one[what])
+
+    def test_of_a_training_that_goes_over_to_other_ranks(self):
+        whole = self.train(train__steps=9)
+        self.train_over(2, 2, train__steps=3)
+        self.train_over(4, 4, "--resume", "auto", train__steps=6)
+        self.assertEqual(self.train("--resume", "auto", out="ranks", train__steps=9)["weights_hash"], whole["weights_hash"])
+        done = sluice("eval", self.folder / "ranks")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
+class Errors(RanksTest):
+    def expect_error(self, code, *words, ranks=2, arguments):
+        done = self.launch(ranks, *arguments)
+        self.assertEqual(done.returncode, code, done.stderr)
+        lines = [line for line in done.stderr.splitlines() if "error: " in line and line.startswith("sluice: ")]
+        self.assertEqual(len(lines), 1, done.stderr)
+        for word in words:
+            self.assertIn(word, lines[0])
+
+    def test_that_all_ranks_have_are_said_once(self):
+        two = dict(pipeline__devices='"2x cpu"')
+        self.expect_error(2, "rank 0", "train.steps", arguments=self.tiny("--set", "train.step=3"))
+        self.expect_error(2, "needs equally many devices", "2 ranks", arguments=self.tiny(pipeline__devices='"3x cpu"'))
+        self.expect_error(4, "does not fit", "lacks", arguments=self.tiny(pipeline__memory="100KiB", **two))
+        self.expect_error(4, "output folder cannot be written", arguments=self.tiny(output__dir="/proc/nowhere", **two))
+        self.expect_error(2, "pipeline.replan", "one process", arguments=self.tiny(pipeline__replan="true", **two))
+        self.expect_error(3, "nowhere.txt", arguments=self.tiny(data__kind="text", data__path=self.folder / "nowhere.txt", **two))
+
+    def test_of_commands_for_one_process(self):
+        done = self.launch(2, "eval", self.folder)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("runs as one process, got 2 ranks", done.stderr)
+
+
+class Failures(RanksTest):
+    def test_of_a_killed_rank_end_the_job_and_leave_the_last_checkpoint(self):
+        for victim in (0, 1):
+            with self.subTest(victim):
+                shutil.rmtree(self.folder / "run", ignore_errors=True)
+                process, ranks = self.start(2, output__save_every=1, pipeline__timeout=5)
+                while not (self.folder / "run" / "latest").exists():
+                    time.sleep(0.01)
+                os.kill(ranks[victim], signal.SIGKILL)
+                self.expect_end(process, ranks, 7)
+                self.assertNotEqual(process.returncode, 0)
+                done = sluice("inspect", self.folder / "run", "--json", "-")
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                steps = json.loads(done.stdout)["steps"] + 2
+                resumed = self.train("--resume", "auto", train__steps=steps)
+                self.assertEqual(resumed["weights_hash"], self.train(out=f"whole{victim}", train__steps=steps)["weights_hash"])
+
+    def test_of_a_stopped_rank_end_the_job_and_name_it(self):
+        process, ranks = self.start(2, pipeline__timeout=5)
+        os.kill(ranks[1], signal.SIGSTOP)
+        errors = self.expect_end(process, ranks[:1], 8)
+        self.kill(process)
+        for rank in ranks:
+            if rank in self.ranks_alive():
+                os.kill(rank, signal.SIGKILL)
+        self.assertIn("rank 1", errors)
+
+    def test_a_signal_saves_together_first(self):
+        process, ranks = self.start(2)
+        os.kill(ranks[1], signal.SIGUSR1)
+        output, _ = process.communicate(timeout=patience(60))
+        self.assertIn("ended by a signal after step", output)
+        done = sluice("inspect", self.folder / "run")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
+if __name__ == "__main__":
+    if shutil.which(LAUNCHER[0]) is None:
+        print(f"{LAUNCHER[0]} is not installed")
+        sys.exit(77)
+    unittest.main()

@@ -1,0 +1,93 @@
+#include "parallel/run/certificate.h"
+
+#include <gtest/gtest.h>
+
+#include "core/build_id.h"
+#include "core/cpu/instruction_set.h"
+#include "parallel/plan.h"
+#include "parallel/program/program_codec.h"
+#include "tests/expect_error.h"
+#include "tests/parallel/tiny_models.h"
+
+namespace sluice::parallel {
+namespace {
+
+const Certificate kRoot{.plan = "p", .model = "m", .config = "c", .build = "b", .instruction_set = "avx2"};
+
+TEST(Certificate, OfEqualRanksHasNoDifference) { EXPECT_EQ(difference(kRoot, kRoot), ""); }
+
+TEST(Certificate, NamesWhatDiffersWithBothValuesAndTheCure) {
+  struct Case {
+    std::string Certificate::*field;
+    const char* name;
+    const char* cure;
+  };
+  for (const auto& [field, name, cure] :
+       {Case{&Certificate::plan, "plan", "start the job again"}, Case{&Certificate::model, "model", "same code of the model"},
+        Case{&Certificate::config, "config", "the same config file"},
+        Case{&Certificate::build, "build", "install the same build on all hosts"},
+        Case{&Certificate::instruction_set, "instruction set", "pipeline.allow_other_hardware = true"}}) {
+    Certificate mine = kRoot;
+    mine.*field = "another";
+    const std::string words = difference(mine, kRoot);
+    for (const std::string& part :
+         {join("needs the ", name, " of the root"), join('\'', kRoot.*field, '\''), std::string("'another'"), std::string(cure)})
+      EXPECT_NE(words.find(part), std::string::npos) << words << "\n lacks: " << part;
+    EXPECT_EQ(words.find(". "), std::string::npos) << "one thing differs";
+  }
+}
+
+TEST(Certificate, NamesWhatBringsAboutTheOthersFirst) {
+  const std::string words = difference({"p2", "m2", "c2", "b2", "avx512"}, kRoot);
+  size_t last = 0;
+  for (const char* name : {"the build", "the instruction set", "the config", "the model", "the program"}) {
+    const size_t place = words.find(join("needs ", name));
+    ASSERT_NE(place, std::string::npos) << words;
+    EXPECT_GE(place, last);
+    last = place;
+  }
+}
+
+TEST(Certificate, AllowsOtherHardwareWhereThatIsAskedFor) {
+  Certificate mine = kRoot;
+  mine.instruction_set = "avx512";
+  EXPECT_EQ(difference(mine, kRoot, true), "");
+  mine.build = "another";
+  EXPECT_NE(difference(mine, kRoot, true), "");
+}
+
+TEST(Certificate, ArrivesAsItWasSent) {
+  const std::string bytes = encode(kRoot);
+  EXPECT_EQ(decode_certificate(bytes), kRoot);
+  for (size_t size = 0; size < bytes.size(); ++size) EXPECT_THROW(decode_certificate(bytes.substr(0, size)), DataError);
+  expect_error<DataError>([] { decode_certificate("SlPr"); }, {"certificate: needs the word 'SlCe'"});
+}
+
+Program step_of(const layers::Graph& graph, const char* names, int micro_batches) {
+  const Plan planned = plan(graph, devices(names), {.batch = 8, .micro_batches = micro_batches});
+  return lower(topology_of(graph), planned.partition.segments(), schedule_of(planned, micro_batches), planned.rematerialize);
+}
+
+TEST(Certificate, OfOneProcessIsTheSameEachTimeAndTellsProgramsModelsAndConfigsApart) {
+  const auto graph = testing::skip_graph();
+  const Certificate one = make_certificate(encode(step_of(graph, "cpu:0,cpu:1", 4)), graph, "lr = 0.1");
+  EXPECT_EQ(make_certificate(encode(step_of(graph, "cpu:0,cpu:1", 4)), testing::skip_graph(), "lr = 0.1"), one);
+  EXPECT_NE(make_certificate(encode(step_of(graph, "cpu:0,cpu:1", 2)), graph, "lr = 0.1").plan, one.plan);
+  EXPECT_NE(make_certificate(encode(step_of(graph, "cpu:0,cpu:1", 4)), graph, "lr = 0.2").config, one.config);
+  EXPECT_NE(make_certificate(encode(step_of(graph, "cpu:0,cpu:1", 4)), testing::image_graph(), "lr = 0.1").model, one.model);
+}
+
+TEST(BuildId, NamesVersionCompilerAndProgram) {
+  for (const char* part : {"sluice ", ", compiler ", ", program "}) EXPECT_NE(build_id().find(part), std::string::npos) << build_id();
+  EXPECT_EQ(build_id().size() - build_id().rfind(' ') - 1, 32u) << "the program's hash: " << build_id();
+}
+
+TEST(InstructionSet, NamesSomething) {
+  EXPECT_NE(instruction_set(), "");
+#if defined(__AVX2__)
+  EXPECT_NE(instruction_set().find("avx2"), std::string::npos) << instruction_set();
+#endif
+}
+
+}  // namespace
+}  // namespace sluice::parallel

@@ -1,0 +1,216 @@
+// Promise 1 over ranks: the same bits, bytes and checkpoints whoever has which stage. Ranks are threads here.
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "parallel/checkpoint.h"
+#include "parallel/group/thread_group.h"
+#include "parallel/plan/plan_codec.h"
+#include "parallel/run/agreement.h"
+#include "parallel/trainer.h"
+#include "tests/expect_error.h"
+#include "tests/parallel/tiny_models.h"
+#include "tests/temporary_folder.h"
+
+namespace sluice::parallel {
+namespace {
+
+using sluice::testing::image_batch;
+using sluice::testing::image_graph;
+using sluice::testing::skip_batch;
+using sluice::testing::skip_graph;
+using sluice::testing::tiny_transformer_options;
+using sluice::testing::token_batch;
+
+struct Layout {
+  int ranks = 1, devices = 1;
+  NamedSchedule schedule = NamedSchedule::one_f_one_b;
+  int micro_batches = 3;
+  Precision precision = Precision::f32;
+  double ema = 0;
+};
+
+std::string describe(const Layout& layout) {
+  return join(layout.ranks, " ranks, ", layout.devices, " devices, ", name_of(layout.schedule), ", ", layout.micro_batches,
+              " micro-batches, ", name_of(layout.precision));
+}
+
+AdamW optimizer_of(const Layout& layout) {
+  AdamW optimizer({.lr = 1e-2});
+  optimizer.ema = layout.ema;
+  return optimizer;
+}
+
+/// The trainer of one rank; the group lives longer.
+std::unique_ptr<Trainer> trainer_of(Group& group, const layers::Graph& graph, const Layout& layout, int64_t samples) {
+  const auto all = devices(join(layout.devices, "x cpu"));
+  const Plan chosen = planned_by_root(group.size() > 1 ? &group : nullptr, all, [&] {
+    const int virtual_stages = layout.schedule == NamedSchedule::interleaved ? 2 : 1;
+    return plan(graph, all,
+                {.batch = samples,
+                 .micro_batches = layout.micro_batches,
+                 .schedule = {layout.schedule, virtual_stages},
+                 .precision = layout.precision});
+  });
+  TrainerOptions options{.seed = 3, .clip = 0.5, .timeout_seconds = 60, .stochastic_rounding = layout.precision == Precision::bf16};
+  options.group = std::shared_ptr<Group>(std::shared_ptr<Group>(), &group);
+  return std::make_unique<Trainer>(graph, chosen, optimizer_of(layout), options);
+}
+
+struct Outcome {
+  std::string hash;
+  std::vector<double> losses;
+  std::vector<int64_t> peaks;  ///< of the last step
+  bool operator==(const Outcome&) const = default;
+};
+
+template <class MakeBatch>
+Outcome steps_of(Trainer& trainer, const MakeBatch& batch) {
+  Outcome outcome;
+  for (uint64_t step = 0; step < 3; ++step) {
+    const StepResult result = trainer.step(batch(step));
+    outcome.losses.insert(outcome.losses.end(), {result.loss, result.gradient_norm});
+    outcome.peaks = result.peak_bytes;
+  }
+  const auto evaluation = trainer.evaluate(batch(77));
+  outcome.losses.push_back(evaluation.loss_sum / evaluation.weight);
+  trainer.step(batch(4));
+  outcome.hash = trainer.weights_hash();
+  return outcome;
+}
+
+/// What every rank gives, which must be one thing.
+template <class MakeBatch>
+Outcome train(const layers::Graph& graph, const Layout& layout, int64_t samples, const MakeBatch& batch) {
+  std::mutex mutex;
+  std::vector<Outcome> outcomes;
+  run_ranks(layout.ranks, [&](Group& group) {
+    const auto trainer = trainer_of(group, graph, layout, samples);
+    Outcome outcome = steps_of(*trainer, batch);
+    std::lock_guard lock(mutex);
+    outcomes.push_back(std::move(outcome));
+  });
+  for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome, outcomes[0]) << "ranks differ: " << describe(layout);
+  return outcomes[0];
+}
+
+/// Each layout of several ranks against one rank with the same devices, bytes included, and all against one device.
+template <class MakeBatch>
+void expect_one_answer(const layers::Graph& graph, int64_t samples, Layout base, const MakeBatch& batch) {
+  base.ranks = base.devices = 1;
+  const Outcome first = train(graph, base, samples, batch);
+  for (const int devices : {2, 4}) {
+    Layout layout = base;
+    layout.devices = devices;
+    const Outcome together = train(graph, layout, samples, batch);
+    EXPECT_EQ(together.hash, first.hash) << describe(layout);
+    EXPECT_EQ(together.losses, first.losses) << describe(layout);
+    for (int ranks = 2; ranks <= devices; ranks *= 2) {
+      layout.ranks = ranks;
+      EXPECT_EQ(train(graph, layout, samples, batch), together) << describe(layout);
+    }
+  }
+}
+
+TEST(Ranks, GiveOneAnswerForATransformerWithTiedEmbeddings) {
+  const auto options = tiny_transformer_options();
+  const layers::Graph graph = models::transformer_lm(options);
+  for (const auto schedule : kNamedSchedules)
+    expect_one_answer(graph, 8, {.schedule = schedule}, [&](uint64_t seed) { return token_batch(options, 8, seed); });
+}
+
+TEST(Ranks, GiveOneAnswerInBf16WithMovingAverages) {
+  const auto options = tiny_transformer_options();
+  const layers::Graph graph = models::transformer_lm(options);
+  for (const auto precision : {Precision::f32, Precision::bf16})
+    expect_one_answer(graph, 8, {.precision = precision, .ema = 0.9}, [&](uint64_t seed) { return token_batch(options, 8, seed); });
+}
+
+TEST(Ranks, GiveOneAnswerForRunningStatisticsAndUnevenMicroBatches) {
+  for (const int micro_batches : {1, 3, 7})
+    expect_one_answer(image_graph(), 10, {.micro_batches = micro_batches}, [](uint64_t seed) { return image_batch(10, seed); });
+}
+
+TEST(Ranks, GiveOneAnswerForADagWithSkips) {
+  for (const auto schedule : {NamedSchedule::gpipe, NamedSchedule::zb_v})
+    expect_one_answer(skip_graph(), 10, {.schedule = schedule}, [](uint64_t seed) { return skip_batch(10, seed); });
+}
+
+TEST(Ranks, SaveAndLoadOverAnyNumberOfThem) {
+  const layers::Graph graph = image_graph();
+  const auto batch = [](uint64_t seed) { return image_batch(10, seed); };
+  constexpr std::pair<int, int> kLayouts[] = {{1, 1}, {1, 4}, {2, 2}, {2, 4}, {4, 4}};
+  std::string continued;
+  for (const auto& [from_ranks, from_devices] : kLayouts) {
+    const TemporaryFolder folder;
+    run_ranks(from_ranks, [&, ranks = from_ranks, devices = from_devices](Group& group) {
+      const auto trainer = trainer_of(group, graph, {.ranks = ranks, .devices = devices, .ema = 0.9}, 10);
+      OutputFolder output(folder.path(), trainer->group());
+      output.keep_room(*trainer, 0);
+      trainer->step(batch(0));
+      output.save(*trainer, "steps = 9", {{"tokenizer", "bytes"}}, 3);
+    });
+    for (const auto& [to_ranks, to_devices] : kLayouts)
+      run_ranks(to_ranks, [&, ranks = to_ranks, devices = to_devices](Group& group) {
+        const auto trainer = trainer_of(group, graph, {.ranks = ranks, .devices = devices, .ema = 0.9}, 10);
+        restore(*find_latest(folder.path(), [](const std::string& text) { ADD_FAILURE() << text; }), *trainer);
+        trainer->step(batch(1));
+        trainer->evaluate(batch(2));
+        trainer->step(batch(3));
+        const std::string hash = trainer->weights_hash();
+        if (!group.is_root()) return;
+        if (continued.empty()) continued = hash;
+        EXPECT_EQ(hash, continued);
+      });
+  }
+}
+
+TEST(Ranks, RefuseAnotherModelConfigOrNumberOfDevices) {
+  const auto start = [](const std::function<layers::Graph(int)>& graph_of, const std::function<std::string(int)>& config) {
+    run_ranks(2, [&](Group& group) {
+      const layers::Graph graph = graph_of(group.rank());
+      const Plan chosen = plan(graph, devices("2x cpu"), {.batch = 4, .micro_batches = 1, .partition = PartitionRule::uniform});
+      TrainerOptions options;
+      options.group = std::shared_ptr<Group>(std::shared_ptr<Group>(), &group);
+      options.config = config(group.rank());
+      const Trainer trainer(graph, chosen, AdamW({.lr = 1e-2}), options);
+    });
+  };
+  const auto same = [](int) { return skip_graph(); };
+  const auto no_config = [](int) { return std::string(); };
+  start(same, no_config);
+  expect_error<UsageError>([&] { start(same, [](int rank) { return join("train.seed = ", rank); }); }, {"rank 1", "config", "same config"});
+  expect_error<UsageError>([&] { start([](int rank) { return rank == 0 ? skip_graph() : image_graph(); }, no_config); },
+                           {"rank 1", "model"});
+  expect_error<UsageError>([] { run_ranks(2, [](Group& group) { trainer_of(group, skip_graph(), {.ranks = 2, .devices = 3}, 6); }); },
+                           {"equally many devices", "2 ranks", "got 3", "or list 4"});
+}
+
+TEST(Ranks, EndARunTogetherWhenOneFails) {
+  std::mutex mutex;
+  std::vector<std::string> others;
+  const layers::Graph graph = skip_graph();
+  const auto fails = [&](Group& group) {
+    const auto trainer = trainer_of(group, graph, {.ranks = 4, .devices = 4}, 6);
+    Batch batch = skip_batch(6, 1);
+    const auto load = batch.load;
+    if (group.is_root())
+      batch.load = [load](const std::string& name, int64_t first, int64_t count) {
+        if (first > 1) throw DataError("sample 2 is damaged");
+        return load(name, first, count);
+      };
+    try {
+      trainer->step(batch);
+    } catch (const CommError& error) {
+      std::lock_guard lock(mutex);
+      others.push_back(error.what());
+      throw;
+    }
+  };
+  expect_error<DataError>([&] { run_ranks(4, fails); }, {"sample 2 is damaged"});
+  EXPECT_EQ(others.size(), 3u);
+  for (const std::string& other : others) EXPECT_NE(other.find("sample 2 is damaged"), std::string::npos) << other;
+}
+
+}  // namespace
+}  // namespace sluice::parallel
