@@ -2,7 +2,14 @@
 
 #include <fmt/core.h>
 
+#include <filesystem>
+#include <functional>
+
+#include "cli/build.h"
+#include "cli/messages.h"
 #include "cli/options.h"
+#include "cli/trained_model.h"
+#include "parallel/run/agreement.h"
 
 namespace sluice::cli {
 
@@ -14,7 +21,44 @@ bool follows_the_end(const Settings& settings) {
   return by_rate || (settings.number("model.drop_path_keep") < 1 && settings.integer("model.drop_path_steps") == 0);
 }
 
+using Found = std::optional<parallel::Checkpoint>;
+
+/// The root finds it, and proves that it is whole.
+Found found_by_root(parallel::Group* ranks, const std::function<Found()>& find) {
+  Found found;
+  const std::string folder = parallel::on_root(ranks, [&] {
+    found = find();
+    return found ? std::filesystem::absolute(found->folder).string() : std::string();
+  });
+  parallel::together(ranks, [&] {
+    if (!found && !folder.empty()) found = parallel::open_checkpoint(folder);
+  });
+  return found;
+}
+
 }  // namespace
+
+Found checkpoint_to_resume(const Arguments& arguments, const Settings& settings, parallel::Group* ranks) {
+  return found_by_root(ranks, [&]() -> Found {
+    const std::string wanted = arguments.text("--resume");
+    if (wanted == "auto") return parallel::find_latest(settings.text("output.dir"), warn);
+    if (!wanted.empty()) return find_checkpoint(wanted);
+    return std::nullopt;
+  });
+}
+
+Found checkpoint_to_begin_with(const Arguments& arguments, parallel::Group* ranks) {
+  return found_by_root(ranks, [&]() -> Found {
+    const std::string wanted = arguments.text("--init");
+    if (wanted.empty()) return std::nullopt;
+    return find_checkpoint(wanted);
+  });
+}
+
+std::string tokenizer_to_keep(const parallel::Checkpoint& model, const Settings& settings) {
+  const bool same = settings_of(model, {}).text("data.tokenizer") == settings.text("data.tokenizer");
+  return same && !is_image_model(settings) ? tokenizer_of(model) : "";
+}
 
 std::vector<std::string> answer_lines(const Settings& settings) {
   std::vector<std::string> list;

@@ -1,10 +1,24 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/arguments.h"
 #include "cli/config.h"
+#include "parallel/checkpoint.h"
 
+/// A training that begins with what another one left.
 namespace sluice::cli {
+
+/// What --resume names; nothing to start anew. The root of `ranks`, which are null for one process, finds it for all.
+std::optional<parallel::Checkpoint> checkpoint_to_resume(const Arguments& arguments, const Settings& settings, parallel::Group* ranks);
+
+/// What --init names, whose weights the training begins with; nothing to draw them.
+std::optional<parallel::Checkpoint> checkpoint_to_begin_with(const Arguments& arguments, parallel::Group* ranks);
+
+/// The tokenizer of a model whose weights a training begins with, where its config names the same one: embeddings mean the pieces of the
+/// tokenizer that they were trained with. Else empty.
+std::string tokenizer_to_keep(const parallel::Checkpoint& model, const Settings& settings);
 
 /// A continued training gives the bits of an uninterrupted one only when nothing but the pipeline, the output and the end changed: what else
 /// did, in words, a line each.

@@ -61,9 +61,10 @@ class Training {
     on_root([&] { foresee(); });
     parallel::OutputFolder output(settings_.text("output.dir"), ranks());
     on_root([&] { require_results_writable(); });
-    const auto checkpoint = start_point(), model = initial_model();
+    const auto checkpoint = checkpoint_to_resume(arguments_, settings_, ranks()), model = checkpoint_to_begin_with(arguments_, ranks());
     parallel::together(ranks(), [&] {
-      corpus_ = load_corpus(settings_, checkpoint ? preparation_of(*checkpoint) : Preparation{model ? tokenizer_to_keep(*model) : "", {}});
+      corpus_ = load_corpus(settings_,
+                            checkpoint ? preparation_of(*checkpoint) : Preparation{model ? tokenizer_to_keep(*model, settings_) : "", {}});
       if (settings_.flag("train.baseline")) require_text(corpus_);
     });
     parallel::Trainer trainer(graph_, plan_, *optimizer_, trainer_options());
@@ -118,45 +119,6 @@ class Training {
     require_memory(graph_, plan_, *optimizer_, settings_, record_.prediction, job_.devices_of_host(static_cast<int>(plan_.devices.size())));
     say("{} parameters, {} nodes as {} on {} devices, {} micro-batches, {}\n", record_.parameters, graph_.nodes().size(),
         list_text(plan_.partition.stage_sizes(), "+"), plan_.devices.size(), plan_.micro_batches, name_of(plan_.schedule));
-  }
-
-  /// The checkpoint to continue from; nothing to start anew.
-  std::optional<parallel::Checkpoint> start_point() const {
-    return checkpoint_of_all([&]() -> std::optional<parallel::Checkpoint> {
-      const std::string wanted = arguments_.text("--resume");
-      if (wanted == "auto") return parallel::find_latest(settings_.text("output.dir"), warn);
-      if (!wanted.empty()) return find_checkpoint(wanted);
-      return std::nullopt;
-    });
-  }
-
-  /// The checkpoint whose weights the training begins with; nothing to draw them.
-  std::optional<parallel::Checkpoint> initial_model() const {
-    return checkpoint_of_all([&]() -> std::optional<parallel::Checkpoint> {
-      const std::string wanted = arguments_.text("--init");
-      if (wanted.empty()) return std::nullopt;
-      return find_checkpoint(wanted);
-    });
-  }
-
-  /// The root finds it, and proves that it is whole.
-  template <class Find>
-  std::optional<parallel::Checkpoint> checkpoint_of_all(const Find& find) const {
-    std::optional<parallel::Checkpoint> found;
-    const std::string folder = parallel::on_root(ranks(), [&] {
-      found = find();
-      return found ? fs::absolute(found->folder).string() : std::string();
-    });
-    parallel::together(ranks(), [&] {
-      if (!job_.is_root() && !folder.empty()) found = parallel::open_checkpoint(folder);
-    });
-    return found;
-  }
-
-  /// Embeddings mean the pieces of the tokenizer that they were trained with.
-  std::string tokenizer_to_keep(const parallel::Checkpoint& model) const {
-    const bool same = settings_of(model, {}).text("data.tokenizer") == settings_.text("data.tokenizer");
-    return same && !is_image_model(settings_) ? tokenizer_of(model) : "";
   }
 
   void resume(const parallel::Checkpoint& checkpoint, parallel::Trainer& trainer) {

@@ -6,9 +6,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <set>
 
-#include "core/file/hash.h"
 #include "core/ops/copy.h"
 #include "parallel/checkpoint/layout.h"
 #include "parallel/group/collectives.h"
@@ -18,7 +16,8 @@
 #include "parallel/program/program_codec.h"
 #include "parallel/run/agreement.h"
 #include "parallel/run/certificate.h"
-#include "parallel/run/tensor_packet.h"
+#include "parallel/run/model_hash.h"
+#include "parallel/run/tied_copies.h"
 
 namespace sluice::parallel {
 
@@ -132,40 +131,8 @@ struct Trainer::State {
   void show_averages(bool wanted) {
     if (optimizer->ema == 0 || shows_averages == wanted) return;
     for (auto& stage : executor->stages()) wanted ? stage->show_averages() : stage->write_working(steps_done);
-    share_tied();
+    copy_tied(graph, topology, *executor, group);
     shows_averages = wanted;
-  }
-
-  /// Copies what owners show to where else a parameter is used.
-  void share_tied() {
-    std::map<std::string, Tensor> owned;
-    for (const auto& stage : executor->stages())
-      for (const auto& parameter : stage->parameters())
-        if (parameter.owned) owned[graph.parameters()[parameter.index].name] = stage->shown(parameter);
-    if (group)
-      for (const auto& tied : topology.tied) send_tied(tied, owned);
-    for (const auto& stage : executor->stages())
-      for (const auto& parameter : stage->parameters())
-        if (!parameter.owned) copy(owned.at(graph.parameters()[parameter.index].name), parameter.working);
-  }
-
-  /// From the owner's rank to the others that use the parameter.
-  void send_tied(const Topology::Tied& tied, std::map<std::string, Tensor>& owned) {
-    const DeviceRanks& ranks = executor->ranks();
-    const int owner = ranks.of(device_of_node(tied.nodes.front()));
-    std::set<int> users;
-    for (const int node : tied.nodes) users.insert(ranks.of(device_of_node(node)));
-    users.erase(owner);
-    if (users.contains(ranks.rank())) {
-      const std::string bytes = group->hear(owner, options.timeout_seconds);
-      PacketReader packet(bytes);
-      owned[tied.parameter] = read_tensor(packet);
-    }
-    if (owner != ranks.rank() || users.empty()) return;
-    PacketWriter packet;
-    write(packet, owned.at(tied.parameter));
-    const std::string bytes = packet.take();
-    for (const int user : users) group->tell(user, bytes);
   }
 
   RunResult run(const Program& program, const RunContext& context, const StepContext& step) {
@@ -405,61 +372,11 @@ std::vector<Placement> Trainer::placements() const { return parallel::placements
 void Trainer::publish_parameters() {
   state_->require_reachable();
   for (const auto& stage : state_->executor->stages()) stage->write_working(state_->steps_done);
-  state_->share_tied();
+  copy_tied(state_->graph, state_->topology, *state_->executor, state_->group);
   state_->shows_averages = false;
   state_->failure.clear();
 }
 
-namespace {
-
-std::string_view bytes_of(const Tensor& tensor) {
-  return {reinterpret_cast<const char*>(tensor.data()), static_cast<size_t>(tensor.bytes())};
-}
-
-/// The root asks for the tensors one by one, so that it holds one of them.
-void answer_root(Group& group, const Tensors& mine) {
-  PacketWriter names;
-  names << mine.size();
-  for (const auto& [name, tensor] : mine) names << name;
-  group.tell(0, names.take());
-  for (const auto& [name, tensor] : mine) {
-    group.hear(0, kNoEnd);
-    group.tell(0, std::string(bytes_of(tensor)));
-  }
-}
-
-std::string hash_of_ranks(Group& group, const Tensors& mine) {
-  std::map<std::string, int> owners;
-  for (const auto& [name, tensor] : mine) owners[name] = 0;
-  for (int rank = 1; rank < group.size(); ++rank) {
-    const std::string names = group.hear(rank, kNoEnd);
-    PacketReader packet(names);
-    for (auto left = packet.read<size_t>(); left > 0; --left) owners[packet.read<std::string>()] = rank;
-  }
-  Hash hash;
-  for (const auto& [name, rank] : owners) {
-    if (rank > 0) group.tell(rank, "");
-    const std::string there = rank > 0 ? group.hear(rank, kNoEnd) : "";
-    const std::string_view bytes = rank > 0 ? std::string_view(there) : bytes_of(mine.at(name));
-    hash.add(bytes.data(), bytes.size());
-  }
-  return hash.text();
-}
-
-}  // namespace
-
-std::string Trainer::weights_hash() const {
-  Tensors mine;
-  for (const auto& [name, tensor] : model()) mine[name] = tensor;
-  Group* const group = state_->group;
-  if (group && !group->is_root()) answer_root(*group, mine);
-  if (group) return broadcast(*group, group->is_root() ? hash_of_ranks(*group, mine) : "");
-  Hash hash;
-  for (const auto& [name, tensor] : mine) {
-    const Tensor value = tensor.to(default_device());
-    hash.add(value.data(), static_cast<size_t>(value.bytes()));
-  }
-  return hash.text();
-}
+std::string Trainer::weights_hash() const { return hash_of_model(state_->group, model()); }
 
 }  // namespace sluice::parallel

@@ -6,6 +6,7 @@ usage: mpi_train_test.py openmpi|mpich PROGRAM [unittest arguments]      exit 77
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
 import subprocess
@@ -25,6 +26,7 @@ from program_test import ProgramTest, patience, sets, sluice
 
 PROGRAM = pathlib.Path(program_test.PROGRAM).resolve()
 program_test.PROGRAM = str(PROGRAM)
+PROGRAM_TESTS = pathlib.Path(__file__).resolve().parent
 FOREVER = 10**9
 ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "TERM": "dumb"}  # Open MPI gives its ranks terminals
 AMOEBANET = dict(model__name="amoebanet-d", model__layers=3, model__filters=16, model__image_size=16, model__classes=4)
@@ -167,6 +169,29 @@ class Failures(RanksTest):
             if rank in self.ranks_alive():
                 os.kill(rank, signal.SIGKILL)
         self.assertIn("rank 1", errors)
+
+    def test_of_ranks_at_random_moments_are_survived_with_train_until_done(self):
+        random.seed(4)
+        keys = dict(train__steps=600, output__save_every=20, pipeline__devices='"4x cpu"')
+        whole = self.train(out="whole", **keys)
+        script = PROGRAM_TESTS.parents[1] / "scripts" / "train-until-done"
+        before = self.ranks_alive()
+        command = [script, "--ranks", "4", "--", *LAUNCHER, "-n", "{ranks}", PROGRAM, *self.tiny("--json", self.folder / "r.json", **keys)]
+        process = subprocess.Popen(list(map(str, command)), env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE, text=True, start_new_session=True)
+        self.addCleanup(self.kill, process)
+        self.addCleanup(process.stderr.close)
+        killed = 0
+        while process.poll() is None and killed < 3:
+            time.sleep(random.uniform(1, 2.5))
+            ranks = sorted(self.ranks_alive() - before)
+            if ranks:
+                os.kill(random.choice(ranks), signal.SIGKILL)
+                killed += 1
+        _, messages = process.communicate(timeout=patience(240))
+        self.assertEqual(process.returncode, 0, messages)
+        self.assertGreater(killed, 0, "needs a longer training")
+        self.assertEqual(json.loads((self.folder / "r.json").read_text())["weights_hash"], whole["weights_hash"])
 
     def test_a_signal_saves_together_first(self):
         process, ranks = self.start(2)

@@ -1,7 +1,9 @@
 // Promise 1 over ranks: the same bits, bytes and checkpoints whoever has which stage. Ranks are threads here.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <mutex>
+#include <set>
 
 #include "parallel/checkpoint.h"
 #include "parallel/group/thread_group.h"
@@ -163,6 +165,31 @@ TEST(Ranks, SaveAndLoadOverAnyNumberOfThem) {
         EXPECT_EQ(hash, continued);
       });
   }
+}
+
+/// By transfer, when it was sent and received; both in the root's time.
+TEST(Ranks, GatherOneTraceInWhichNothingIsReceivedBeforeItIsSent) {
+  const layers::Graph graph = skip_graph();
+  run_ranks(4, [&](Group& group) {
+    const auto trainer = trainer_of(group, graph, {.ranks = 4, .devices = 4}, 6);
+    const StepResult result = trainer->step(skip_batch(6, 1));
+    if (!group.is_root()) return;
+    constexpr double kClocksDiffer = 1e-3;
+    std::map<std::pair<Transfer, int>, double> sent;
+    std::set<int> devices;
+    for (const TraceEvent& event : trainer->trace().events) {
+      devices.insert(event.device);
+      EXPECT_LE(event.start, event.end);
+      EXPECT_LE(event.end, result.seconds);
+      if (event.action.kind == ActionKind::send) sent[{event.action.transfer, event.action.micro_batch}] = event.start;
+    }
+    EXPECT_EQ(devices.size(), 4u);
+    for (const TraceEvent& event : trainer->trace().events) {
+      if (event.action.kind != ActionKind::recv) continue;
+      EXPECT_LE(sent.at({event.action.transfer, event.action.micro_batch}), event.end + kClocksDiffer);
+    }
+    EXPECT_EQ(result.bubble, trainer->trace().bubble());
+  });
 }
 
 TEST(Ranks, RefuseAnotherModelConfigOrNumberOfDevices) {

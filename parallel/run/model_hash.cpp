@@ -1,0 +1,78 @@
+#include "parallel/run/model_hash.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "core/file/hash.h"
+#include "parallel/group/collectives.h"
+#include "parallel/group/packet.h"
+
+namespace sluice::parallel {
+
+namespace {
+
+constexpr size_t kPieceBytes = size_t{1} << 28;  ///< of a control message
+
+std::string_view bytes_of(const Tensor& tensor) {
+  return {reinterpret_cast<const char*>(tensor.data()), static_cast<size_t>(tensor.bytes())};
+}
+
+/// The root asks for the tensors piece by piece, so that it holds one of them.
+void answer_root(Group& group, const std::map<std::string, Tensor>& mine) {
+  PacketWriter names;
+  names << mine.size();
+  for (const auto& [name, tensor] : mine) names << name << bytes_of(tensor).size();
+  group.tell(0, names.take());
+  for (const auto& [name, tensor] : mine) {
+    const std::string_view bytes = bytes_of(tensor);
+    for (size_t at = 0; at < bytes.size(); at += kPieceBytes) {
+      group.hear(0, kNoEnd);
+      group.tell(0, std::string(bytes.substr(at, kPieceBytes)));
+    }
+  }
+}
+
+struct Owner {
+  int rank;
+  size_t bytes;
+};
+
+std::string hash_of_ranks(Group& group, const std::map<std::string, Tensor>& mine) {
+  std::map<std::string, Owner> owners;
+  for (const auto& [name, tensor] : mine) owners[name] = {0, 0};
+  for (int rank = 1; rank < group.size(); ++rank) {
+    const std::string names = group.hear(rank, kNoEnd);
+    PacketReader packet(names);
+    for (auto left = packet.read<size_t>(); left > 0; --left) {
+      const auto name = packet.read<std::string>();
+      owners[name] = {rank, packet.read<size_t>()};
+    }
+  }
+  Hash hash;
+  for (const auto& [name, owner] : owners) {
+    const std::string_view here = owner.rank == 0 ? bytes_of(mine.at(name)) : std::string_view();
+    hash.add(here.data(), here.size());
+    for (size_t left = owner.bytes; left > 0;) {
+      group.tell(owner.rank, "");
+      const std::string piece = group.hear(owner.rank, kNoEnd);
+      hash.add(piece.data(), piece.size());
+      left -= std::min(left, piece.size());
+    }
+  }
+  return hash.text();
+}
+
+}  // namespace
+
+std::string hash_of_model(Group* group, const std::map<std::string, Tensor>& mine) {
+  if (group && !group->is_root()) answer_root(*group, mine);
+  if (group) return broadcast(*group, group->is_root() ? hash_of_ranks(*group, mine) : "");
+  Hash hash;
+  for (const auto& [name, tensor] : mine) {
+    const Tensor value = tensor.to(default_device());
+    hash.add(value.data(), static_cast<size_t>(value.bytes()));
+  }
+  return hash.text();
+}
+
+}  // namespace sluice::parallel

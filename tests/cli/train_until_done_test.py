@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Runs scripts/train-until-done: a training whose processes are killed comes to its end, with the bits of one that nobody disturbed.
+
+usage: train_until_done_test.py PROGRAM [unittest arguments]
+"""
+import json
+import os
+import pathlib
+import random
+import signal
+import stat
+import subprocess
+import time
+import unittest
+
+import program_test
+from program_test import ProgramTest, patience
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "train-until-done"
+PROGRAM = program_test.PROGRAM = str(pathlib.Path(program_test.PROGRAM).resolve())
+KILLS = 5
+
+
+def until_done(*arguments, **options):
+    return subprocess.run([SCRIPT, *map(str, arguments)], capture_output=True, text=True, timeout=patience(300), **options)
+
+
+class TrainUntilDone(ProgramTest):
+    def stand_in(self, body):
+        """A program that stands in for the training; it says where it saves."""
+        path = self.write("stand-in", f'#!/bin/sh\nfor word; do [ "$word" != --print-config ] || {{ printf "[output]\\ndir = \\"{self.folder}\\"\\n"; exit; }}; done\n{body}\n')
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return path
+
+    def test_killed_at_random_moments(self):
+        random.seed(4)
+        steps = 3000
+        whole = self.train(out="whole", train__steps=steps)
+        command = [PROGRAM, *self.tiny("--json", self.folder / "result.json", train__steps=steps, output__save_every=50)]
+        process = subprocess.Popen([SCRIPT, "--", *map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        killed = 0
+        while process.poll() is None and killed < KILLS:
+            time.sleep(random.uniform(0.2, 1.2))
+            for child in self.children_of(process.pid):
+                try:
+                    os.kill(child, signal.SIGKILL)
+                    killed += 1
+                except ProcessLookupError:
+                    pass  # it has ended by itself
+        _, messages = process.communicate(timeout=patience(300))
+        self.assertEqual(process.returncode, 0, messages)
+        self.assertGreater(killed, 0, "needs a longer training")
+        self.assertEqual(json.loads((self.folder / "result.json").read_text())["weights_hash"], whole["weights_hash"])
+        self.assertIn(f"done after {killed + 1} starts", messages)
+        self.assertEqual(messages.count("ended with exit code 137"), killed)
+
+    @staticmethod
+    def children_of(parent):
+        """The trainings that it has started; not the small tools of a shell."""
+        children = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(parent)], capture_output=True, text=True).stdout
+        return [int(line.split()[0]) for line in children.splitlines() if PROGRAM in line and "--resume" in line]
+
+    def test_gives_up_what_no_start_can_mend(self):
+        done = until_done("--", PROGRAM, *self.tiny("--set", "train.stepz=3"))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("did you mean 'train.steps'", done.stderr)
+        done = until_done("--", PROGRAM, *self.tiny(data__kind="text", data__path=self.folder / "nowhere.txt"))
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("no other start can mend", done.stderr)
+        for wrong in ([], ["--"], ["--ranks", "0", "--", PROGRAM], ["--ranks"], ["--", "true"]):
+            self.assertEqual(until_done(*wrong).returncode, 2, wrong)
+
+    def test_goes_on_with_fewer_ranks_when_nothing_moves(self):
+        program = self.stand_in('echo "$2" >> "$(dirname "$0")/starts"; [ "$2" -le 2 ] || exit 5')
+        done = until_done("--ranks", 6, "--", program, "train", "{ranks}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual((self.folder / "starts").read_text().split(), ["6", "6", "3", "3", "2"])
+
+    def test_gives_up_after_the_most_starts(self):
+        done = until_done("--most-starts", 3, "--", self.stand_in("exit 5"), "train")
+        self.assertEqual(done.returncode, 5)
+        self.assertIn("not done after 3 starts", done.stderr)
+
+    def test_a_signal_goes_to_the_training_and_is_the_end(self):
+        process = subprocess.Popen([SCRIPT, "--", PROGRAM, *map(str, self.tiny(train__steps=10**9))], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.stderr.close)
+        while not process.stdout.readline().startswith("step "):
+            pass
+        process.send_signal(signal.SIGTERM)
+        output, messages = process.communicate(timeout=patience(60))
+        self.assertEqual(process.returncode, 143, messages)
+        self.assertIn("ended by a signal after step", output)
+        self.assertIn("stopped by SIGTERM", messages)
+
+
+if __name__ == "__main__":
+    unittest.main()
