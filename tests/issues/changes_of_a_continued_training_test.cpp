@@ -25,11 +25,13 @@ TEST(ChangesOfAContinuedTraining, AreThoseOfTheKeysThatChanged) {
 
 TEST(ChangesOfAContinuedTraining, AreNotThoseOfThePipelineOrOfAFreeEnd) {
   EXPECT_TRUE(changes_of_answer(Settings(), with("pipeline.micro_batches=4")).empty());
-  EXPECT_TRUE(changes_of_answer(with("optimizer.schedule=constant"), [] {
-                Settings settings = with("optimizer.schedule=constant");
-                settings.set("train.steps=77");
-                return settings;
-              }()).empty());
+  EXPECT_TRUE(changes_of_answer(with("optimizer.schedule=constant"),
+                                [] {
+                                  Settings settings = with("optimizer.schedule=constant");
+                                  settings.set("train.steps=77");
+                                  return settings;
+                                }())
+                  .empty());
 }
 
 }  // namespace
