@@ -40,7 +40,7 @@ TEST(Certificate, NamesWhatDiffersWithBothValuesAndTheCure) {
 TEST(Certificate, NamesWhatBringsAboutTheOthersFirst) {
   const std::string words = difference({"p2", "m2", "c2", "b2", "avx512"}, kRoot);
   size_t last = 0;
-  for (const char* name : {"the build", "the instruction set", "the config", "the model", "the program"}) {
+  for (const char* name : {"the build", "the instruction set", "the config", "the model", "the plan"}) {
     const size_t place = words.find(join("needs ", name));
     ASSERT_NE(place, std::string::npos) << words;
     EXPECT_GE(place, last);
