@@ -9,6 +9,7 @@
 #include "cli/messages.h"
 #include "cli/options.h"
 #include "cli/trained_model.h"
+#include "parallel/group/packet.h"
 #include "parallel/run/agreement.h"
 
 namespace sluice::cli {
@@ -23,16 +24,22 @@ bool follows_the_end(const Settings& settings) {
 
 using Found = std::optional<parallel::Checkpoint>;
 
-/// The root finds it, and proves that it is whole.
+/// The root finds it, and proves for all that it is whole.
 Found found_by_root(parallel::Group* ranks, const std::function<Found()>& find) {
-  Found found;
-  const std::string folder = parallel::on_root(ranks, [&] {
-    found = find();
-    return found ? std::filesystem::absolute(found->folder).string() : std::string();
+  if (!ranks) return find();
+  const std::string bytes = parallel::on_root(ranks, [&] {
+    parallel::PacketWriter packet;
+    const Found found = find();
+    packet << found.has_value();
+    if (found)
+      packet << std::filesystem::absolute(found->folder).string() << found->step << found->config << found->weights_hash
+             << found->has_averages << found->parts;
+    return packet.take();
   });
-  parallel::together(ranks, [&] {
-    if (!found && !folder.empty()) found = parallel::open_checkpoint(folder);
-  });
+  parallel::PacketReader packet(bytes);
+  if (!packet.read<bool>()) return std::nullopt;
+  parallel::Checkpoint found{packet.read<std::string>(), packet.read<int64_t>(), {}, {}};
+  packet >> found.config >> found.weights_hash >> found.has_averages >> found.parts;
   return found;
 }
 

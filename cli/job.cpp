@@ -13,6 +13,7 @@
 #include "cli/list_text.h"
 #include "cli/messages.h"
 #include "parallel/group/collectives.h"
+#include "parallel/group/host_name.h"
 #include "parallel/group/job.h"
 #include "parallel/group/packet.h"
 #include "parallel/run/agreement.h"
@@ -29,14 +30,9 @@ constexpr std::chrono::milliseconds kForTheRoot(1000);
 /// In which all ranks of a finished job close it.
 constexpr double kSecondsToClose = 60;
 
-std::string host_name() {
-  char name[256] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
-}
-
 std::vector<std::string> hosts_of(parallel::Group& group) {
   parallel::PacketWriter all;
-  all << parallel::gather(group, host_name());
+  all << parallel::gather(group, parallel::host_name());
   const std::string bytes = parallel::broadcast(group, all.take());
   return parallel::PacketReader(bytes).read<std::vector<std::string>>();
 }
@@ -61,8 +57,8 @@ void end_soon(const std::string& failure) {
 
 }  // namespace
 
-Job::Job() : group_(parallel::join_job()), ranks_(group_->size() > 1 ? group_ : nullptr) {
-  if (!ranks_) return;
+Job::Job() : group_(parallel::join_job()) {
+  if (!ranks()) return;
   hosts_ = hosts_of(*group_);
   set_rank(group_->rank());
   group_->on_failure(end_soon);
@@ -72,7 +68,7 @@ Job::Job() : group_(parallel::join_job()), ranks_(group_->size() > 1 ? group_ : 
 std::vector<int> Job::devices_of_host(int devices) const {
   std::vector<int> here;
   for (int device = 0; device < devices; ++device)
-    if (!ranks_ || hosts_[parallel::DeviceRanks(devices, *ranks_).of(device)] == hosts_[ranks_->rank()]) here.push_back(device);
+    if (!ranks() || hosts_[parallel::DeviceRanks(devices, *group_).of(device)] == hosts_[group_->rank()]) here.push_back(device);
   return here;
 }
 
@@ -82,16 +78,16 @@ void Job::set_watchdog(double seconds) const {
 }
 
 std::string Job::text() const {
-  if (!ranks_) return "";
+  if (!ranks()) return "";
   std::map<std::string, std::vector<int>> ranks;
-  for (int rank = 0; rank < ranks_->size(); ++rank) ranks[hosts_[rank]].push_back(rank);
-  std::string text = join(ranks_->size(), " ranks");
+  for (int rank = 0; rank < group_->size(); ++rank) ranks[hosts_[rank]].push_back(rank);
+  std::string text = join(group_->size(), " ranks");
   for (const auto& [host, there] : ranks) text += join(text.ends_with("ranks") ? ": " : "; ", list_text(there, ", "), " on ", host);
   return text;
 }
 
 int Job::run(const std::function<int()>& command) {
-  if (!ranks_) return command();
+  if (!ranks()) return command();
   try {
     const int code = command();
     group_->close(kSecondsToClose);

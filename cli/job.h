@@ -16,7 +16,7 @@ class Job {
 
   bool is_root() const { return group_->is_root(); }
   /// Null for one process.
-  const std::shared_ptr<parallel::Group>& ranks() const { return ranks_; }
+  std::shared_ptr<parallel::Group> ranks() const { return group_->size() > 1 ? group_ : nullptr; }
   /// The devices of this rank's host, of so many of the job. Errors  as parallel::DeviceRanks.
   std::vector<int> devices_of_host(int devices) const;
   /// A rank that is not heard of for so long, or for some seconds where that is less, has failed.
@@ -30,7 +30,7 @@ class Job {
   int run(const std::function<int()>& command);
 
  private:
-  std::shared_ptr<parallel::Group> group_, ranks_;
+  std::shared_ptr<parallel::Group> group_;
   std::vector<std::string> hosts_;  ///< by rank
 };
 

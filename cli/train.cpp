@@ -58,9 +58,9 @@ class Training {
     if (ranks()) say("{}\n", job_.text());
     settings_.set(join("pipeline.micro_batches=", plan_.micro_batches));  // which decides the bits: a resumed training keeps it
     record_.config = settings_.toml();
-    on_root([&] { foresee(); });
+    parallel::on_root(ranks(), [&] { foresee(); });
     parallel::OutputFolder output(settings_.text("output.dir"), ranks());
-    on_root([&] { require_results_writable(); });
+    parallel::on_root(ranks(), [&] { require_results_writable(); });
     const auto checkpoint = checkpoint_to_resume(arguments_, settings_, ranks()), model = checkpoint_to_begin_with(arguments_, ranks());
     parallel::together(ranks(), [&] {
       corpus_ = load_corpus(settings_,
@@ -79,13 +79,6 @@ class Training {
 
  private:
   parallel::Group* ranks() const { return job_.ranks().get(); }
-
-  void on_root(const std::function<void()>& work) const {
-    parallel::on_root(ranks(), [&] {
-      work();
-      return std::string();
-    });
-  }
 
   parallel::TrainerOptions trainer_options() const {
     auto options = build_trainer_options(settings_);
@@ -273,7 +266,7 @@ class Training {
     }
     if (job_.is_root()) tell();
     if (!report_.empty() && end_signal() == 0) show_samples(trainer);
-    on_root([&] { write_results(); });
+    parallel::on_root(ranks(), [&] { write_results(); });
   }
 
   void baseline() {
@@ -348,7 +341,6 @@ Settings read_and_check(const Arguments& arguments, const Job& job) {
     build_graph(*settings);
     build_optimizer(*settings);
     require(!settings->flag("pipeline.replan"), "pipeline.replan: needs one process, got ", job.text(), "; set it to false");
-    return std::string();
   });
   return settings ? *settings : read();
 }

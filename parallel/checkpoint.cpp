@@ -160,10 +160,6 @@ void check_hash(const Checkpoint& checkpoint, const Trainer& trainer) {
                      ", got ", hash, "; use an older checkpoint");
 }
 
-}  // namespace
-
-namespace {
-
 void read_into(const checkpoint_layout::Contents& contents, const Checkpoint& checkpoint, const Trainer& trainer) {
   const auto model_file = read_all(checkpoint, checkpoint_layout::kModelFile, contents.model, contents.model_elsewhere);
   checkpoint_layout::check_finite(model_file, contents.model);

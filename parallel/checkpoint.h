@@ -87,7 +87,6 @@ class OutputFolder {
  private:
   void lock();
   bool is_root() const { return !group_ || group_->is_root(); }
-  std::string on_root(const std::function<std::string()>& work) const;
   void write_parts(const std::filesystem::path& folder, const Trainer& trainer, const std::string& hash, const std::string& config,
                    const std::map<std::string, std::string>& further_files) const;
   std::filesystem::path move_aside(const std::vector<std::string>& names);

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <ranges>
 
 #include "core/ops/copy.h"
 #include "parallel/checkpoint/layout.h"
@@ -13,7 +13,6 @@
 #include "parallel/plan/check.h"
 #include "parallel/plan/plan_codec.h"
 #include "parallel/plan/plan_programs.h"
-#include "parallel/program/program_codec.h"
 #include "parallel/run/agreement.h"
 #include "parallel/run/certificate.h"
 #include "parallel/run/model_hash.h"
@@ -50,23 +49,11 @@ struct Trainer::State {
   }
 
   void make_executor() {
-    programs.emplace(graph, topology, plan, *optimizer, common);
+    programs.emplace(graph, topology, plan, *optimizer, common, std::vector<DeviceSpeed>(), group);
     graphs = GraphChoice(options.cuda_graphs, plan.devices[0]->kind() == DeviceKind::cuda);
     const auto placement = device_of_stage(plan);
     const Layout layout{topology, plan.partition.segments(), placement, plan.rematerialize, static_cast<int>(plan.devices.size()), true};
     executor = std::make_unique<Executor>(graph, layout, plan.devices, common, options.timeout_seconds, options.group);
-    sent_programs.clear();
-  }
-
-  /// The root makes the programs of all ranks, which know alike which they have had.
-  const Program& program_for(const PlanPrograms::Use& use) {
-    if (!group) return programs->get(use);
-    constexpr size_t kMostKept = 64;
-    const auto known = std::ranges::find(sent_programs, use, &std::pair<PlanPrograms::Use, Program>::first);
-    if (known != sent_programs.end()) return known->second;
-    const std::string bytes = on_root(group, [&] { return encode(programs->get(use)); });
-    if (sent_programs.size() == kMostKept) sent_programs.pop_back();
-    return sent_programs.emplace_front(use, decode_program(bytes)).second;
   }
 
   bool is_here(int node) const { return executor->ranks().is_here(device_of_node(node)); }
@@ -175,7 +162,7 @@ struct Trainer::State {
         join("training: the gradient of step ", step.update.step, " is not finite", first_nonfinite(program, context, step),
              "; no weight was changed. Lower optimizer.lr, set optimizer.clip, lengthen optimizer.warmup, or leave such "
              "steps out with train.on_nonfinite = \"skip\""));
-    if (group) on_root(group, [&]() -> std::string { throw error; });
+    if (group) on_root(group, [&] { throw error; });
     throw error;
   }
 
@@ -186,11 +173,10 @@ struct Trainer::State {
   Group* const group;  ///< null for one process
   Topology topology;
   const StageOptions common;
-  std::optional<PlanPrograms> programs;                             ///< of `plan`
-  std::deque<std::pair<PlanPrograms::Use, Program>> sent_programs;  ///< of several ranks, the newest first
-  GraphChoice graphs{CudaGraphs::off, false};                       ///< that make_executor() makes
-  std::unique_ptr<Executor> executor;                               ///< null when neither of two plans' stages could be made
-  Program watched;                                                  ///< the last one that was searched for a number that is not finite
+  std::optional<PlanPrograms> programs;        ///< of `plan`
+  GraphChoice graphs{CudaGraphs::off, false};  ///< that make_executor() makes
+  std::unique_ptr<Executor> executor;          ///< null when neither of two plans' stages could be made
+  Program watched;                             ///< the last one that was searched for a number that is not finite
   int64_t steps_done = 0;
   bool shows_averages = false;
   std::string failure;  ///< why the weights may be of two steps; empty when they are of one
@@ -222,7 +208,7 @@ StepResult Trainer::step(const Batch& batch, int micro_batches) {
     require(run.loss_weight > 0, "step: needs a mini-batch with at least one target that counts, got a total weight of ", run.loss_weight);
     run.loss_scale = 1 / run.loss_weight;
   }
-  const Program& program = state_->program_for(use);
+  const Program& program = state_->programs->get(use);
   state_->show_averages(false);
   StepContext step;
   run.cuda_graphs = state_->graphs.next();
@@ -249,7 +235,7 @@ EvaluationResult Trainer::evaluate(const Batch& batch, bool with_output, const s
   const auto use = state_->programs->evaluation(shape_of(state_->graph, batch), with_output);
   RunContext run = state_->context(batch, use);
   if (!state_->group) run.stop = stop;
-  const Program& program = state_->program_for(use);
+  const Program& program = state_->programs->get(use);
   state_->show_averages(true);
   const RunResult result = state_->run(program, run, {});
   require<StoppedError>(!state_->group || !stop || result.wish.signal == 0, "stopped, as a rank asked for");
@@ -356,14 +342,12 @@ std::map<std::string, Tensor> Trainer::averages() const {
 }
 
 std::vector<std::string> Trainer::inputs_here() const {
+  const Topology& topology = state_->topology;
   std::vector<std::string> inputs;
-  for (int input = 0; input < static_cast<int>(state_->topology.inputs.size()); ++input)
-    for (int node = 0; node < state_->topology.node_count(); ++node)
-      if (state_->is_here(node) &&
-          std::ranges::find(state_->topology.nodes[node].inputs, input) != state_->topology.nodes[node].inputs.end()) {
-        inputs.push_back(state_->topology.inputs[input]);
-        break;
-      }
+  for (int input = 0; input < static_cast<int>(topology.inputs.size()); ++input) {
+    const auto reads = [&](int node) { return state_->is_here(node) && std::ranges::count(topology.nodes[node].inputs, input) > 0; };
+    if (std::ranges::any_of(std::views::iota(0, topology.node_count()), reads)) inputs.push_back(topology.inputs[input]);
+  }
   return inputs;
 }
 

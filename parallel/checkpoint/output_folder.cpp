@@ -44,7 +44,7 @@ json described(const FileSummary& file) { return {{"bytes", file.bytes}, {"xxh3_
 /// Writes this rank's tensors into a folder that exists, and describes the files.
 json write_tensors(const fs::path& folder, const Trainer& trainer, int part, int parts) {
   require<ResourceError>(fs::is_directory(folder), folder.string(),
-                         ": is not there on this rank's host; set [output] dir to a folder that ", "all hosts of the job share");
+                         ": is not there on this rank's host; set [output] dir to a folder that all hosts of the job share");
   const auto contents = checkpoint_layout::contents_of(trainer);
   json files;
   const auto write = [&](const char* kind, const std::map<std::string, Tensor>& tensors) {
@@ -117,13 +117,8 @@ void rename_or_throw(const fs::path& from, const fs::path& to) {
 }  // namespace
 
 OutputFolder::OutputFolder(fs::path path, Group* group) : path_(std::move(path)), group_(group) {
-  on_root([&] {
-    lock();
-    return std::string();
-  });
+  on_root(group_, [&] { lock(); });
 }
-
-std::string OutputFolder::on_root(const std::function<std::string()>& work) const { return parallel::on_root(group_, work); }
 
 void OutputFolder::lock() {
   create_folder(path_);
@@ -160,7 +155,7 @@ std::vector<std::string> OutputFolder::checkpoints_after(int64_t step) const {
 }
 
 fs::path OutputFolder::set_aside_after(int64_t step) {
-  return on_root([&] { return move_aside(checkpoints_after(step)).string(); });
+  return on_root(group_, [&] { return move_aside(checkpoints_after(step)).string(); });
 }
 
 fs::path OutputFolder::move_aside(const std::vector<std::string>& names) {
@@ -183,13 +178,13 @@ fs::path OutputFolder::save(const Trainer& trainer, const std::string& config, c
   const std::string name = checkpoint_layout::folder_name(trainer.steps_done()), hash = trainer.weights_hash();
   const fs::path folder = path_ / name;
   std::optional<TemporaryFolder> made;  // by the root
-  const fs::path temporary = on_root([&] {
+  const fs::path temporary = on_root(group_, [&] {
     if (is_saved(folder, trainer.steps_done(), hash)) return std::string();
     made.emplace(path_ / join(name, ".tmp-", getpid()));
     return made->path().string();
   });
   if (!temporary.empty()) write_parts(temporary, trainer, hash, config, further_files);
-  on_root([&] {
+  on_root(group_, [&] {
     auto in_the_way = checkpoints_after(trainer.steps_done());
     if (!temporary.empty() && fs::exists(fs::symlink_status(folder))) in_the_way.push_back(name);
     move_aside(in_the_way);
@@ -199,7 +194,6 @@ fs::path OutputFolder::save(const Trainer& trainer, const std::string& config, c
     rename_or_throw(path_ / "latest.tmp", path_ / "latest");
     sync_folder(path_);
     prune(keep);
-    return std::string();
   });
   return folder;
 }
@@ -211,11 +205,10 @@ void OutputFolder::write_parts(const fs::path& folder, const Trainer& trainer, c
   json files;
   together(group_, [&] { files = write_tensors(folder, trainer, part, parts); });
   const auto all = parts > 1 ? gather(*group_, files.dump()) : std::vector<std::string>();
-  on_root([&] {
+  on_root(group_, [&] {
     for (const std::string& others : all) files.update(json::parse(others));
     for (const auto& [name, content] : further_files) files[name] = described(write_file(folder / name, content));
     write_state(folder, {trainer.steps_done(), config, hash, parts, std::move(files)});
-    return std::string();
   });
 }
 

@@ -6,11 +6,14 @@ namespace sluice::parallel {
 
 using SteadyClock = std::chrono::steady_clock;
 
-/// The time in so many seconds, which may be infinitely many: then it is years away.
-inline SteadyClock::time_point deadline_in(double seconds) {
+/// So many seconds, which may be infinitely many: then they are years.
+inline SteadyClock::duration duration_of(double seconds) {
   constexpr double kYears = 1e8;
-  return SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(std::chrono::duration<double>(std::min(seconds, kYears)));
+  return std::chrono::duration_cast<SteadyClock::duration>(std::chrono::duration<double>(std::min(seconds, kYears)));
 }
+
+/// The time in so many seconds.
+inline SteadyClock::time_point deadline_in(double seconds) { return SteadyClock::now() + duration_of(seconds); }
 
 inline double seconds_since(SteadyClock::time_point then) { return std::chrono::duration<double>(SteadyClock::now() - then).count(); }
 

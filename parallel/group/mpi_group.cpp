@@ -1,12 +1,12 @@
 #include "parallel/group/mpi_group.h"
 
 #include <sched.h>
-#include <unistd.h>
 
 #include <memory>
 #include <utility>
 
 #include "core/start_thread.h"
+#include "parallel/group/host_name.h"
 #include "parallel/group/peer.h"
 
 namespace sluice::parallel {
@@ -17,12 +17,6 @@ namespace {
 constexpr double kSpinSeconds = 200e-6;
 /// How long it sleeps at most.
 constexpr std::chrono::microseconds kSleep(50);
-
-std::string host_name() {
-  char name[256] = {};
-  gethostname(name, sizeof name - 1);
-  return name;
-}
 
 }  // namespace
 

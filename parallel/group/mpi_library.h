@@ -6,7 +6,7 @@ extern "C" {
 /// What Sluice calls of MPI, over handles that are the same for every library of that name: Open MPI and MPICH differ in the types of
 /// <mpi.h>, so that each has a small plugin, compiled against its header, which fills such a table (mpi_library_plugin.cpp). Functions that
 /// give an int give MPI's error code, 0 where all went well.
-/// Threads  one call at a time, from any thread, but the last three: explain, from any; finish and leave, when no other call is made.
+/// Threads  one call at a time, from any thread, but the last two: explain, from any; finish, when no other call is made.
 struct MpiLibrary {
   /// MPI_Init_thread, and the duplicates of MPI_COMM_WORLD. `tag_limit`: the largest tag there is.
   int (*start)(int* rank, int* size, int* tag_limit);
@@ -25,8 +25,6 @@ struct MpiLibrary {
   void (*explain)(int error, char* text, size_t room);
   /// MPI_Finalize.
   int (*finish)();
-  /// MPI_Abort.
-  void (*leave)(int exit_code);
 };
 
 }  // extern "C"

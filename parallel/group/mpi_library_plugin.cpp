@@ -133,11 +133,9 @@ bool leave_launcher() { return false; }
 
 int finish() { return leave_launcher() ? MPI_SUCCESS : MPI_Finalize(); }
 
-void leave(int exit_code) { MPI_Abort(MPI_COMM_WORLD, exit_code); }
-
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const MpiLibrary* sluice_mpi_library_1() {
-  static constexpr MpiLibrary kLibrary{start, send, receive, barrier, test, probe, version, explain, finish, leave};
+  static constexpr MpiLibrary kLibrary{start, send, receive, barrier, test, probe, version, explain, finish};
   return &kLibrary;
 }

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "core/no_elements.h"
+#include "parallel/program/program_codec.h"
 #include "parallel/program/verify.h"
+#include "parallel/run/agreement.h"
 #include "parallel/schedule/named.h"
 
 namespace sluice::parallel {
@@ -13,8 +15,14 @@ StageOptions stage_options(const Plan& plan, const Optimizer& optimizer) {
 }
 
 PlanPrograms::PlanPrograms(const layers::Graph& graph, const Topology& topology, const Plan& plan, const Optimizer& optimizer,
-                           const StageOptions& options, std::vector<DeviceSpeed> speeds)
-    : graph_(graph), topology_(topology), plan_(plan), optimizer_(optimizer), options_(options), speeds_(std::move(speeds)) {}
+                           const StageOptions& options, std::vector<DeviceSpeed> speeds, Group* group)
+    : graph_(graph),
+      topology_(topology),
+      plan_(plan),
+      optimizer_(optimizer),
+      options_(options),
+      speeds_(std::move(speeds)),
+      group_(group) {}
 
 CountingExecutor& PlanPrograms::counter() {
   if (!counter_) {
@@ -46,7 +54,7 @@ const Program& PlanPrograms::get(const Use& use) {
   std::vector<int64_t> budgets = this->budgets();
   const auto known = std::ranges::find(kept_, use, &Kept::use);
   if (known != kept_.end() && known->budgets == budgets) return known->program;
-  Program program = within_budgets(use);
+  Program program = group_ ? made_by_root(use) : within_budgets(use);
   if (known != kept_.end()) kept_.erase(known);
   if (kept_.size() == kMostKept) kept_.pop_back();
   kept_.push_front({use, std::move(budgets), std::move(program)});
@@ -61,6 +69,10 @@ Program PlanPrograms::within_budgets(const Use& use) try {
   return program;
 } catch (const NoElements&) {
   return lowered(schedule_for(use));
+}
+
+Program PlanPrograms::made_by_root(const Use& use) {
+  return decode_program(on_root(group_, [&] { return encode(within_budgets(use)); }));
 }
 
 const SearchedSchedule* PlanPrograms::searched(const Use& use) const {

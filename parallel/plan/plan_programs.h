@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "parallel/group/group.h"
 #include "parallel/plan/plan.h"
 #include "parallel/run/counting_executor.h"
 
@@ -13,6 +14,7 @@ StageOptions stage_options(const Plan& plan, const Optimizer& optimizer);
 
 /// The programs of a plan: each is lowered, verified, counted, and held against the budgets of the plan's devices before anyone gets it.
 /// A searched order is searched for every number of micro-batches, within the budgets.
+/// Of several ranks the root makes them for all, which ask for the same ones in one order, and change budgets alike.
 /// Threads  one caller.
 /// Errors   UsageError with the reason why `verify` refuses a program; what counting throws.
 class PlanPrograms {
@@ -26,9 +28,9 @@ class PlanPrograms {
     bool operator==(const Use&) const = default;
   };
 
-  /// Graph, topology, plan and optimizer live as long as this. `speeds`  as in CountingExecutor::Devices.
+  /// Graph, topology, plan and optimizer live as long as this. `speeds`  as in CountingExecutor::Devices. `group`  null for one process.
   PlanPrograms(const layers::Graph& graph, const Topology& topology, const Plan& plan, const Optimizer& optimizer,
-               const StageOptions& options, std::vector<DeviceSpeed> speeds = {});
+               const StageOptions& options, std::vector<DeviceSpeed> speeds = {}, Group* group = nullptr);
 
   /// A step; 0 micro-batches are the plan's.
   Use step(BatchShape shape, int micro_batches = 0) const;
@@ -65,6 +67,7 @@ class PlanPrograms {
   Counted count_searched(const SearchedSchedule& searched, const Use& use);
   std::vector<double> tighter_caps(const FoundSchedule& found, const Program& program);
   Program within_budgets(const Use& use);
+  Program made_by_root(const Use& use);
 
   const layers::Graph& graph_;
   const Topology& topology_;
@@ -72,6 +75,7 @@ class PlanPrograms {
   const Optimizer& optimizer_;
   const StageOptions options_;
   const std::vector<DeviceSpeed> speeds_;
+  Group* const group_;                         ///< null for one process
   std::unique_ptr<CountingExecutor> counter_;  ///< from its first use on
   std::deque<Kept> kept_;                      ///< the latest first
 };

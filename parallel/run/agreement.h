@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <string>
+#include <type_traits>
 
 #include "parallel/group/group.h"
 
@@ -12,12 +13,22 @@ struct ThrownByAll {
   virtual ~ThrownByAll() = default;
 };
 
-/// Runs `work` on every rank; `group` is null for one process. When it throws on some, all ranks throw the error of the lowest of them, of its kind and as ThrownByAll,
-/// naming the rank.
+/// Runs `work` on every rank; `group` is null for one process. When it throws on some, all ranks throw the error of the lowest of them, of
+/// its kind and as ThrownByAll, naming the rank.
 /// Errors  CommError when another rank fails in another place.
 void together(Group* group, const std::function<void()>& work);
 
 /// Runs `work` on the root and returns what it gave on every rank. What it throws all ranks throw, as together().
 std::string on_root(Group* group, const std::function<std::string()>& work);
+
+/// The same for work that gives nothing.
+template <class Work>
+requires std::is_void_v<std::invoke_result_t<Work>>
+void on_root(Group* group, const Work& work) {
+  on_root(group, [&] {
+    work();
+    return std::string();
+  });
+}
 
 }  // namespace sluice::parallel

@@ -9,6 +9,7 @@
 
 #include "core/ops/concat.h"
 #include "parallel/group/collectives.h"
+#include "parallel/group/deadline.h"
 #include "parallel/group/packet.h"
 #include "parallel/program/clock.h"
 #include "parallel/run/device_links.h"
@@ -204,11 +205,6 @@ namespace {
 constexpr std::chrono::seconds kGrace(5);
 /// In which a device reports its own wait, at most, before it is taken to be in an action that does not end.
 constexpr std::chrono::seconds kReport(1);
-
-std::chrono::steady_clock::duration duration_of(double seconds) {
-  constexpr double kLongest = 1e9;
-  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(std::min(seconds, kLongest)));
-}
 
 }  // namespace
 

@@ -1,17 +1,15 @@
 #include "parallel/run/rank_transport.h"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <map>
 #include <mutex>
 #include <vector>
 
+#include "parallel/group/deadline.h"
+
 namespace sluice::parallel {
 
 namespace {
-
-using SteadyClock = std::chrono::steady_clock;
 
 std::span<std::byte> bytes_of(const Tensor& tensor) {
   if (!tensor.defined() || tensor.bytes() == 0) return {};
@@ -128,10 +126,9 @@ class RankTransport : public Transport {
   /// In pieces, as close() does not wake a wait of the group.
   bool wait(const Request& request, double seconds) {
     constexpr double kLookSeconds = 0.05;
-    const auto start = SteadyClock::now();
-    for (;;) {
-      const double left = seconds - std::chrono::duration<double>(SteadyClock::now() - start).count();
-      if (group_.wait(request, std::clamp(left, 0.0, kLookSeconds))) return true;
+    for (const auto deadline = deadline_in(seconds);;) {
+      const double left = seconds_until(deadline);
+      if (group_.wait(request, std::min(left, kLookSeconds))) return true;
       std::lock_guard lock(mutex_);
       check_open();
       if (left <= 0) return false;

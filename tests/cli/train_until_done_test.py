@@ -57,8 +57,14 @@ class TrainUntilDone(ProgramTest):
     @staticmethod
     def children_of(parent):
         """The trainings that it has started; not the small tools of a shell."""
-        children = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(parent)], capture_output=True, text=True).stdout
-        return [int(line.split()[0]) for line in children.splitlines() if PROGRAM in line and "--resume" in line]
+        children = []
+        for folder in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if int((folder / "stat").read_text().rpartition(")")[2].split()[1]) == parent and str((folder / "exe").resolve()) == PROGRAM:
+                    children.append(int(folder.name))
+            except OSError:
+                pass  # it has ended
+        return children
 
     def test_gives_up_what_no_start_can_mend(self):
         done = until_done("--", PROGRAM, *self.tiny("--set", "train.stepz=3"))

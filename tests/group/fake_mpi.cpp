@@ -146,11 +146,9 @@ int finish() {
   std::this_thread::sleep_for(finish_time.load());
   return 0;
 }
-void leave(int) {}
 
 template <int kRank>
-constexpr MpiLibrary kLibrary{start<kRank>, send<kRank>, receive<kRank>, barrier<kRank>, test,
-                              probe<kRank>, version,     explain,        finish,         leave};
+constexpr MpiLibrary kLibrary{start<kRank>, send<kRank>, receive<kRank>, barrier<kRank>, test, probe<kRank>, version, explain, finish};
 
 }  // namespace
 

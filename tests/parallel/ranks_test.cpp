@@ -6,6 +6,7 @@
 #include <set>
 
 #include "parallel/checkpoint.h"
+#include "parallel/checkpoint/initialize.h"
 #include "parallel/group/thread_group.h"
 #include "parallel/plan/plan_codec.h"
 #include "parallel/run/agreement.h"
@@ -17,6 +18,7 @@
 namespace sluice::parallel {
 namespace {
 
+namespace fs = std::filesystem;
 using sluice::testing::image_batch;
 using sluice::testing::image_graph;
 using sluice::testing::skip_batch;
@@ -165,6 +167,62 @@ TEST(Ranks, SaveAndLoadOverAnyNumberOfThem) {
         EXPECT_EQ(hash, continued);
       });
   }
+}
+
+/// Two parts of each kind of tensor.
+fs::path save_over_two_ranks(const layers::Graph& graph, const fs::path& folder, std::string& hash) {
+  run_ranks(2, [&](Group& group) {
+    const auto trainer = trainer_of(group, graph, {.ranks = 2, .devices = 2}, 10);
+    OutputFolder output(folder, trainer->group());
+    trainer->step(image_batch(10, 1));
+    output.save(*trainer, "steps = 9", {}, 1);
+    const std::string whole = trainer->weights_hash();
+    if (group.is_root()) hash = whole;
+  });
+  return folder / "step-00000001";
+}
+
+TEST(Ranks, SavePartsThatOneProcessEvaluatesAndBeginsWith) {
+  const layers::Graph graph = image_graph();
+  const TemporaryFolder folder;
+  std::string hash;
+  const fs::path saved = save_over_two_ranks(graph, folder.path(), hash);
+  for (const char* kind : {"model", "optimizer"})
+    for (const char* part : {"-00001-of-00002.safetensors", "-00002-of-00002.safetensors"})
+      EXPECT_TRUE(fs::exists(saved / (std::string(kind) + part))) << kind << part;
+  EXPECT_FALSE(fs::exists(saved / "model.safetensors"));
+
+  run_ranks(1, [&](Group& group) {
+    const auto trainer = trainer_of(group, graph, {.devices = 2}, 10);
+    EXPECT_EQ(initialize(open_checkpoint(saved), *trainer).loaded.size(), trainer->model().size());
+    EXPECT_EQ(trainer->weights_hash(), hash);
+    const auto loaded = load_parameters(open_checkpoint(saved, Wanted::weights), graph, Precision::f32);
+    for (const auto& [name, tensor] : trainer->model()) EXPECT_EQ(loaded.at(name).to_vector(), tensor.to_vector()) << name;
+  });
+}
+
+TEST(Ranks, RefuseACheckpointWithoutOneOfItsParts) {
+  const layers::Graph graph = image_graph();
+  const TemporaryFolder folder;
+  std::string hash;
+  const fs::path saved = save_over_two_ranks(graph, folder.path(), hash);
+  fs::remove(saved / "optimizer-00002-of-00002.safetensors");
+  EXPECT_EQ(open_checkpoint(saved, Wanted::weights).parts, 2) << "evaluation does not read it";
+  expect_error<DataError>([&] { open_checkpoint(saved); }, {"optimizer-00002-of-00002.safetensors"});
+  fs::remove(saved / "model-00001-of-00002.safetensors");
+  expect_error<DataError>([&] { open_checkpoint(saved, Wanted::weights); }, {"model-00001-of-00002.safetensors"});
+}
+
+TEST(Ranks, HoldProgramsAgainstBudgetsThatChange) {
+  const layers::Graph graph = skip_graph();
+  run_ranks(2, [&](Group& group) {
+    const auto trainer = trainer_of(group, graph, {.ranks = 2, .devices = 2}, 6);
+    const int64_t peak = trainer->step(skip_batch(6, 1)).peak_bytes[1];
+    trainer->plan().devices[1]->set_budget_bytes(peak - 1);
+    expect_error<OutOfMemory>([&] { trainer->step(skip_batch(6, 2)); }, {"cpu:1", "lacks 1"});
+    trainer->plan().devices[1]->set_budget_bytes(peak);
+    EXPECT_EQ(trainer->step(skip_batch(6, 2)).peak_bytes[1], peak);
+  });
 }
 
 /// By transfer, when it was sent and received; both in the root's time.
