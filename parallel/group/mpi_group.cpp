@@ -16,7 +16,19 @@ namespace {
 /// A wait looks so long before it sleeps: longer than a small message takes.
 constexpr double kSpinSeconds = 200e-6;
 /// How long it sleeps at most.
-constexpr std::chrono::microseconds kSleep(50);
+constexpr std::chrono::microseconds kSleep(100);
+
+/// Counts one who waits.
+class Waiting {
+ public:
+  explicit Waiting(std::atomic<int>& count) : count_(count) { ++count_; }
+  ~Waiting() { --count_; }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  std::atomic<int>& count_;
+};
 
 }  // namespace
 
@@ -45,6 +57,7 @@ void MpiGroup::check(const char* call, int peer, int channel) const {
 
 RequestPtr MpiGroup::send(int to, int channel, std::span<const std::byte> bytes) {
   check("send", to, channel);
+  moved_ = SteadyClock::now();
   return with_mpi([&] { return failure_.is_set() ? std::make_shared<Request>() : traffic_.send(to, channel, bytes); });
 }
 
@@ -90,6 +103,7 @@ std::optional<std::string> MpiGroup::take(int from) {
 
 bool MpiGroup::wait_until(double seconds, const std::function<bool()>& is_over) {
   const auto start = SteadyClock::now(), deadline = deadline_in(seconds);
+  const Waiting counted(waiting_);
   while (true) {
     poll();
     if (is_over()) return true;
@@ -106,9 +120,10 @@ bool MpiGroup::wait_until(double seconds, const std::function<bool()>& is_over) 
 
 void MpiGroup::poll() {
   try_with_mpi(std::unique_lock(mpi_mutex_, std::try_to_lock), [&] {
+    const size_t before = traffic_.under_way();
     if (!failure_.is_set()) traffic_.poll();  // else its memory may be gone
     control_.poll();
-    is_busy_ = traffic_.under_way() > 0 || !control_.is_idle();
+    if (traffic_.under_way() < before) moved_ = SteadyClock::now();
   });
 }
 

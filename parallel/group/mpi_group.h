@@ -75,6 +75,7 @@ class MpiGroup : public Group {
   std::optional<std::string> take(int from);
 
   void progress(const std::stop_token& stop);
+  std::chrono::microseconds period() const;
   void send_heartbeats();
   void fail(const std::string& text, bool is_own);
   void call_hook_once();
@@ -97,7 +98,9 @@ class MpiGroup : public Group {
   MpiControl control_;
   bool has_ended_ = false;
 
-  std::atomic<bool> is_busy_ = false, sends_heartbeats_ = true;
+  std::atomic<bool> sends_heartbeats_ = true;
+  std::atomic<int> waiting_ = 0;                                     // who ask for themselves
+  std::atomic<SteadyClock::time_point> moved_ = SteadyClock::now();  // when a send began or anything ended
   std::mutex sleep_mutex_;
   std::condition_variable_any progressed_;
   std::jthread hook_caller_;

@@ -1,4 +1,5 @@
 // What the thread of a group over MPI does, and how failures spread.
+#include <algorithm>
 #include <utility>
 
 #include "core/start_thread.h"
@@ -8,9 +9,10 @@ namespace sluice::parallel {
 
 namespace {
 
-/// How often somebody asks MPI while a message is under way: nothing moves without.
-constexpr std::chrono::microseconds kBusyPeriod(50);
-constexpr std::chrono::microseconds kIdlePeriod(1000);
+/// How often somebody asks MPI, without which nothing moves. Each time takes a core from a kernel for some 10 us, and receives are posted long
+/// before anything comes, so that the thread asks the less often the longer nothing has moved. Who waits asks for itself.
+constexpr std::chrono::microseconds kShortestPeriod(50), kLongestPeriod(1000);
+constexpr int kPeriodsOfQuiet = 4;
 constexpr double kHeartbeatSeconds = 1;
 /// How long a rank that fails tries to tell the others.
 constexpr double kAbortSeconds = 1;
@@ -27,8 +29,14 @@ void MpiGroup::progress(const std::stop_token& stop) {
     }
     if (const std::string silence = heartbeats_.silence(); !silence.empty() && !failure_.is_set()) fail(silence, false);
     call_hook_once();
-    std::this_thread::sleep_for(is_busy_ ? kBusyPeriod : kIdlePeriod);
+    std::this_thread::sleep_for(period());
   }
+}
+
+std::chrono::microseconds MpiGroup::period() const {
+  if (waiting_ > 0) return kLongestPeriod;
+  const auto quiet = std::chrono::duration_cast<std::chrono::microseconds>(SteadyClock::now() - moved_.load());
+  return std::clamp(quiet / kPeriodsOfQuiet, kShortestPeriod, kLongestPeriod);
 }
 
 void MpiGroup::send_heartbeats() {
@@ -71,7 +79,7 @@ void MpiGroup::abort(const std::string& reason) {
   const auto deadline = deadline_in(kAbortSeconds);
   while (SteadyClock::now() < deadline && !with_mpi([&] { return has_ended_ || control_.is_idle(ControlKind::abort); })) {
     poll();
-    std::this_thread::sleep_for(kBusyPeriod);
+    std::this_thread::sleep_for(kShortestPeriod);
   }
 }
 
