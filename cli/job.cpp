@@ -94,9 +94,9 @@ int Job::run(const std::function<int()>& command) {
     return code;
   } catch (const std::exception& error) {
     const bool is_common = dynamic_cast<const parallel::ThrownByAll*>(&error) != nullptr;
-    if (!is_common) group_->abort(error.what());
     if (!is_common || is_root()) tell_error(explain(error));
     if (!is_common) {
+      group_->abort(error.what());
       if (!is_root()) std::this_thread::sleep_for(kForTheRoot);
       end_process(exit_code_of(error));
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cli/build.h"
 #include "data/utf8.h"
 #include "models/generator.h"
 
@@ -20,11 +21,8 @@ std::string with_replacements(std::string text) {
 
 }  // namespace
 
-std::string sample_text(const parallel::Trainer& trainer, const data::Tokenizer& tokenizer, const Settings& settings) {
-  std::map<std::string, Tensor> parameters;
-  const auto averages = trainer.averages();  // what validation shows, where there are any
-  for (const auto& [name, value] : averages.empty() ? trainer.model() : averages)
-    parameters[name] = in_working_dtype(value.to(default_device()), trainer.plan().precision);
+std::string sample_text(const parallel::Checkpoint& checkpoint, const layers::Graph& graph, const data::Tokenizer& tokenizer,
+                        const Settings& settings) {
   const int64_t context = settings.integer("model.context");
   std::vector<int32_t> tokens = tokenizer.encode(kPrompt);
   const int64_t count = std::min(kTokens, context - static_cast<int64_t>(tokens.size()));
@@ -33,7 +31,8 @@ std::string sample_text(const parallel::Trainer& trainer, const data::Tokenizer&
   sampling.temperature = 0.8;
   sampling.seed = static_cast<uint64_t>(settings.integer("train.seed"));
   const std::vector<int32_t> prompt = tokens;
-  models::Generator(trainer.graph(), parameters, context).generate(prompt, count, sampling, [&](int32_t token) {
+  models::Generator generator(graph, parallel::load_parameters(checkpoint, graph, precision_of(settings)), context);
+  generator.generate(prompt, count, sampling, [&](int32_t token) {
     tokens.push_back(token);
     return true;
   });

@@ -3,11 +3,13 @@
 
 #include "cli/config.h"
 #include "data/tokenizer.h"
-#include "parallel/trainer.h"
+#include "layers/graph.h"
+#include "parallel/checkpoint.h"
 
 namespace sluice::cli {
 
-/// A piece of text that the trained model makes up, for the report; bytes that are no UTF-8 are replaced.
-std::string sample_text(const parallel::Trainer& trainer, const data::Tokenizer& tokenizer, const Settings& settings);
+/// A piece of text that the model of a checkpoint makes up, for the report; bytes that are no UTF-8 are replaced.
+std::string sample_text(const parallel::Checkpoint& checkpoint, const layers::Graph& graph, const data::Tokenizer& tokenizer,
+                        const Settings& settings);
 
 }  // namespace sluice::cli

@@ -298,7 +298,8 @@ class Training {
   void show_samples(parallel::Trainer& trainer) {
     constexpr int64_t kImages = 32;
     const EndAtOnce all_is_saved;
-    if (corpus_.tokenizer && !ranks()) record_.sample = sample_text(trainer, *corpus_.tokenizer, settings_);
+    if (corpus_.tokenizer && job_.is_root())
+      record_.sample = sample_text(parallel::open_checkpoint(saved_, parallel::Wanted::weights), graph_, *corpus_.tokenizer, settings_);
     if (corpus_.images) record_.images = judge_images(trainer, corpus_.images, kImages, settings_.integer("train.batch"));
   }
 

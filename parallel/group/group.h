@@ -1,6 +1,7 @@
 #pragma once
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -46,10 +47,11 @@ class Group {
   /// @{
   /// The number of channels from one rank to another.
   virtual int channel_count() const = 0;
-  /// Begins, and never waits. The memory may be written, or freed, when the request is done.
-  virtual RequestPtr send(int to, int channel, std::span<const std::byte> bytes) = 0;
+  /// Begins, and never waits. The memory may be written, or freed, when the request is done. `label`  what the message is: where the two ends
+  /// name another one the receive gets nothing, so that it waits for ever and nobody reads what is not his.
+  virtual RequestPtr send(int to, int channel, std::span<const std::byte> bytes, uint8_t label = 0) = 0;
   /// Errors  CommError out of wait() when more bytes come than the room holds; the channel is of no use after that.
-  virtual RequestPtr receive(int from, int channel, std::span<std::byte> room) = 0;
+  virtual RequestPtr receive(int from, int channel, std::span<std::byte> room, uint8_t label = 0) = 0;
   /// Whether the request is done within `seconds`; 0 only looks. Both ends have to call it from time to time, or wait for anything else.
   virtual bool wait(const Request& request, double seconds) = 0;
   /// @}
@@ -65,7 +67,7 @@ class Group {
 
   /// @name Failures
   /// @{
-  /// Tells all other ranks, in a second at most, that this one fails: their waits end with CommError. So do this one's.
+  /// Tells all other ranks, in half a second at most, that this one fails: their waits end with CommError. So do this one's.
   virtual void abort(const std::string& reason) = 0;
   /// Which rank failed first, as far as this one knows, and why: what CommErrors say. Empty while none has.
   virtual std::string failure() const = 0;

@@ -55,15 +55,15 @@ void MpiGroup::check(const char* call, int peer, int channel) const {
   check_channel(call, channels_, channel);
 }
 
-RequestPtr MpiGroup::send(int to, int channel, std::span<const std::byte> bytes) {
+RequestPtr MpiGroup::send(int to, int channel, std::span<const std::byte> bytes, uint8_t label) {
   check("send", to, channel);
   moved_ = SteadyClock::now();
-  return with_mpi([&] { return failure_.is_set() ? std::make_shared<Request>() : traffic_.send(to, channel, bytes); });
+  return with_mpi([&] { return failure_.is_set() ? std::make_shared<Request>() : traffic_.send(to, channel, bytes, label); });
 }
 
-RequestPtr MpiGroup::receive(int from, int channel, std::span<std::byte> room) {
+RequestPtr MpiGroup::receive(int from, int channel, std::span<std::byte> room, uint8_t label) {
   check("receive", from, channel);
-  return with_mpi([&] { return failure_.is_set() ? std::make_shared<Request>() : traffic_.receive(from, channel, room); });
+  return with_mpi([&] { return failure_.is_set() ? std::make_shared<Request>() : traffic_.receive(from, channel, room, label); });
 }
 
 bool MpiGroup::wait(const Request& request, double seconds) {

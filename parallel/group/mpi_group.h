@@ -33,8 +33,8 @@ class MpiGroup : public Group {
   int size() const override { return size_; }
   int channel_count() const override { return channels_; }
 
-  RequestPtr send(int to, int channel, std::span<const std::byte> bytes) override;
-  RequestPtr receive(int from, int channel, std::span<std::byte> room) override;
+  RequestPtr send(int to, int channel, std::span<const std::byte> bytes, uint8_t label) override;
+  RequestPtr receive(int from, int channel, std::span<std::byte> room, uint8_t label) override;
   bool wait(const Request& request, double seconds) override;
   void tell(int to, std::string message) override;
   std::string hear(int from, double seconds) override;
@@ -97,6 +97,7 @@ class MpiGroup : public Group {
   MpiTraffic traffic_;
   MpiControl control_;
   bool has_ended_ = false;
+  SteadyClock::time_point told_until_;  // of the failure
 
   std::atomic<bool> sends_heartbeats_ = true;
   std::atomic<int> waiting_ = 0;                                     // who ask for themselves

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "parallel/group/host_name.h"
 #include "parallel/group/mpi_library.h"
 
 namespace {
@@ -20,16 +21,34 @@ using namespace sluice::parallel;
 
 MPI_Comm communicators[kMpiCommunicators];
 
+/// All ranks, those of one host one after the other, hosts in the order of their first rank: devices follow the ranks, so that
+/// neighbouring stages share a host however the launcher dealt its ranks out (mpirun --map-by node, srun -m cyclic). Rank 0 stays rank 0.
+int order_by_host(MPI_Comm* ordered) {
+  constexpr size_t kRoom = 256;
+  int rank = 0, size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  std::string mine = host_name();
+  mine.resize(kRoom);
+  std::string all(kRoom * static_cast<size_t>(size), '\0');
+  if (const int error = MPI_Allgather(mine.data(), kRoom, MPI_CHAR, all.data(), kRoom, MPI_CHAR, MPI_COMM_WORLD)) return error;
+  int first = 0;
+  while (all.compare(kRoom * static_cast<size_t>(first), kRoom, mine) != 0) ++first;
+  return MPI_Comm_split(MPI_COMM_WORLD, 0, first, ordered);  // ranks of one key keep their order
+}
+
 int start(int* rank, int* size, int* tag_limit) {
   // Calls come one at a time, but from several threads.
   int provided = 0;
   if (const int error = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided)) return error;
   if (provided < MPI_THREAD_SERIALIZED) return MPI_ERR_UNSUPPORTED_OPERATION;
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  MPI_Comm_rank(MPI_COMM_WORLD, rank);
-  MPI_Comm_size(MPI_COMM_WORLD, size);
+  MPI_Comm ordered = MPI_COMM_NULL;
+  if (const int error = order_by_host(&ordered)) return error;
+  MPI_Comm_rank(ordered, rank);
+  MPI_Comm_size(ordered, size);
   for (MPI_Comm& communicator : communicators) {
-    if (const int error = MPI_Comm_dup(MPI_COMM_WORLD, &communicator)) return error;
+    if (const int error = MPI_Comm_dup(ordered, &communicator)) return error;
     MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
   }
   constexpr int kGuaranteed = 32767;

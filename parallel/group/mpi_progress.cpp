@@ -14,8 +14,8 @@ namespace {
 constexpr std::chrono::microseconds kShortestPeriod(50), kLongestPeriod(1000);
 constexpr int kPeriodsOfQuiet = 4;
 constexpr double kHeartbeatSeconds = 1;
-/// How long a rank that fails tries to tell the others.
-constexpr double kAbortSeconds = 1;
+/// How long a rank that fails tries to tell the others, one of which may take no more messages.
+constexpr double kAbortSeconds = 0.5;
 
 }  // namespace
 
@@ -66,6 +66,7 @@ void MpiGroup::call_hook_once() {
 void MpiGroup::fail(const std::string& text, bool is_own) {
   std::unique_lock lock(mpi_mutex_);  // so that abort() on another thread does not return before they are told
   if (!failure_.set(text, is_own)) return;
+  told_until_ = deadline_in(kAbortSeconds);
   try_with_mpi(std::move(lock), [&] {
     for (int to = 0; to < size_; ++to)
       if (to != rank_) control_.tell(ControlKind::abort, to, text);
@@ -73,11 +74,10 @@ void MpiGroup::fail(const std::string& text, bool is_own) {
   progressed_.notify_all();
 }
 
-/// Also where the watchdog began to tell them.
+/// Also where the watchdog began to tell them, or an earlier call: all calls together wait once.
 void MpiGroup::abort(const std::string& reason) {
   fail(join("rank ", rank_, " (on host ", host_, "): ", reason), true);
-  const auto deadline = deadline_in(kAbortSeconds);
-  while (SteadyClock::now() < deadline && !with_mpi([&] { return has_ended_ || control_.is_idle(ControlKind::abort); })) {
+  while (!with_mpi([&] { return has_ended_ || SteadyClock::now() >= told_until_ || control_.is_idle(ControlKind::abort); })) {
     poll();
     std::this_thread::sleep_for(kShortestPeriod);
   }

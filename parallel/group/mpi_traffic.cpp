@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kSequences = 256;
 
-int tag_of(int channel, uint8_t sequence) { return channel * kSequences + sequence; }
+int tag_of(int channel, uint8_t sequence, uint8_t label) { return channel * kSequences + (sequence + label) % kSequences; }
 
 int communicator_of(int from, int to) { return from < to ? kToHigherRanks : kToLowerRanks; }
 
@@ -21,10 +21,10 @@ int MpiTraffic::channels_within(int tag_limit) {
   return static_cast<int>(std::min<int64_t>((int64_t{tag_limit} + 1) / kSequences, kMaxChannels));
 }
 
-RequestPtr MpiTraffic::send(int to, int channel, std::span<const std::byte> bytes) {
+RequestPtr MpiTraffic::send(int to, int channel, std::span<const std::byte> bytes, uint8_t label) {
   sends_.push_back({std::make_shared<Request>(), bytes.size(), {}});
   Send& send = sends_.back();
-  const int tag = tag_of(channel, sent_[{to, channel}]++);
+  const int tag = tag_of(channel, sent_[{to, channel}]++, label);
   size_t sent = 0, piece = 0;
   do {
     piece = std::min(piece_bytes_, bytes.size() - sent);
@@ -35,9 +35,9 @@ RequestPtr MpiTraffic::send(int to, int channel, std::span<const std::byte> byte
   return send.request;
 }
 
-RequestPtr MpiTraffic::receive(int from, int channel, std::span<std::byte> room) {
+RequestPtr MpiTraffic::receive(int from, int channel, std::span<std::byte> room, uint8_t label) {
   Line& line = lines_[{from, channel}];
-  Receive receive{std::make_shared<Request>(), room, from, channel, tag_of(channel, line.sequence++)};
+  Receive receive{std::make_shared<Request>(), room, from, channel, tag_of(channel, line.sequence++, label)};
   line.held_back.push_back(receive);
   post_held_back(line);
   return receive.request;

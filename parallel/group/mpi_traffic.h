@@ -11,7 +11,8 @@
 namespace sluice::parallel {
 
 /// The bytes of tensors over MPI. One communicator carries what goes to higher ranks, another what goes to lower ones. A tag is the channel
-/// and the message's number in it, modulo 256: MPI keeps the order of equal tags, and where the two ends differ nothing is received.
+/// and the sum of the message's number in it and its label, modulo 256: MPI keeps the order of equal tags, and where the two ends differ
+/// nothing is received.
 ///
 /// A message goes in pieces, because MPI counts in int. All but the last are full, so that the receiver knows the last: it may be empty.
 /// Threads  one call at a time.
@@ -21,8 +22,8 @@ class MpiTraffic {
 
   /// How many channels there is a tag for.
   static int channels_within(int tag_limit);
-  RequestPtr send(int to, int channel, std::span<const std::byte> bytes);
-  RequestPtr receive(int from, int channel, std::span<std::byte> room);
+  RequestPtr send(int to, int channel, std::span<const std::byte> bytes, uint8_t label);
+  RequestPtr receive(int from, int channel, std::span<std::byte> room, uint8_t label);
   /// Looks at all that is under way.
   /// Errors  CommError when MPI fails: no call but under_way() may follow.
   void poll();

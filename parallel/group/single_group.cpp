@@ -11,8 +11,8 @@ class SingleGroup : public Group {
   int rank() const override { return 0; }
   int size() const override { return 1; }
   int channel_count() const override { return kMaxChannels; }
-  RequestPtr send(int to, int, std::span<const std::byte>) override { return check_peer("send", 0, 1, to), nullptr; }
-  RequestPtr receive(int from, int, std::span<std::byte>) override { return check_peer("receive", 0, 1, from), nullptr; }
+  RequestPtr send(int to, int, std::span<const std::byte>, uint8_t) override { return check_peer("send", 0, 1, to), nullptr; }
+  RequestPtr receive(int from, int, std::span<std::byte>, uint8_t) override { return check_peer("receive", 0, 1, from), nullptr; }
   bool wait(const Request& request, double) override { return failure_.check(), request.is_done.load(); }
   void tell(int to, std::string) override { check_peer("tell", 0, 1, to); }
   std::string hear(int from, double) override { return check_peer("hear", 0, 1, from), ""; }

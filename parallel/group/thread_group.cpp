@@ -22,13 +22,13 @@ class ThreadGroup : public Group {
   int size() const override { return job_->size(); }
   int channel_count() const override { return kMaxChannels; }
 
-  RequestPtr send(int to, int channel, std::span<const std::byte> bytes) override {
+  RequestPtr send(int to, int channel, std::span<const std::byte> bytes, uint8_t label) override {
     check("send", to, channel);
-    return job_->send(rank_, to, channel, bytes);
+    return job_->send(rank_, to, channel, bytes, label);
   }
-  RequestPtr receive(int from, int channel, std::span<std::byte> room) override {
+  RequestPtr receive(int from, int channel, std::span<std::byte> room, uint8_t label) override {
     check("receive", from, channel);
-    return job_->receive(rank_, from, channel, room);
+    return job_->receive(rank_, from, channel, room, label);
   }
   bool wait(const Request& request, double seconds) override { return job_->wait(rank_, request, seconds); }
 

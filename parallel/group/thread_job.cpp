@@ -13,22 +13,22 @@ ThreadJob::ThreadJob(int ranks) {
   for (int rank = 0; rank < ranks; ++rank) members_.push_back(std::make_unique<Member>());
 }
 
-RequestPtr ThreadJob::send(int from, int to, int channel, std::span<const std::byte> bytes) {
+RequestPtr ThreadJob::send(int from, int to, int channel, std::span<const std::byte> bytes, uint8_t label) {
   auto request = std::make_shared<Request>();
   std::lock_guard lock(mutex_);
   const ChannelName name{from, to, channel};
   ++members_[from]->under_way;
-  channels_[name].sends.push_back({request, bytes});
+  channels_[name].sends.push_back({request, bytes, label});
   hand_over(name, channels_[name]);
   return request;
 }
 
-RequestPtr ThreadJob::receive(int to, int from, int channel, std::span<std::byte> room) {
+RequestPtr ThreadJob::receive(int to, int from, int channel, std::span<std::byte> room, uint8_t label) {
   auto request = std::make_shared<Request>();
   std::lock_guard lock(mutex_);
   const ChannelName name{from, to, channel};
   ++members_[to]->under_way;
-  channels_[name].receives.push_back({request, room});
+  channels_[name].receives.push_back({request, room, label});
   hand_over(name, channels_[name]);
   return request;
 }
@@ -38,6 +38,7 @@ void ThreadJob::hand_over(const ChannelName& name, Channel& channel) {
   while (failed_rank_ < 0 && !channel.sends.empty() && !channel.receives.empty()) {
     const Send& send = channel.sends.front();
     const Receive& receive = channel.receives.front();
+    if (send.label != receive.label) return;
     const auto [from, to, number] = name;
     if (send.bytes.size() <= receive.room.size()) {
       if (!send.bytes.empty()) std::memcpy(receive.room.data(), send.bytes.data(), send.bytes.size());

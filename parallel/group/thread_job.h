@@ -1,6 +1,7 @@
 #pragma once
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
@@ -24,8 +25,8 @@ class ThreadJob {
   explicit ThreadJob(int ranks);
 
   int size() const { return static_cast<int>(members_.size()); }
-  RequestPtr send(int from, int to, int channel, std::span<const std::byte> bytes);
-  RequestPtr receive(int to, int from, int channel, std::span<std::byte> room);
+  RequestPtr send(int from, int to, int channel, std::span<const std::byte> bytes, uint8_t label);
+  RequestPtr receive(int to, int from, int channel, std::span<std::byte> room, uint8_t label);
   bool wait(int rank, const Request& request, double seconds);
   void tell(int from, int to, std::string message);
   std::string hear(int to, int from, double seconds);
@@ -43,10 +44,12 @@ class ThreadJob {
   struct Send {
     RequestPtr request;
     std::span<const std::byte> bytes;
+    uint8_t label;
   };
   struct Receive {
     RequestPtr request;
     std::span<std::byte> room;
+    uint8_t label;
   };
   struct Channel {
     std::deque<Send> sends;

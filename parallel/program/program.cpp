@@ -79,6 +79,10 @@ std::size_t hash_numbers(std::initializer_list<int> numbers) {
   return hash;
 }
 
+std::size_t hash_of(const Transfer& transfer, int micro_batch) {
+  return hash_numbers({static_cast<int>(transfer.payload), transfer.value, transfer.consumer, transfer.from, transfer.to, micro_batch});
+}
+
 std::string describe_payload(const Transfer& transfer, const Topology& topology) {
   const std::string at = join(" at ", node_name(topology, transfer.consumer));
   switch (transfer.payload) {

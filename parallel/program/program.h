@@ -134,6 +134,7 @@ std::string describe(const Action& action, const Topology& topology);
 
 /// A hash of numbers that name something in a program, for hash maps.
 std::size_t hash_numbers(std::initializer_list<int> numbers);
+std::size_t hash_of(const Transfer& transfer, int micro_batch);
 
 /// What a transfer carries, without its ends: "activation 'block0'", "gradient of 'block0' at 'block3'", "norm part".
 std::string describe_payload(const Transfer& transfer, const Topology& topology);

@@ -6,7 +6,7 @@ namespace sluice::parallel {
 
 std::size_t Messages::Hash::operator()(const Key& key) const {
   const auto& [transfer, micro_batch] = key;
-  return hash_numbers({static_cast<int>(transfer.payload), transfer.value, transfer.consumer, transfer.from, transfer.to, micro_batch});
+  return hash_of(transfer, micro_batch);
 }
 
 Messages::Messages(const Program& program) : of_action_(program.devices.size()) {

@@ -119,6 +119,21 @@ class OneAnswer(RanksTest):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
 
+    def test_of_ranks_that_were_dealt_out_over_two_hosts(self):
+        dealt = 'hostname host$((${OMPI_COMM_WORLD_RANK:-$PMI_RANK} % 2)) && exec "$0" "$@"'
+        on_two_hosts = ["unshare", "-u", "sh", "-c", dealt]
+        if subprocess.run(["unshare", "-u", "hostname", "other"], capture_output=True).returncode != 0:
+            self.skipTest("host names of its own need root")
+        command = self.command(4, *self.tiny("--json", self.folder / "r.json", pipeline__devices='"4x cpu"', train__steps=3, model__layers=4))
+        at = command.index(str(PROGRAM))
+        done = subprocess.run(command[:at] + on_two_hosts + command[at:], capture_output=True, text=True, env=ENVIRONMENT,
+                              stdin=subprocess.DEVNULL, timeout=patience(150))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("4 ranks: 0, 1 on host0; 2, 3 on host1", done.stdout)
+        one = self.train(pipeline__devices='"4x cpu"', train__steps=3, model__layers=4)
+        self.assertEqual(json.loads((self.folder / "r.json").read_text())["weights_hash"], one["weights_hash"])
+
+
 class Errors(RanksTest):
     def expect_error(self, code, *words, ranks=2, arguments):
         done = self.launch(ranks, *arguments)

@@ -203,6 +203,20 @@ void too_long_a_message_is_an_error(Group& group) {
   }
 }
 
+void another_label_is_never_handed_over(Group& group) {
+  const Bytes bytes = pattern(8, 1);
+  Bytes room(8);
+  if (group.rank() == 0) {
+    const RequestPtr request = group.send(1, 0, bytes, 1);
+    group.hear(1, kPatience);
+  }
+  if (group.rank() == 1) {
+    const RequestPtr request = group.receive(0, 0, room, 2);
+    expect(!group.wait(*request, 0.2), "a message of another label came");
+    group.tell(0, "seen");
+  }
+}
+
 void abort_ends_all_waits(Group& group) {
   std::atomic<int> calls = 0;
   group.on_failure([&](const std::string&) { ++calls; });
@@ -248,7 +262,9 @@ std::vector<GroupCheck> harmless_checks() {
 }
 
 std::vector<GroupCheck> fatal_checks() {
-  return {{"TooLongAMessageIsAnError", too_long_a_message_is_an_error}, {"AbortEndsAllWaits", abort_ends_all_waits}};
+  return {{"TooLongAMessageIsAnError", too_long_a_message_is_an_error},
+          {"AnotherLabelIsNeverHandedOver", another_label_is_never_handed_over},
+          {"AbortEndsAllWaits", abort_ends_all_waits}};
 }
 
 GroupCheck pieces_check(size_t piece) {

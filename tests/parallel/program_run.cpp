@@ -1,7 +1,5 @@
 #include "tests/parallel/program_run.h"
 
-#include <map>
-
 #include "core/file/hash.h"
 #include "parallel/plan.h"
 
@@ -9,12 +7,13 @@ namespace sluice::testing {
 
 using namespace parallel;
 
-ProgramRun::ProgramRun(const layers::Graph& graph, Program program, const std::string& kind, double timeout_seconds)
+ProgramRun::ProgramRun(const layers::Graph& graph, Program program, const std::string& kind, double timeout_seconds, Group* group)
     : program_(std::move(program)), topology_(topology_of(graph)) {
   std::vector<DevicePtr> all;
   for (int i = 0; i < program_.device_count(); ++i) all.push_back(make_device(join(kind, ":", i)));
   const Layout layout{topology_, program_.partition, program_.device_of_stage, program_.rematerialize, program_.device_count(), true};
-  executor_ = std::make_unique<Executor>(graph, layout, all, StageOptions{.seed = 5, .optimizer_states = 2}, timeout_seconds);
+  executor_ = std::make_unique<Executor>(graph, layout, all, StageOptions{.seed = 5, .optimizer_states = 2}, timeout_seconds,
+                                         group ? std::shared_ptr<Group>(std::shared_ptr<Group>(), group) : nullptr);
 }
 
 StepAnswer ProgramRun::step(const Batch& batch) {
@@ -24,13 +23,15 @@ StepAnswer ProgramRun::step(const Batch& batch) {
   context.loss_scale = 1 / static_cast<double>(batch.samples);
   const AdamW optimizer({.lr = 1e-2});
   const RunResult result = executor_->run(program_, context, {&optimizer, {1e-2, 1}});
-  std::map<int, Tensor> weights;
+  StepAnswer answer{result.loss, result.gradient_norm, {}};
   for (const auto& stage : executor_->stages())
-    for (const auto& parameter : stage->parameters())
-      if (parameter.owned) weights[parameter.index] = parameter.master;
-  Hash hash;
-  for (const auto& [index, value] : weights) hash.add(value.data(), static_cast<size_t>(value.bytes()));
-  return {result.loss, result.gradient_norm, hash.text()};
+    for (const auto& parameter : stage->parameters()) {
+      if (!parameter.owned) continue;
+      Hash hash;
+      hash.add(parameter.master.data(), static_cast<size_t>(parameter.master.bytes()));
+      answer.weights[parameter.index] = hash.text();
+    }
+  return answer;
 }
 
 }  // namespace sluice::testing

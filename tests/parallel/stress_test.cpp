@@ -1,15 +1,19 @@
-// Every program that the verifier passes runs to its end with the same bits, whatever the moments at which the devices act.
+// Every program that the verifier passes runs to its end with the same bits, whatever the moments at which the devices act and whichever
+// rank has them; and those that lost a message or crossed two are refused, and end with a report when they run all the same.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <mutex>
 #include <random>
 #include <thread>
 
+#include "parallel/group/thread_group.h"
 #include "parallel/plan.h"
 #include "parallel/program/verify.h"
 #include "parallel/schedule/named.h"
+#include "tests/expect_error.h"
 #include "tests/parallel/program_run.h"
 #include "tests/parallel/tiny_models.h"
 
@@ -80,8 +84,7 @@ Schedule random_schedule(Random& random, int stages, int devices, int micro_batc
   }
 }
 
-Schedule drawn_schedule(Random& random, int nodes, int micro_batches) {
-  const int devices = draw(random, 1, 5);
+Schedule drawn_schedule(Random& random, int devices, int nodes, int micro_batches) {
   const auto which = static_cast<size_t>(draw(random, 0, static_cast<int>(kNamedSchedules.size()) + 3));
   if (which >= kNamedSchedules.size()) {
     const int stages = draw(random, devices, std::min(nodes, 2 * devices) + 1);
@@ -106,7 +109,7 @@ Executor::BeforeAction random_delays(Random& random, int devices) {
 const StepAnswer& answer_of(size_t model, int micro_batches) {
   static std::map<std::pair<size_t, int>, StepAnswer> known;
   auto& answer = known[{model, micro_batches}];
-  if (answer.hash.empty()) {
+  if (answer.weights.empty()) {
     const Topology topology = topology_of(models()[model].graph);
     const int nodes = topology.node_count();
     const Program program =
@@ -116,24 +119,35 @@ const StepAnswer& answer_of(size_t model, int micro_batches) {
   return answer;
 }
 
+struct Instance {
+  size_t model;
+  int micro_batches;
+  Topology topology;
+  Program program;
+};
+
+Instance drawn_instance(Random& random, int devices) {
+  const auto model = static_cast<size_t>(draw(random, 0, static_cast<int>(models().size())));
+  const int micro_batches = draw(random, 1, kSamples + 1);
+  Topology topology = topology_of(models()[model].graph);
+  const int nodes = topology.node_count();
+  const Schedule schedule = drawn_schedule(random, devices, nodes, micro_batches);
+  std::vector<bool> rematerialize;
+  for (int node = 0; node < nodes; ++node) rematerialize.push_back(draw(random, 0, 3) == 0);
+  Program program = lower(topology, random_partition(random, nodes, schedule.stage_count()), schedule, rematerialize);
+  return {model, micro_batches, std::move(topology), std::move(program)};
+}
+
 void run_instance(uint64_t seed) {
   RC_LOG() << "instance " << seed << "\n";
   Random random(seed);
-  const auto which = static_cast<size_t>(draw(random, 0, static_cast<int>(models().size())));
-  const auto& [graph, batch] = models()[which];
-  const Topology topology = topology_of(graph);
-  const int micro_batches = draw(random, 1, kSamples + 1);
-  const Schedule schedule = drawn_schedule(random, topology.node_count(), micro_batches);
-  std::vector<bool> rematerialize;
-  for (int node = 0; node < topology.node_count(); ++node) rematerialize.push_back(draw(random, 0, 3) == 0);
-  const Partition partition = random_partition(random, topology.node_count(), schedule.stage_count());
-  const Program program = lower(topology, partition, schedule, rematerialize);
-  const auto violation = verify(topology, program);
-  RC_ASSERT(!violation);
+  const Instance drawn = drawn_instance(random, draw(random, 1, 5));
+  RC_ASSERT(!verify(drawn.topology, drawn.program));
 
-  ProgramRun run(graph, program, "cpu", 60);
-  run.executor().set_before_action(random_delays(random, program.device_count()));
-  RC_ASSERT(run.step(batch) == answer_of(which, micro_batches));
+  const auto& [graph, batch] = models()[drawn.model];
+  ProgramRun run(graph, drawn.program, "cpu", 60);
+  run.executor().set_before_action(random_delays(random, drawn.program.device_count()));
+  RC_ASSERT(run.step(batch) == answer_of(drawn.model, drawn.micro_batches));
 }
 
 TEST(Stress, EveryProgramThatIsVerifiedRunsToItsEndWithOneAnswerWhateverTheDelays) {
@@ -146,6 +160,140 @@ TEST(Stress, EveryProgramThatIsVerifiedRunsToItsEndWithOneAnswerWhateverTheDelay
   }));
   RecordProperty("instances", instances);
   EXPECT_GE(instances, 10) << "a step of a tiny model takes far too long";
+}
+
+/// How many programs run over ranks: SLUICE_RANK_PROGRAMS.
+uint64_t rank_programs() {
+  const char* const text = std::getenv("SLUICE_RANK_PROGRAMS");
+  return text ? std::strtoull(text, nullptr, 10) : 150;
+}
+
+struct RankCount {
+  int ranks, devices;
+};
+
+RankCount drawn_ranks(Random& random) {
+  constexpr RankCount kAll[] = {{2, 2}, {2, 4}, {3, 3}, {4, 4}};
+  return kAll[random() % std::size(kAll)];
+}
+
+/// What the ranks together make of one step. Errors  the first rank's that fails.
+StepAnswer step_over_ranks(const Instance& drawn, int ranks, uint64_t seed, double timeout_seconds) {
+  const auto& [graph, batch] = models()[drawn.model];
+  std::mutex mutex;
+  std::vector<StepAnswer> answers;
+  run_ranks(ranks, [&, &graph = graph, &batch = batch](Group& group) {
+    Random random(seed + static_cast<uint64_t>(group.rank()));
+    ProgramRun run(graph, drawn.program, "cpu", timeout_seconds, &group);
+    run.executor().set_before_action(random_delays(random, drawn.program.device_count()));
+    StepAnswer answer = run.step(batch);
+    std::lock_guard lock(mutex);
+    answers.push_back(std::move(answer));
+  });
+  StepAnswer all = answers[0];
+  for (auto& answer : answers) {
+    EXPECT_EQ(answer.loss, all.loss);
+    EXPECT_EQ(answer.gradient_norm, all.gradient_norm);
+    all.weights.merge(answer.weights);
+  }
+  return all;
+}
+
+TEST(Stress, EveryProgramThatIsVerifiedRunsOverRanksWithTheAnswerOfOneDevice) {
+  for (uint64_t seed = 0; seed < rank_programs(); ++seed) {
+    Random random(seed);
+    const RankCount count = drawn_ranks(random);
+    const Instance drawn = drawn_instance(random, count.devices);
+    ASSERT_FALSE(verify(drawn.topology, drawn.program)) << seed;
+    ASSERT_EQ(step_over_ranks(drawn, count.ranks, seed, 60), answer_of(drawn.model, drawn.micro_batches)) << seed;
+  }
+}
+
+bool is_of(const Action& action, const Action& other) {
+  return action.is_transfer() && action.transfer == other.transfer && action.micro_batch == other.micro_batch;
+}
+
+/// A way to lose what `recv` waits for; whether the program has room for it.
+struct Fault {
+  std::string name;
+  std::function<bool(Program&, const Action& recv)> plant;
+  std::string report;  ///< what the error has to say
+};
+
+bool lose_the_message(Program& program, const Action& recv) {
+  return std::erase_if(program.devices[program.sender(recv.transfer)], [&](const Action& a) {
+           return is_of(a, recv) && (a.kind == ActionKind::send || a.kind == ActionKind::send_wait);
+         }) > 0;
+}
+
+/// The receiver takes them for each other where nobody compares.
+bool cross_two_messages(Program& program, const Action& recv) {
+  auto& actions = program.devices[program.receiver(recv.transfer)];
+  const auto post = std::ranges::find_if(actions, [&](const Action& a) { return is_of(a, recv) && a.kind == ActionKind::recv_post; });
+  const auto next = std::find_if(post + 1, actions.end(), [&](const Action& a) {
+    return a.kind == ActionKind::recv_post && program.sender(a.transfer) == program.sender(recv.transfer);
+  });
+  if (next == actions.end()) return false;
+  // The other one has to be posted before this one is waited for.
+  std::rotate(post, next, next + 1);
+  return true;
+}
+
+bool forget_the_post(Program& program, const Action& recv) {
+  return std::erase_if(program.devices[program.receiver(recv.transfer)],
+                       [&](const Action& a) { return is_of(a, recv) && a.kind == ActionKind::recv_post; }) > 0;
+}
+
+const std::vector<Fault>& faults() {
+  static const std::vector<Fault> all{{"a lost message", lose_the_message, "waits for"},
+                                      {"two messages of a channel in each other's place", cross_two_messages, "waits for"},
+                                      {"a receive that is not posted", forget_the_post, "needs a transfer that has begun"}};
+  return all;
+}
+
+/// The receives of what comes from another rank.
+std::vector<Action> receives_between(const Program& program, int ranks) {
+  const int per_rank = program.device_count() / ranks;
+  std::vector<Action> found;
+  for (const auto& actions : program.devices)
+    for (const Action& a : actions)
+      if (a.kind == ActionKind::recv && program.sender(a.transfer) / per_rank != program.receiver(a.transfer) / per_rank)
+        found.push_back(a);
+  return found;
+}
+
+TEST(Stress, EveryPlantedFaultOfAMessageBetweenRanksIsRefused) {
+  std::map<std::string, int> planted;
+  for (uint64_t seed = 0; seed < rank_programs(); ++seed) {
+    Random random(seed);
+    const RankCount count = drawn_ranks(random);
+    const Instance drawn = drawn_instance(random, count.devices);
+    for (const Action& recv : receives_between(drawn.program, count.ranks))
+      for (const Fault& fault : faults()) {
+        Program program = drawn.program;
+        if (!fault.plant(program, recv)) continue;
+        ASSERT_TRUE(verify(drawn.topology, program)) << seed << ": " << fault.name << ": " << describe(recv, drawn.topology);
+        ++planted[fault.name];
+      }
+  }
+  for (const Fault& fault : faults()) EXPECT_GT(planted[fault.name], 100) << fault.name;
+}
+
+TEST(Stress, EveryPlantedFaultOfAMessageBetweenRanksIsReportedWhereItRuns) {
+  constexpr double kTimeout = 0.5;
+  const uint64_t programs = std::max<uint64_t>(2, rank_programs() / 50);
+  for (const Fault& fault : faults()) {
+    uint64_t forced = 0;
+    for (uint64_t seed = 0; forced < programs; ++seed) {
+      Random random(seed);
+      const RankCount count = drawn_ranks(random);
+      Instance drawn = drawn_instance(random, count.devices);
+      const auto receives = receives_between(drawn.program, count.ranks);
+      if (receives.empty() || !fault.plant(drawn.program, receives[random() % receives.size()])) continue;
+      expect_error<Error>([&] { step_over_ranks(drawn, count.ranks, seed, kTimeout); }, {fault.report});
+      ++forced;
+    }
+  }
 }
 
 }  // namespace
