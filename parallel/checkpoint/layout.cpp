@@ -34,7 +34,7 @@ bool is_checkpoint(const std::filesystem::path& folder) {
 
 bool is_temporary(const std::string& name) {
   static const std::regex form("step-[0-9]{8,18}\\.tmp-[0-9]+");
-  return std::regex_match(name, form);
+  return std::regex_match(name, form) || name.starts_with(kReservePrefix);
 }
 
 std::string part_name(const std::string& name, int part, int parts) {
