@@ -33,13 +33,14 @@ Found found_by_root(parallel::Group* ranks, const std::function<Found()>& find) 
     packet << found.has_value();
     if (found)
       packet << std::filesystem::absolute(found->folder).string() << found->step << found->config << found->weights_hash
-             << found->has_averages << found->parts;
+             << found->has_averages << found->parts << found->files;
     return packet.take();
   });
   parallel::PacketReader packet(bytes);
   if (!packet.read<bool>()) return std::nullopt;
-  parallel::Checkpoint found{packet.read<std::string>(), packet.read<int64_t>(), {}, {}};
-  packet >> found.config >> found.weights_hash >> found.has_averages >> found.parts;
+  parallel::Checkpoint found;
+  found.folder = packet.read<std::string>();
+  packet >> found.step >> found.config >> found.weights_hash >> found.has_averages >> found.parts >> found.files;
   return found;
 }
 

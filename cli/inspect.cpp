@@ -2,12 +2,20 @@
 
 #include "cli/build.h"
 #include "cli/commands.h"
+#include "cli/exit_codes.h"
+#include "cli/failure.h"
+#include "cli/messages.h"
 #include "cli/report/json_report.h"
 #include "cli/trained_model.h"
+#include "core/error.h"
+#include "data/tokenizer.h"
+#include "parallel/checkpoint/verify.h"
 
 namespace sluice::cli {
 
 namespace {
+
+namespace fs = std::filesystem;
 
 /// `checkpoint` is null for a config alone.
 int inspect(const Arguments& arguments, const Settings& settings, const parallel::Checkpoint* checkpoint) {
@@ -28,13 +36,59 @@ int inspect(const Arguments& arguments, const Settings& settings, const parallel
   return 0;
 }
 
+/// What was found in one checkpoint, as a line of the output; the same goes to `json`.
+std::string verified_line(const fs::path& folder, const std::vector<std::string>& assignments, Json& json) {
+  const auto checkpoint = parallel::open_checkpoint(folder);
+  const auto settings = settings_of(checkpoint, assignments);
+  if (const std::string tokenizer = preparation_of(checkpoint).tokenizer; !tokenizer.empty()) data::load_tokenizer(tokenizer);
+  const auto found = parallel::verify(checkpoint, build_graph(settings), *build_optimizer(settings));
+  json.update({{"steps", checkpoint.step},
+               {"weights_hash", checkpoint.weights_hash},
+               {"parts", checkpoint.parts},
+               {"tensors", found.tensors},
+               {"bytes", found.bytes},
+               {"values", found.values},
+               {"not_finite", found.not_finite}});
+  const auto ill = found.not_finite == 0 ? "" : fmt::format(", {} values of the optimizer's states are not finite", found.not_finite);
+  return fmt::format("{}: verified: {} tensors, {} bytes{}", folder.string(), found.tensors, found.bytes, ill);
+}
+
+/// Verifies a checkpoint, or each one of an output folder, and tells an error for each that is not whole.
+int verify_checkpoints(const fs::path& path, const Arguments& arguments) {
+  std::error_code ignored;
+  const bool is_one = fs::exists(path / "state.json", ignored);
+  const std::string target = arguments.text("--json");
+  Json results = Json::array();
+  int code = 0;
+  for (const auto& folder : is_one ? std::vector{path} : parallel::finished_checkpoints(path)) {
+    Json json = {{"checkpoint", folder.string()}, {"error", nullptr}};
+    try {
+      const std::string line = verified_line(folder, arguments.list("--set"), json);
+      if (target != "-") fmt::print("{}\n", line);
+    } catch (const DataError& error) {
+      if (!is_one && !fs::exists(fs::symlink_status(folder, ignored))) continue;  // its training has removed it meanwhile
+      json["error"] = explain(error);
+      tell_error(explain(error));
+      code = exit_code_of(error);
+    }
+    results.push_back(std::move(json));
+  }
+  require<DataError>(!results.empty(), path.string(), ": needs a checkpoint (step-... with state.json) or a folder of them, found none");
+  write_json({{"verified", results}}, target);
+  return code;
+}
+
 }  // namespace
 
 int run_inspect(const Arguments& arguments) {
   const auto assignments = arguments.list("--set");
   std::error_code unreadable;
-  if (!std::filesystem::is_directory(arguments.argument, unreadable))
-    return inspect(arguments, read_settings(arguments.argument, assignments), nullptr);
+  const bool is_folder = fs::is_directory(arguments.argument, unreadable);
+  if (arguments.has("--verify")) {
+    require(is_folder, "--verify: needs the folder of a checkpoint or of a training, got '", arguments.argument, "'");
+    return verify_checkpoints(arguments.argument, arguments);
+  }
+  if (!is_folder) return inspect(arguments, read_settings(arguments.argument, assignments), nullptr);
   return with_checkpoint(arguments.argument, parallel::Wanted::everything, [&](const parallel::Checkpoint& checkpoint) {
     return inspect(arguments, settings_of(checkpoint, assignments), &checkpoint);
   });

@@ -1,5 +1,7 @@
 #include "cli/trained_model.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "core/file/file.h"
 #include "parallel/run/run_errors.h"
@@ -14,6 +16,8 @@ bool is_there(const fs::path& path) {
   std::error_code unreadable;
   return fs::exists(path, unreadable);
 }
+
+bool has_file(const parallel::Checkpoint& checkpoint, const char* name) { return std::ranges::binary_search(checkpoint.files, name); }
 
 }  // namespace
 
@@ -49,14 +53,13 @@ Settings settings_of(const parallel::Checkpoint& checkpoint, const std::vector<s
 }
 
 std::string tokenizer_of(const parallel::Checkpoint& checkpoint) {
-  const auto file = checkpoint.folder / kTokenizerFile;
-  return is_there(file) ? read_file(file) : "";
+  return has_file(checkpoint, kTokenizerFile) ? read_file(checkpoint.folder / kTokenizerFile) : "";
 }
 
 Preparation preparation_of(const parallel::Checkpoint& checkpoint) {
   Preparation preparation{tokenizer_of(checkpoint), std::nullopt};
   const auto file = checkpoint.folder / kNormalisationFile;
-  if (is_there(file)) preparation.normalisation = data::parse_normalisation(read_file(file), file.string());
+  if (has_file(checkpoint, kNormalisationFile)) preparation.normalisation = data::parse_normalisation(read_file(file), file.string());
   return preparation;
 }
 

@@ -1,5 +1,6 @@
 #include "parallel/checkpoint.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -14,35 +15,17 @@ using nlohmann::json;
 
 namespace {
 
-/// Throws unless `found` is what a parameter needs: names both.
-void check_tensor(const std::string& name, const checkpoint_layout::TensorParts& tensors, DType dtype, const Shape& shape) {
-  const std::string& file = tensors.path();
-  const auto found = tensors.tensors().find(name);
-  require<DataError>(
-      found != tensors.tensors().end(), file, ": needs '", name, "' ", shape,
-      ", the checkpoint has none: it is of another model or optimizer; check [model] and [optimizer] against the checkpoint's config");
-  require<DataError>(found->second.shape == shape && found->second.dtype == dtype, file, ", '", name, "': the model needs ", name_of(dtype),
-                     " ", shape, ", the checkpoint has ", name_of(found->second.dtype), " ", found->second.shape,
-                     "; check [model] against the checkpoint's config");
-}
-
-/// Throws when the file has a tensor that nobody asked for.
-void check_no_more(const checkpoint_layout::TensorParts& tensors, const std::map<std::string, Tensor>& wanted,
-                   const std::set<std::string>& left_aside) {
-  for (const auto& [name, entry] : tensors.tensors())
-    require<DataError>(wanted.contains(name) || left_aside.contains(name), tensors.path(), ": the checkpoint has '", name, "' ",
-                       entry.shape,
-                       ", which this model or optimizer has not; check [model] and [optimizer] against the checkpoint's config");
-}
-
-/// Returns the file, as messages name it.
-std::string read_all(const Checkpoint& checkpoint, const char* name, const std::map<std::string, Tensor>& wanted,
-                     const std::set<std::string>& left_aside = {}) {
-  const checkpoint_layout::TensorParts parts(checkpoint, name);
-  for (const auto& [tensor, into] : wanted) check_tensor(tensor, parts, into.dtype(), into.shape());
-  check_no_more(parts, wanted, left_aside);
+/// Reads all of a kind, and returns the parts as messages name them.
+checkpoint_layout::TensorParts read_all(const Checkpoint& checkpoint, const char* name, const std::map<std::string, Tensor>& wanted,
+                                        std::set<std::string> known = {}) {
+  checkpoint_layout::TensorParts parts(checkpoint, name);
+  for (const auto& [tensor, into] : wanted) {
+    parts.require_tensor(tensor, into.dtype(), into.shape());
+    known.insert(tensor);
+  }
+  parts.require_no_more(known);
   for (const auto& [tensor, into] : wanted) parts.read(tensor, into);
-  return parts.path();
+  return parts;
 }
 
 /// A state that was not written by us may nest so deep that showing or comparing it would end the process.
@@ -75,7 +58,7 @@ json parse_state(const fs::path& file) {
   const json& format = state.at("format");
   require<DataError>(format == checkpoint_layout::kFormat || format == checkpoint_layout::kFormatOfParts, file.string(), ": needs format ",
                      checkpoint_layout::kFormat, " or ", checkpoint_layout::kFormatOfParts, ", got ", format.dump(),
-                     ": made by another version of Sluice; use that one, or train anew");
+                     ": a newer version of Sluice wrote it; read it with that one, or use an older checkpoint");
   return state;
 }
 
@@ -88,11 +71,21 @@ int parts_of(const json& state, const fs::path& file) {
   return parts;
 }
 
-/// Whether a file holds one kind of tensors, or a part of it.
-bool is_part_of(const std::string& file, const char* name, int parts) {
-  for (int part = 0; part < parts; ++part)
-    if (file == checkpoint_layout::part_name(name, part, parts)) return true;
-  return false;
+/// The names of all files. What is read has to be among them: another file would be taken without a proof.
+std::vector<std::string> files_of(const json& state, int parts, const fs::path& file) {
+  std::vector<std::string> names;
+  for (const auto& [name, summary] : state.at("files").items()) {
+    require<DataError>(name.find('/') == name.npos, file.string(), ": needs names of files beside it, got '", name,
+                       "'; use an older checkpoint");
+    names.push_back(name);
+  }
+  const auto is_named = [&](const std::string& name) { return std::ranges::binary_search(names, name); };
+  std::vector<const char*> kinds = {checkpoint_layout::kModelFile, checkpoint_layout::kOptimizerFile};
+  if (is_named(checkpoint_layout::part_name(checkpoint_layout::kAverageFile, 0, parts))) kinds.push_back(checkpoint_layout::kAverageFile);
+  for (const char* kind : kinds)
+    for (const std::string& part : checkpoint_layout::part_names(kind, parts))
+      require<DataError>(is_named(part), file.string(), ": needs ", part, " among its files, has none; use an older checkpoint");
+  return names;
 }
 
 }  // namespace
@@ -100,24 +93,30 @@ bool is_part_of(const std::string& file, const char* name, int parts) {
 Checkpoint open_checkpoint(const fs::path& folder, Wanted wanted) try {
   require<DataError>(fs::is_directory(folder), folder.string(), ": needs a checkpoint folder (step-...), found ",
                      fs::exists(folder) ? "something else" : "nothing");
-  const json state = parse_state(folder / checkpoint_layout::kStateFile);
-  const int parts = parts_of(state, folder / checkpoint_layout::kStateFile);
-  for (const auto& [name, expected] : state.at("files").items()) {
-    if (wanted == Wanted::weights && is_part_of(name, checkpoint_layout::kOptimizerFile, parts)) continue;
+  const fs::path state_file = folder / checkpoint_layout::kStateFile;
+  const json state = parse_state(state_file);
+  const int parts = parts_of(state, state_file);
+  const auto files = files_of(state, parts, state_file);
+  const auto of_optimizer = checkpoint_layout::part_names(checkpoint_layout::kOptimizerFile, parts);
+  for (const auto& name : files) {
+    if (wanted == Wanted::weights && std::ranges::binary_search(of_optimizer, name)) continue;
+    const json& expected = state.at("files").at(name);
     const FileSummary found = summarize_file(folder / name);
     require<DataError>(found.bytes == expected.at("bytes"), (folder / name).string(), ": needs ", expected.at("bytes").dump(),
                        " bytes, has ", found.bytes, "; use an older checkpoint");
     require<DataError>(found.hash == expected.at("xxh3_128").get<std::string>(), (folder / name).string(),
                        ": is damaged (checksum differs); use an older checkpoint");
   }
-  return {folder,
-          step_of(state, folder / checkpoint_layout::kStateFile),
-          state.at("config"),
-          state.at("weights_hash"),
-          state.at("files").contains(checkpoint_layout::part_name(checkpoint_layout::kAverageFile, 0, parts)),
-          parts};
+  const bool has_averages = std::ranges::binary_search(files, checkpoint_layout::part_name(checkpoint_layout::kAverageFile, 0, parts));
+  return {folder, step_of(state, state_file), state.at("config"), state.at("weights_hash"), has_averages, parts, files};
 } catch (const json::exception& error) {
   throw DataError(join((folder / checkpoint_layout::kStateFile).string(), ": is no state of a checkpoint: ", error.what()));
+}
+
+std::vector<fs::path> finished_checkpoints(const fs::path& output) {
+  std::vector<fs::path> folders;
+  for (const int64_t step : checkpoint_layout::finished_steps(output)) folders.push_back(output / checkpoint_layout::folder_name(step));
+  return folders;
 }
 
 std::optional<Checkpoint> find_latest(const fs::path& output, const std::function<void(const std::string&)>& warn, Wanted wanted) {
@@ -143,29 +142,18 @@ std::optional<Checkpoint> find_latest(const fs::path& output, const std::functio
 
 namespace {
 
-void check_has_averages(const Checkpoint& checkpoint) {
-  require<DataError>(checkpoint.has_averages, checkpoint.folder.string(), ": needs ", checkpoint_layout::kAverageFile,
-                     ", as optimizer.ema is not 0, the checkpoint has none; set optimizer.ema = 0, or begin anew from it with --init");
-}
-
 /// The step comes first: stochastic rounding of the working copies depends on it.
 void publish(const Checkpoint& checkpoint, Trainer& trainer) {
   trainer.set_steps_done(checkpoint.step);
   trainer.publish_parameters();
 }
 
-void check_hash(const Checkpoint& checkpoint, const Trainer& trainer) {
-  const std::string hash = trainer.weights_hash();
-  require<DataError>(hash == checkpoint.weights_hash, checkpoint.folder.string(), ": needs weights with hash ", checkpoint.weights_hash,
-                     ", got ", hash, "; use an older checkpoint");
-}
-
 void read_into(const checkpoint_layout::Contents& contents, const Checkpoint& checkpoint, const Trainer& trainer) {
-  const auto model_file = read_all(checkpoint, checkpoint_layout::kModelFile, contents.model, contents.model_elsewhere);
-  checkpoint_layout::check_finite(model_file, contents.model);
+  const auto model = read_all(checkpoint, checkpoint_layout::kModelFile, contents.model, contents.model_elsewhere);
+  checkpoint_layout::check_finite(model, contents.model);
   read_all(checkpoint, checkpoint_layout::kOptimizerFile, contents.states, contents.other_states);
   if (trainer.optimizer().ema > 0) {
-    check_has_averages(checkpoint);
+    checkpoint_layout::require_averages(checkpoint);
     read_all(checkpoint, checkpoint_layout::kAverageFile, contents.averages, contents.model_elsewhere);
   }
 }
@@ -176,27 +164,27 @@ void restore(const Checkpoint& checkpoint, Trainer& trainer) {
   const auto contents = checkpoint_layout::contents_of(trainer);
   together(trainer.group(), [&] { read_into(contents, checkpoint, trainer); });
   publish(checkpoint, trainer);
-  check_hash(checkpoint, trainer);
+  checkpoint_layout::require_weights_hash(checkpoint, trainer.weights_hash());
 }
 
 void restore_weights(const Checkpoint& checkpoint, bool averages, Trainer& trainer) {
   const auto contents = checkpoint_layout::contents_of(trainer);
   together(trainer.group(), [&] {
-    if (averages) check_has_averages(checkpoint);
-    const auto file = read_all(checkpoint, averages ? checkpoint_layout::kAverageFile : checkpoint_layout::kModelFile, contents.model,
-                               contents.model_elsewhere);
-    checkpoint_layout::check_finite(file, contents.model);
+    if (averages) checkpoint_layout::require_averages(checkpoint);
+    const auto parts = read_all(checkpoint, averages ? checkpoint_layout::kAverageFile : checkpoint_layout::kModelFile, contents.model,
+                                contents.model_elsewhere);
+    checkpoint_layout::check_finite(parts, contents.model);
   });
   publish(checkpoint, trainer);
-  if (!averages) check_hash(checkpoint, trainer);
+  if (!averages) checkpoint_layout::require_weights_hash(checkpoint, trainer.weights_hash());
 }
 
 std::map<std::string, Tensor> load_parameters(const Checkpoint& checkpoint, const layers::Graph& graph, Precision precision,
                                               const DevicePtr& device) {
   std::map<std::string, Tensor> model;
   for (const auto& [name, shape] : checkpoint_layout::shapes_of(graph)) model[name] = empty(shape, DType::f32, device);
-  const auto file = read_all(checkpoint, checkpoint_layout::shown_file(checkpoint), model);
-  checkpoint_layout::check_finite(file, model);
+  const auto parts = read_all(checkpoint, checkpoint_layout::shown_file(checkpoint), model);
+  checkpoint_layout::check_finite(parts, model);
   for (const auto& parameter : graph.parameters()) model[parameter.name] = in_working_dtype(model[parameter.name], precision);
   return model;
 }

@@ -22,7 +22,8 @@ struct Checkpoint {
   std::string config;        ///< of the training, as TOML
   std::string weights_hash;  ///< Trainer::weights_hash() when it was saved
   bool has_averages = false;
-  int parts = 1;  ///< files of each kind of tensor
+  int parts = 1;                   ///< files of each kind of tensor
+  std::vector<std::string> files;  ///< that state.json names, in name order; what else is in the folder is not of the checkpoint
 };
 
 /// Steps of the longest training.
@@ -34,6 +35,9 @@ enum class Wanted { everything, weights };
 /// Reads state.json and proves that every file that is wanted is the one that was saved.
 /// Errors  DataError naming the file and what differs.
 Checkpoint open_checkpoint(const std::filesystem::path& folder, Wanted wanted = Wanted::everything);
+
+/// The folders of an output folder that bear a finished checkpoint's name, whole or not, oldest first.
+std::vector<std::filesystem::path> finished_checkpoints(const std::filesystem::path& output);
 
 /// The newest checkpoint of an output folder that is whole. Each newer one that is not is told to `warn` and left where it is. One that its
 /// training removes while it is read is no damaged one: the search starts again.

@@ -27,10 +27,10 @@ Initialization initialize(const Checkpoint& checkpoint, Trainer& trainer) {
       loaded[name] = model.at(name);
     }
   }
-  checkpoint_layout::check_finite(parts.path(), loaded);
+  checkpoint_layout::check_finite(parts, loaded);
   for (const auto& [name, entry] : parts.tensors())
     if (!all.contains(name)) result.without_place.push_back(name);
-  require<DataError>(!result.loaded.empty(), parts.path(), ": needs at least one of the model's ", all.size(),
+  require<DataError>(!result.loaded.empty(), checkpoint.folder.string(), ": needs at least one of the model's ", all.size(),
                      " parameters and running statistics with its shape, has none; check [model] against the checkpoint's config");
   for (const auto& [name, average] : trainer.averages()) copy(model.at(name), average);
   trainer.publish_parameters();

@@ -34,13 +34,19 @@ bool is_checkpoint(const std::filesystem::path& folder) {
 
 bool is_temporary(const std::string& name) {
   static const std::regex form("step-[0-9]{8,18}\\.tmp-[0-9]+");
-  return std::regex_match(name, form);
+  return std::regex_match(name, form) || name.starts_with(kReservePrefix);
 }
 
 std::string part_name(const std::string& name, int part, int parts) {
   if (parts == 1) return name;
   const size_t dot = name.rfind('.');
   return fmt::format("{}-{:05}-of-{:05}{}", name.substr(0, dot), part + 1, parts, name.substr(dot));
+}
+
+std::vector<std::string> part_names(const std::string& name, int parts) {
+  std::vector<std::string> names;
+  for (int part = 0; part < parts; ++part) names.push_back(part_name(name, part, parts));
+  return names;
 }
 
 std::map<std::string, Shape> shapes_of(const layers::Graph& graph) {
@@ -67,26 +73,57 @@ Contents contents_of(const Trainer& trainer) {
   return contents;
 }
 
-TensorParts::TensorParts(const Checkpoint& checkpoint, const std::string& name)
-    : path_((checkpoint.folder / part_name(name, 0, checkpoint.parts)).string()) {
-  for (int part = 0; part < checkpoint.parts; ++part) {
-    const auto& file = files_.emplace_back(checkpoint.folder / part_name(name, part, checkpoint.parts));
-    for (const auto& [tensor, entry] : file.tensors()) {
-      require<DataError>(tensors_.emplace(tensor, entry).second, path_, ": '", tensor,
-                         "' is in two parts of the checkpoint; use an older one");
-      part_of_[tensor] = static_cast<size_t>(part);
+TensorParts::TensorParts(const Checkpoint& checkpoint, const std::string& name) {
+  for (const std::string& part : part_names(name, checkpoint.parts)) {
+    const std::string& path = paths_.emplace_back((checkpoint.folder / part).string());
+    for (const auto& [tensor, entry] : files_.emplace_back(path).tensors()) {
+      const auto [first, is_new] = part_of_.try_emplace(tensor, files_.size() - 1);
+      require<DataError>(is_new, path, ": '", tensor, "' is in ", paths_[first->second], " too; use an older checkpoint");
+      tensors_[tensor] = entry;
     }
   }
 }
 
-void check_finite(const std::filesystem::path& file, const std::map<std::string, Tensor>& weights) {
+const std::string& TensorParts::path_of(const std::string& tensor) const {
+  const auto found = part_of_.find(tensor);
+  return paths_[found == part_of_.end() ? 0 : found->second];
+}
+
+void TensorParts::require_tensor(const std::string& name, DType dtype, const Shape& shape) const {
+  const std::string& file = path_of(name);
+  const auto found = tensors_.find(name);
+  require<DataError>(
+      found != tensors_.end(), file, ": needs '", name, "' ", shape,
+      ", the checkpoint has none: it is of another model or optimizer; check [model] and [optimizer] against the checkpoint's config");
+  require<DataError>(found->second.shape == shape && found->second.dtype == dtype, file, ", '", name, "': the model needs ", name_of(dtype),
+                     " ", shape, ", the checkpoint has ", name_of(found->second.dtype), " ", found->second.shape,
+                     "; check [model] against the checkpoint's config");
+}
+
+void TensorParts::require_no_more(const std::set<std::string>& known) const {
+  for (const auto& [name, entry] : tensors_)
+    require<DataError>(known.contains(name), path_of(name), ": the checkpoint has '", name, "' ", entry.shape,
+                       ", which this model or optimizer has not; check [model] and [optimizer] against the checkpoint's config");
+}
+
+void check_finite(const TensorParts& parts, const std::map<std::string, Tensor>& weights) {
   for (const auto& [name, tensor] : weights) {
     const Tensor here = tensor.to(default_device());
     const auto values = std::span(here.data<float>(), static_cast<size_t>(here.shape().elements()));
     const auto found = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
-    require<DataError>(found == values.end(), file.string(), ", '", name, "': needs finite weights, element ", found - values.begin(),
+    require<DataError>(found == values.end(), parts.path_of(name), ", '", name, "': needs finite weights, element ", found - values.begin(),
                        " is ", found == values.end() ? 0 : *found, ": the training diverged; use an older checkpoint");
   }
+}
+
+void require_averages(const Checkpoint& checkpoint) {
+  require<DataError>(checkpoint.has_averages, checkpoint.folder.string(), ": needs ", kAverageFile,
+                     ", as optimizer.ema is not 0, the checkpoint has none; set optimizer.ema = 0, or begin anew from it with --init");
+}
+
+void require_weights_hash(const Checkpoint& checkpoint, const std::string& hash) {
+  require<DataError>(hash == checkpoint.weights_hash, checkpoint.folder.string(), ": needs weights with hash ", checkpoint.weights_hash,
+                     ", got ", hash, "; use an older checkpoint");
 }
 
 std::string state_text(const nlohmann::json& state) { return state.dump(1) + "\n"; }

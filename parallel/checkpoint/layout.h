@@ -17,7 +17,8 @@ inline constexpr const char* kModelFile = "model.safetensors";
 inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
 inline constexpr const char* kAverageFile = "ema.safetensors";
 inline constexpr const char* kStateFile = "state.json";
-inline constexpr const char* kLatestFile = "latest";  ///< in the output folder: the name of the newest checkpoint
+inline constexpr const char* kLatestFile = "latest";           ///< in the output folder: the name of the newest checkpoint
+inline constexpr const char* kReservePrefix = "reserve.tmp-";  ///< in the output folder, of a file that loses its name at once
 
 /// "step-00001234"
 std::string folder_name(int64_t step);
@@ -25,10 +26,12 @@ std::string folder_name(int64_t step);
 std::set<int64_t> finished_steps(const std::filesystem::path& output);
 /// True for a folder with a state.json, damaged or not.
 bool is_checkpoint(const std::filesystem::path& folder);
-/// True for "step-00001234.tmp-<pid>".
+/// True for "step-00001234.tmp-<pid>", and a file of the reserve that a killed process left with its name.
 bool is_temporary(const std::string& name);
 /// The file of one part of a kind of tensors, from 0: "model-00001-of-00004.safetensors", or the name itself where there is one part.
 std::string part_name(const std::string& name, int part, int parts);
+/// Those of all parts.
+std::vector<std::string> part_names(const std::string& name, int parts);
 /// The trainer's own tensors under their names in the files: those that are on this rank.
 struct Contents {
   std::map<std::string, Tensor> model;     ///< "node.parameter", and "node.running_mean" of running statistics
@@ -38,18 +41,21 @@ struct Contents {
   std::map<std::string, Tensor> averages;  ///< under the names of `model`; empty when the training keeps none
 };
 Contents contents_of(const Trainer& trainer);
-/// One kind of a checkpoint's tensors, in however many parts.
+/// One kind of a checkpoint's tensors, in however many parts. Errors name the part that a tensor is in, and the first where it is in none.
 /// Errors  DataError of its files, and for a tensor that is in two of them.
 class TensorParts {
  public:
   TensorParts(const Checkpoint& checkpoint, const std::string& name);
-  /// The file, as messages name it: that of the first part.
-  const std::string& path() const { return path_; }
   const std::map<std::string, SafetensorsEntry>& tensors() const { return tensors_; }
+  const std::string& path_of(const std::string& tensor) const;
+  /// Errors  DataError with both shapes, unless the tensor is there as the model or optimizer needs it.
+  void require_tensor(const std::string& name, DType dtype, const Shape& shape) const;
+  /// Errors  DataError for a tensor that has none of these names.
+  void require_no_more(const std::set<std::string>& known) const;
   void read(const std::string& name, const Tensor& into) const { files_[part_of_.at(name)].read(name, into); }
 
  private:
-  std::string path_;
+  std::vector<std::string> paths_;
   std::vector<SafetensorsFile> files_;
   std::map<std::string, SafetensorsEntry> tensors_;
   std::map<std::string, size_t> part_of_;
@@ -59,8 +65,12 @@ inline const char* shown_file(const Checkpoint& checkpoint) { return checkpoint.
 /// Names and shapes of all that a model is: parameters and running statistics, of all ranks.
 std::map<std::string, Shape> shapes_of(const layers::Graph& graph);
 /// Weights that are not finite are those of a training that diverged: what is computed with them is as wrong.
-/// Errors  DataError naming the file that they were read from, the tensor and the element.
-void check_finite(const std::filesystem::path& file, const std::map<std::string, Tensor>& weights);
+/// Errors  DataError naming the part that they were read from, the tensor and the element.
+void check_finite(const TensorParts& parts, const std::map<std::string, Tensor>& weights);
+/// Errors  DataError for a checkpoint without moving averages.
+void require_averages(const Checkpoint& checkpoint);
+/// Errors  DataError unless `hash` is that of the weights that were saved.
+void require_weights_hash(const Checkpoint& checkpoint, const std::string& hash);
 /// The one text that a state has, so that any changed byte is seen.
 std::string state_text(const nlohmann::json& state);
 /// XXH3-128 of the state's text, without its checksum.

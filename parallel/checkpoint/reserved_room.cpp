@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "core/error.h"
+#include "parallel/checkpoint/layout.h"
 
 namespace sluice::parallel {
 
@@ -20,9 +22,10 @@ int64_t free_bytes(const fs::path& folder) {
   return static_cast<int64_t>(space.available);
 }
 
+/// Under a name of its own until then: all ranks do this at the same time, and two of one file would have the room of one.
 int open_without_name(const fs::path& folder) {
-  const std::string name = folder / "reserve.tmp";
-  const int file = open(name.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  std::string name = folder / (checkpoint_layout::kReservePrefix + std::string("XXXXXX"));
+  const int file = mkostemp(name.data(), O_CLOEXEC);
   if (file >= 0) unlink(name.c_str());
   return file;
 }
@@ -30,7 +33,7 @@ int open_without_name(const fs::path& folder) {
 /// The system's reason why the bytes cannot be reserved, or 0.
 int reserve(int file, const fs::path& folder, int64_t bytes) {
   if (file < 0) return errno;
-  while (fallocate(file, 0, 0, bytes) != 0) {
+  while (bytes > 0 && fallocate(file, 0, 0, bytes) != 0) {
     if (errno == EINTR) continue;
     if (errno != EOPNOTSUPP && errno != ENOSYS) return errno;
     return free_bytes(folder) < bytes ? ENOSPC : 0;

@@ -9,7 +9,7 @@
 namespace sluice::parallel {
 
 /// Measured times by a text that says all on which they depend, in a file: JSON
-///   {"format": 1, "times": {"<hash of the text>": [F, B, I, W, R, step]}}     in seconds
+///   {"format": 2, "times": {"<hash of the text>": [all of NodeTimes]}}
 /// A missing, damaged or foreign file counts as an empty one, and a file or folder that cannot be written as none.
 /// Threads  one at a time. Other processes may use the file: it is replaced as a whole.
 class NodeTimesCache {

@@ -3,6 +3,7 @@
 
 usage: mpi_train_test.py openmpi|mpich PROGRAM [unittest arguments]      exit 77 where that launcher is not installed
 """
+import itertools
 import json
 import os
 import pathlib
@@ -22,7 +23,7 @@ LAUNCHER_NAME = sys.argv.pop(1)
 LAUNCHER = LAUNCHERS[LAUNCHER_NAME]
 
 import program_test  # takes the program from the command line
-from program_test import ProgramTest, patience, sets, sluice
+from program_test import ProgramTest, patience, sets, sluice, tensors_of
 
 PROGRAM = pathlib.Path(program_test.PROGRAM).resolve()
 program_test.PROGRAM = str(PROGRAM)
@@ -118,7 +119,6 @@ class OneAnswer(RanksTest):
         done = sluice("eval", self.folder / "ranks")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
-
     def test_of_ranks_that_were_dealt_out_over_two_hosts(self):
         dealt = 'hostname host$((${OMPI_COMM_WORLD_RANK:-$PMI_RANK} % 2)) && exec "$0" "$@"'
         on_two_hosts = ["unshare", "-u", "sh", "-c", dealt]
@@ -132,6 +132,65 @@ class OneAnswer(RanksTest):
         self.assertIn("4 ranks: 0, 1 on host0; 2, 3 on host1", done.stdout)
         one = self.train(pipeline__devices='"4x cpu"', train__steps=3, model__layers=4)
         self.assertEqual(json.loads((self.folder / "r.json").read_text())["weights_hash"], one["weights_hash"])
+
+
+class Resharding(RanksTest):
+    """From one number of ranks and stages to another, over the end of an epoch: all that a checkpoint keeps is that of one process."""
+    KEYS = dict(optimizer__ema=0.9, data__train_samples=40, train__batch=8, output__keep=1, train__evaluate_batches=1)
+    SAVED, ENDED = 4, 7  # of 5 steps an epoch
+    RANKS = (1, 2, 4, 8)
+    FEW = {(1, 8), (8, 2), (4, 1), (2, 4)}
+
+    def saved_tensors(self, run):
+        """Of all parts together, by the kind of file; and the state."""
+        folder = self.folder / run / (self.folder / run / "latest").read_text().strip()
+        state = json.loads((folder / "state.json").read_text())
+        tensors = {}
+        for path in folder.glob("*.safetensors"):
+            kind = tensors.setdefault(path.name.split("-")[0].split(".")[0], {})
+            for name, tensor in tensors_of(path).items():
+                self.assertNotIn(name, kind)
+                kind[name] = tensor
+        return state["step"], state["weights_hash"], tensors
+
+    def test_of_every_number_of_ranks_into_every_other(self):
+        pairs = set(itertools.product(self.RANKS, self.RANKS)) if os.environ.get("SLUICE_EVERY_RESHARDING") else self.FEW
+        self.train(out="whole", train__steps=self.ENDED, **self.KEYS)
+        whole = self.saved_tensors("whole")
+        self.assertEqual(set(whole[2]), {"model", "optimizer", "ema"})
+        for before in sorted({before for before, _ in pairs}):
+            self.train_over(before, before, out=f"saved{before}", train__steps=self.SAVED, **self.KEYS)
+            saved = self.folder / f"saved{before}" / f"step-{self.SAVED:08}"
+            self.assertEqual(json.loads((saved / "state.json").read_text())["format"], 2 if before > 1 else 1)
+            done = sluice("inspect", saved, "--verify")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            for after in sorted(after for one, after in pairs if one == before):
+                with self.subTest(before=before, after=after):
+                    self.train_over(after, after, "--resume", saved, out=f"from{before}to{after}", train__steps=self.ENDED, **self.KEYS)
+                    self.assertEqual(self.saved_tensors(f"from{before}to{after}"), whole)
+
+    def test_of_a_damaged_part_is_found_in_any_of_them(self):
+        self.train_over(2, 2, out="run", train__steps=2, output__save_every=1, optimizer__ema=0.9)
+        newest, older = (self.folder / "run" / f"step-{step:08}" for step in (2, 1))
+        parts = sorted(newest.glob("*-0000?-of-00002.safetensors"))
+        self.assertEqual(len(parts), 6)
+        for path in parts:
+            whole = path.read_bytes()
+            flipped = bytearray(whole)
+            flipped[-1] ^= 1
+            for damaged in (bytes(flipped), whole[:-1], whole + b"\0", (older / path.name).read_bytes()):
+                path.write_bytes(damaged)
+                self.refuse(3, path.name, "use an older checkpoint", arguments=["inspect", newest, "--verify"])
+            path.unlink()
+            self.refuse(3, path.name, arguments=["inspect", newest, "--verify"])
+            path.write_bytes(whole)
+        for one, other in ((0, 1), (2, 3), (4, 5)):  # of the same checkpoint, the other rank's
+            whole = parts[one].read_bytes()
+            parts[one].write_bytes(parts[other].read_bytes())
+            self.refuse(3, parts[one].name, "use an older checkpoint", arguments=["inspect", newest, "--verify"])
+            parts[one].write_bytes(whole)
+        done = sluice("inspect", newest, "--verify", "--json", "-")
+        self.assertEqual((done.returncode, json.loads(done.stdout)["verified"][0]["parts"]), (0, 2))
 
 
 class Errors(RanksTest):

@@ -51,6 +51,17 @@ class ForgedCheckpoint : public ::testing::Test {
   fs::path checkpoint_;
 };
 
+TEST_F(ForgedCheckpoint, ThatDoesNotNameEveryFileThatIsReadIsRefused) {
+  for (const char* name : {checkpoint_layout::kModelFile, checkpoint_layout::kOptimizerFile}) {
+    json removed;
+    reseal([&](json& state) { removed = state["files"][name], state["files"].erase(name); });
+    expect_error<DataError>([&] { open_checkpoint(checkpoint_, Wanted::weights); }, {"state.json", name});
+    reseal([&](json& state) { state["files"][name] = removed; });
+  }
+  reseal([&](json& state) { state["files"]["../run/lock"] = {{"bytes", 0}, {"xxh3_128", sluice::hash_of("")}}; });
+  expect_error<DataError>([&] { open_checkpoint(checkpoint_); }, {"state.json", "../run/lock"});
+}
+
 TEST_F(ForgedCheckpoint, WithAStepThatNoTrainingReachesIsRefused) {
   for (const json& step : {json(-1), json(-9000000000000000000), json(kMostSteps + 1), json(18446744073709551615u), json(1e300), json("1"),
                            json(1.5), json(nullptr)}) {

@@ -140,33 +140,103 @@ TEST(Ranks, GiveOneAnswerForADagWithSkips) {
     expect_one_answer(skip_graph(), 10, {.schedule = schedule}, [](uint64_t seed) { return skip_batch(10, seed); });
 }
 
-TEST(Ranks, SaveAndLoadOverAnyNumberOfThem) {
-  const layers::Graph graph = image_graph();
-  const auto batch = [](uint64_t seed) { return image_batch(10, seed); };
-  constexpr std::pair<int, int> kLayouts[] = {{1, 1}, {1, 4}, {2, 2}, {2, 4}, {4, 4}};
-  std::string continued;
-  for (const auto& [from_ranks, from_devices] : kLayouts) {
-    const TemporaryFolder folder;
-    run_ranks(from_ranks, [&, ranks = from_ranks, devices = from_devices](Group& group) {
-      const auto trainer = trainer_of(group, graph, {.ranks = ranks, .devices = devices, .ema = 0.9}, 10);
-      OutputFolder output(folder.path(), trainer->group());
-      output.keep_room(*trainer, 0);
-      trainer->step(batch(0));
-      output.save(*trainer, "steps = 9", {{"tokenizer", "bytes"}}, 3);
-    });
-    for (const auto& [to_ranks, to_devices] : kLayouts)
-      run_ranks(to_ranks, [&, ranks = to_ranks, devices = to_devices](Group& group) {
-        const auto trainer = trainer_of(group, graph, {.ranks = ranks, .devices = devices, .ema = 0.9}, 10);
-        restore(*find_latest(folder.path(), [](const std::string& text) { ADD_FAILURE() << text; }), *trainer);
-        trainer->step(batch(1));
-        trainer->evaluate(batch(2));
-        trainer->step(batch(3));
-        const std::string hash = trainer->weights_hash();
-        if (!group.is_root()) return;
-        if (continued.empty()) continued = hash;
-        EXPECT_EQ(hash, continued);
-      });
+/// All that a checkpoint keeps, by name. Of several ranks each has its own part of it.
+using Values = std::map<std::string, std::vector<double>>;
+
+Values values_of(const Trainer& trainer) {
+  Values values;
+  for (const auto& [name, tensor] : trainer.model()) values[name] = tensor.to_vector();
+  for (const auto& [name, tensor] : trainer.averages()) values[name + "/average"] = tensor.to_vector();
+  for (const auto& parameter : trainer.parameters())
+    for (size_t i = 0; i < parameter.optimizer_states.size(); ++i)
+      values[join(parameter.name, "/", i)] = parameter.optimizer_states[i].to_vector();
+  return values;
+}
+
+/// A training at one of its steps.
+struct Moment {
+  int64_t step;
+  std::string hash;
+  Values values;
+};
+
+Moment moment_of(const Trainer& trainer) { return {trainer.steps_done(), trainer.weights_hash(), values_of(trainer)}; }
+
+constexpr int64_t kSavedAfter = 2, kEndsAfter = 4, kReshardingSamples = 10;
+
+/// The place in the data is the step: what a training reads next follows from nothing else.
+void train_until(Trainer& trainer, int64_t step, const sluice::testing::TinyModel& model) {
+  while (trainer.steps_done() < step) trainer.step(model.batch(static_cast<uint64_t>(trainer.steps_done())));
+}
+
+/// The trainers of all ranks together hold what one device alone holds, bit for bit.
+class Together {
+ public:
+  explicit Together(const Moment& expected) : expected_(expected) {}
+  void add(const Trainer& trainer) {
+    const Moment mine = moment_of(trainer);
+    const std::lock_guard lock(mutex_);
+    EXPECT_EQ(mine.step, expected_.step);
+    EXPECT_EQ(mine.hash, expected_.hash);
+    for (const auto& [name, value] : mine.values) {
+      EXPECT_EQ(value, expected_.values.at(name)) << name;
+      EXPECT_TRUE(names_.insert(name).second) << name << " is on two ranks";
+    }
   }
+  ~Together() { EXPECT_EQ(names_.size(), expected_.values.size()) << "names that no rank has"; }
+
+ private:
+  const Moment& expected_;
+  std::mutex mutex_;
+  std::set<std::string> names_;
+};
+
+/// Saves by each layout and goes on by each, against one device that never stopped.
+void expect_every_resharding(const sluice::testing::TinyModel& model, double ema) {
+  constexpr std::pair<int, int> kLayouts[] = {{1, 1}, {1, 2}, {1, 4}, {1, 8}, {2, 2}, {4, 4}, {8, 8}, {2, 8}};
+  Moment saved, ended;
+  run_ranks(1, [&](Group& group) {
+    const auto trainer = trainer_of(group, model.graph, {.ema = ema}, kReshardingSamples);
+    train_until(*trainer, kSavedAfter, model);
+    saved = moment_of(*trainer);
+    train_until(*trainer, kEndsAfter, model);
+    ended = moment_of(*trainer);
+  });
+  EXPECT_NE(saved.hash, ended.hash);
+  const auto over = [&](std::pair<int, int> layout, const std::function<void(Trainer&)>& use) {
+    run_ranks(layout.first, [&](Group& group) {
+      const auto trainer =
+          trainer_of(group, model.graph, {.ranks = layout.first, .devices = layout.second, .ema = ema}, kReshardingSamples);
+      use(*trainer);
+    });
+  };
+  for (const auto& from : kLayouts) {
+    const TemporaryFolder folder;
+    over(from, [&](Trainer& trainer) {
+      OutputFolder output(folder.path(), trainer.group());
+      output.keep_room(trainer, 0);
+      train_until(trainer, kSavedAfter, model);
+      output.save(trainer, "steps = 9", {{"tokenizer", "bytes"}}, 3);
+    });
+    for (const auto& to : kLayouts) {
+      SCOPED_TRACE(join("from ", from.first, " ranks with ", from.second, " stages to ", to.first, " with ", to.second));
+      Together at_start(saved), at_end(ended);
+      over(to, [&](Trainer& trainer) {
+        restore(*find_latest(folder.path(), [](const std::string& text) { ADD_FAILURE() << text; }), trainer);
+        at_start.add(trainer);
+        train_until(trainer, kEndsAfter, model);
+        at_end.add(trainer);
+      });
+    }
+  }
+}
+
+TEST(Ranks, GoOnFromOneTwoFourOrEightStagesWithAnyOtherNumberOfThem) {
+  expect_every_resharding(sluice::testing::tiny_classifier(kReshardingSamples), 0.9);
+}
+
+TEST(Ranks, GoOnWithTiedWeightsOverAnyOtherNumberOfStages) {
+  expect_every_resharding(sluice::testing::tiny_language_model(kReshardingSamples), 0);
 }
 
 /// Two parts of each kind of tensor.
