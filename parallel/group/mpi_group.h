@@ -99,8 +99,9 @@ class MpiGroup : public Group {
   bool has_ended_ = false;
 
   std::atomic<bool> sends_heartbeats_ = true;
-  std::atomic<int> waiting_ = 0;                                     // who ask for themselves
-  std::atomic<SteadyClock::time_point> moved_ = SteadyClock::now();  // when a send began or anything ended
+  std::atomic<int> waiting_ = 0;                                                   // who ask for themselves
+  std::atomic<SteadyClock::time_point> moved_ = SteadyClock::now();                // when a send began or anything ended
+  std::atomic<SteadyClock::time_point> told_by_ = SteadyClock::time_point::min();  // how long the others are told of a failure
   std::mutex sleep_mutex_;
   std::condition_variable_any progressed_;
   std::jthread hook_caller_;

@@ -66,6 +66,7 @@ void MpiGroup::call_hook_once() {
 void MpiGroup::fail(const std::string& text, bool is_own) {
   std::unique_lock lock(mpi_mutex_);  // so that abort() on another thread does not return before they are told
   if (!failure_.set(text, is_own)) return;
+  told_by_ = deadline_in(kAbortSeconds);
   try_with_mpi(std::move(lock), [&] {
     for (int to = 0; to < size_; ++to)
       if (to != rank_) control_.tell(ControlKind::abort, to, text);
@@ -73,11 +74,10 @@ void MpiGroup::fail(const std::string& text, bool is_own) {
   progressed_.notify_all();
 }
 
-/// Also where the watchdog began to tell them.
+/// Also where the watchdog began to tell them. A run that fails and the job that it ends both call this, and wait for one second together.
 void MpiGroup::abort(const std::string& reason) {
   fail(join("rank ", rank_, " (on host ", host_, "): ", reason), true);
-  const auto deadline = deadline_in(kAbortSeconds);
-  while (SteadyClock::now() < deadline && !with_mpi([&] { return has_ended_ || control_.is_idle(ControlKind::abort); })) {
+  while (SteadyClock::now() < told_by_.load() && !with_mpi([&] { return has_ended_ || control_.is_idle(ControlKind::abort); })) {
     poll();
     std::this_thread::sleep_for(kShortestPeriod);
   }
