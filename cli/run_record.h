@@ -51,6 +51,7 @@ struct RunRecord {
   std::vector<DeviceRecord> devices;
   parallel::Trace trace;                             ///< of the last step
   std::optional<parallel::GraphChoice> cuda_graphs;  ///< where there are CUDA devices
+  bool has_ranks = false;                            ///< more than one
 };
 
 /// The middle of the values of the steps by the plan that ran last, without its first step, which warms up; 0 when there is none.

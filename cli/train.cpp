@@ -102,6 +102,7 @@ class Training {
     require(plan_.devices[0]->kind() != DeviceKind::meta, "pipeline.devices: training needs cpu or cuda devices, got ",
             plan_.devices[0]->name(), "; sluice plan takes devices that only count");
     record_.parameters = graph_.parameter_count();
+    record_.has_ranks = ranks() != nullptr;
     record_.item = is_image_model(settings_) ? "sample" : "token";
     record_.items_per_step = settings_.integer("train.batch") * (is_image_model(settings_) ? 1 : settings_.integer("model.context"));
     record_.prediction = parallel::predict(graph_, plan_, *optimizer_, settings_.integer("train.batch"), speeds_);
@@ -283,6 +284,11 @@ class Training {
     say("step: {:.2f} ms, predicted {}\n", median_of_steps(record_, &parallel::StepResult::seconds) * 1e3, predictions_text(record_));
     say("bubble: {:.1f} %, predicted {:.1f} %\n", median_of_steps(record_, &parallel::StepResult::bubble) * 100,
         record_.prediction.bubble * 100);
+    if (record_.has_ranks && !record_.steps.empty()) {
+      const auto& last = record_.steps.back().result;
+      say("between ranks: {} bytes a step ({}), planned {}\n", last.bytes_between_ranks, bytes_text(last.bytes_between_ranks),
+          last.planned_bytes_between_ranks);
+    }
     if (record_.cuda_graphs) say("CUDA graphs: {}\n", record_.cuda_graphs->text());
     if (record_.skipped_steps > 0) say("{} steps were skipped: their gradients were not finite\n", record_.skipped_steps);
     say("weights {} saved in {}\n", record_.weights_hash, saved_.string());

@@ -13,6 +13,7 @@
 #include "parallel/plan/check.h"
 #include "parallel/plan/plan_codec.h"
 #include "parallel/plan/plan_programs.h"
+#include "parallel/program/program_bytes.h"
 #include "parallel/run/agreement.h"
 #include "parallel/run/certificate.h"
 #include "parallel/run/model_hash.h"
@@ -227,7 +228,9 @@ StepResult Trainer::step(const Batch& batch, int micro_batches) {
           result.flops,
           !std::isfinite(result.gradient_norm),
           std::move(result.peak_bytes),
-          result.wish};
+          result.wish,
+          result.bytes_between_ranks,
+          bytes_between_ranks(program, state_->executor->ranks().per_rank())};
 }
 
 EvaluationResult Trainer::evaluate(const Batch& batch, bool with_output, const std::function<bool()>& stop) {

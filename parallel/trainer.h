@@ -42,12 +42,14 @@ struct StepResult {
   double loss = 0;           ///< weighted mean over the mini-batch, before the update
   double gradient_norm = 0;  ///< global, before clipping
   double learning_rate = 0;
-  double seconds = 0;                 ///< wall time of the step; the devices' clocks on meta
-  double bubble = 0;                  ///< measured: 1 - mean busy time of the devices / step time
-  double flops = 0;                   ///< operations of the step, recomputation included
-  bool was_skipped = false;           ///< the gradient was not finite: no weight has changed
-  std::vector<int64_t> peak_bytes{};  ///< by device, since it was last reset
-  Wish wish{};                        ///< of all ranks
+  double seconds = 0;                       ///< wall time of the step; the devices' clocks on meta
+  double bubble = 0;                        ///< measured: 1 - mean busy time of the devices / step time
+  double flops = 0;                         ///< operations of the step, recomputation included
+  bool was_skipped = false;                 ///< the gradient was not finite: no weight has changed
+  std::vector<int64_t> peak_bytes{};        ///< by device, since it was last reset
+  Wish wish{};                              ///< of all ranks
+  int64_t bytes_between_ranks = 0;          ///< of tensors, as they came
+  int64_t planned_bytes_between_ranks = 0;  ///< as the step's program sends them; 0 where it could not be counted
 };
 
 struct EvaluationResult {

@@ -38,6 +38,8 @@ TESTS = {
     "group over mpich": Expected(20, not_with=SANITIZERS, needs="MPICH"),
     "training over openmpi": Expected(65, not_with=SANITIZERS, needs="Open MPI"),
     "training over mpich": Expected(40, not_with=SANITIZERS, needs="MPICH"),
+    "two hosts over openmpi": Expected(50, not_with=SANITIZERS, needs="Open MPI"),
+    "two hosts over mpich": Expected(40, not_with=SANITIZERS, needs="MPICH"),
     "issues": Expected(10),
     "ops": Expected(7),
     "emulation": Expected(3, not_with=EMULATED),

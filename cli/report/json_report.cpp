@@ -35,6 +35,13 @@ Json graphs_json(const parallel::GraphChoice& choice) {
   return {{"used", choice.next()}, {"step_ms", {{"with", milliseconds(true)}, {"without", milliseconds(false)}}}};
 }
 
+/// What passed between ranks in the last step.
+Json between_ranks_json(const RunRecord& record) {
+  if (!record.has_ranks || record.steps.empty()) return nullptr;
+  const auto& last = record.steps.back().result;
+  return {{"step_bytes", last.bytes_between_ranks}, {"planned_step_bytes", last.planned_bytes_between_ranks}};
+}
+
 Json measured_json(const RunRecord& record) { return record.measured_seconds ? Json(*record.measured_seconds * 1e3) : Json(nullptr); }
 
 Json move_json(const RunRecord::Move& move) {
@@ -64,6 +71,7 @@ Json train_json(const RunRecord& record) {
   json["replan"] = record.move ? move_json(*record.move) : Json(nullptr);
   json[record.item + "s_per_second"] = step_seconds > 0 ? static_cast<double>(record.items_per_step) / step_seconds : 0;
   json["bubble"] = {{"predicted", record.prediction.bubble}, {"measured", median_of_steps(record, &parallel::StepResult::bubble)}};
+  json["between_ranks"] = between_ranks_json(record);
   json["cuda_graphs"] = record.cuda_graphs ? graphs_json(*record.cuda_graphs) : Json(nullptr);
   json["devices"] = Json::array();
   for (const auto& device : record.devices)

@@ -11,4 +11,15 @@ std::vector<int64_t> peak_bytes(const Program& program) {
   return peaks;
 }
 
+int64_t bytes_between_ranks(const Program& program, int devices_per_rank) {
+  int64_t bytes = 0;
+  for (const auto& actions : program.devices)
+    for (const Action& action : actions) {
+      if (action.kind != ActionKind::send) continue;
+      const int from = program.sender(action.transfer) / devices_per_rank, to = program.receiver(action.transfer) / devices_per_rank;
+      if (from != to) bytes += action.bytes;
+    }
+  return bytes;
+}
+
 }  // namespace sluice::parallel

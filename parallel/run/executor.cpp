@@ -347,6 +347,7 @@ RunResult Executor::collect(const Attempt& attempt) {
   result.bubble = result.trace.bubble();
   result.gradient_norm = attempt.runs[0]->gradient_norm();
   result.loss_weight = attempt.context.loss_weight;
+  result.bytes_between_ranks = attempt.transport->bytes_from_ranks();
   if (attempt.context.wish) result.wish = attempt.context.wish();
   if (workers_.empty()) return result;
   for (const auto& stage : stages_)

@@ -40,6 +40,7 @@ struct RunResult {
   std::vector<int64_t> peak_bytes;  ///< by device, since it was last reset; those of the job
   double bubble = 0;                ///< of the trace
   Wish wish;                        ///< of all ranks
+  int64_t bytes_between_ranks = 0;  ///< of tensors, as they came
   Trace trace;                      ///< of the devices of this rank; on the root of all
 };
 

@@ -18,7 +18,7 @@ struct Span {
 /// What one rank alone knows.
 std::string of_this_rank(const DeviceRanks& ranks, double began, const RunResult& result) {
   PacketWriter packet;
-  packet << result.loss << result.loss_weight << result.flops << result.wish << began;
+  packet << result.loss << result.loss_weight << result.flops << result.wish << result.bytes_between_ranks << began;
   write(packet, result.output);
   for (int device = ranks.rank() * ranks.per_rank(), end = device + ranks.per_rank(); device < end; ++device) {
     packet << result.peak_bytes[device];
@@ -45,6 +45,7 @@ void add(const std::string& bytes, int rank, const DeviceRanks& ranks, const Pro
   result.loss_weight += packet.read<double>();
   result.flops += packet.read<double>();
   result.wish.signal = std::max(result.wish.signal, packet.read<Wish>().signal);
+  result.bytes_between_ranks += packet.read<int64_t>();
   const double shift = packet.read<double>() - began;
   if (Tensor output = read_tensor(packet); output.defined()) result.output = std::move(output);
   for (int device = rank * ranks.per_rank(), end = device + ranks.per_rank(); device < end; ++device) {
@@ -55,14 +56,16 @@ void add(const std::string& bytes, int rank, const DeviceRanks& ranks, const Pro
 
 std::string of_all(const RunResult& result) {
   PacketWriter packet;
-  packet << result.loss << result.loss_weight << result.flops << result.wish << result.trace.seconds << result.bubble << result.peak_bytes;
+  packet << result.loss << result.loss_weight << result.flops << result.wish << result.bytes_between_ranks << result.trace.seconds
+         << result.bubble << result.peak_bytes;
   write(packet, result.output);
   return packet.take();
 }
 
 void take_over(const std::string& bytes, RunResult& result) {
   PacketReader packet(bytes);
-  packet >> result.loss >> result.loss_weight >> result.flops >> result.wish >> result.trace.seconds >> result.bubble >> result.peak_bytes;
+  packet >> result.loss >> result.loss_weight >> result.flops >> result.wish >> result.bytes_between_ranks >> result.trace.seconds >>
+      result.bubble >> result.peak_bytes;
   result.output = read_tensor(packet);
 }
 

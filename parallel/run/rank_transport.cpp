@@ -1,6 +1,7 @@
 #include "parallel/run/rank_transport.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -62,6 +63,7 @@ class RankTransport : public Transport {
     require<CommError>(bytes == transfer->tensor.bytes() || bytes == 0, "pipeline: needs ", transfer->tensor.bytes(), " bytes of ",
                        text_of(key), ", rank ", ranks_.of(ends.from), " sent ", bytes, "; this is a fault of Sluice, report it");
     if (bytes < transfer->tensor.bytes()) transfer->tensor = Tensor();
+    bytes_from_ranks_ += bytes;
     return Message{std::move(transfer->tensor), {}, bytes};
   }
 
@@ -80,6 +82,8 @@ class RankTransport : public Transport {
     local_->close(reason);
     group_.abort(reason);
   }
+
+  int64_t bytes_from_ranks() const override { return bytes_from_ranks_; }
 
  private:
   struct Transfer {
@@ -143,6 +147,7 @@ class RankTransport : public Transport {
   Group& group_;
   const DeviceRanks ranks_;
   const std::unique_ptr<Transport> local_;
+  std::atomic<int64_t> bytes_from_ranks_ = 0;
   std::mutex mutex_;  ///< guards all that follows
   Transfers sent_, posted_;
   bool closed_ = false;

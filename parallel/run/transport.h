@@ -59,6 +59,8 @@ class Transport {
   virtual std::optional<When> finish_send(const ChannelEnds& ends, const MessageKey& key, double seconds) = 0;
   /// Wakes all who wait and makes every further call fail: another device failed.
   virtual void close(const std::string& reason) = 0;
+  /// What has come from devices of other ranks.
+  virtual int64_t bytes_from_ranks() const { return 0; }
 };
 
 /// Devices of one process. A wait spins before it sleeps, because a hand-over between two running threads takes less than a wake-up: for

@@ -75,6 +75,8 @@ Outcome steps_of(Trainer& trainer, const MakeBatch& batch) {
     const StepResult result = trainer.step(batch(step));
     outcome.losses.insert(outcome.losses.end(), {result.loss, result.gradient_norm});
     outcome.peaks = result.peak_bytes;
+    EXPECT_EQ(result.bytes_between_ranks, result.planned_bytes_between_ranks);
+    EXPECT_EQ(result.bytes_between_ranks > 0, trainer.group() != nullptr);
   }
   const auto evaluation = trainer.evaluate(batch(77));
   outcome.losses.push_back(evaluation.loss_sum / evaluation.weight);
