@@ -20,8 +20,7 @@ int64_t free_bytes(const fs::path& folder) {
   return static_cast<int64_t>(space.available);
 }
 
-int open_without_name(const fs::path& folder) {
-  const std::string name = folder / "reserve.tmp";
+int open_without_name(const fs::path& name) {
   const int file = open(name.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file >= 0) unlink(name.c_str());
   return file;
@@ -40,7 +39,8 @@ int reserve(int file, const fs::path& folder, int64_t bytes) {
 
 }  // namespace
 
-ReservedRoom::ReservedRoom(const fs::path& folder, int64_t bytes) : file_(open_without_name(folder)) {
+ReservedRoom::ReservedRoom(const fs::path& file, int64_t bytes) : file_(open_without_name(file)) {
+  const fs::path folder = file.parent_path();
   const int reason = reserve(file_, folder, bytes);
   if (reason == 0) return;
   const int64_t free = free_bytes(folder);
