@@ -184,7 +184,7 @@ fs::path OutputFolder::move_aside(const std::vector<std::string>& names) {
 }
 
 fs::path OutputFolder::save(const Trainer& trainer, const std::string& config, const std::map<std::string, std::string>& further_files,
-                            int keep) {
+                            int keep) try {
   require(keep >= 1, "checkpoint: needs to keep at least 1, got ", keep);
   trainer.require_whole();
   together(group_, [&] { require_finite(checkpoint_layout::contents_of(trainer), trainer.steps_done()); });
@@ -209,6 +209,9 @@ fs::path OutputFolder::save(const Trainer& trainer, const std::string& config, c
     prune(keep);
   });
   return folder;
+} catch (const CommError& error) {
+  if (dynamic_cast<const ThrownByAll*>(&error) != nullptr) throw;
+  throw CommError(join(error.what(), ", while step ", trainer.steps_done(), " was saved"));
 }
 
 /// Every rank its tensors, and the root, when all are on the disk, what makes them a checkpoint.
