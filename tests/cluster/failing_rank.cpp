@@ -1,11 +1,13 @@
 // A rank of failures_test.py: goes on from the newest checkpoint for one step and saves, in the ways of `sluice train`; one rank fails on
 // the way. Saves are made to fail from outside (file_faults.cpp).
-// usage: failing_rank start|forward|backward|step|none RANK kill|exit|throw|stop TABLE.KEY=VALUE...
+// usage: failing_rank start|forward|backward|step|none RANK kill|exit|throw|stop MARK TABLE.KEY=VALUE...
+// MARK is a file that is made when the rank fails.
 #include <signal.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -32,8 +34,10 @@ struct Failure {
   std::string phase;
   int rank;
   std::string way;
+  std::string mark;
 
   void strike() const {
+    std::ofstream(mark).flush();
     if (way == "kill") kill(getpid(), SIGKILL);
     if (way == "exit") std::exit(7);
     if (way == "stop") kill(getpid(), SIGSTOP);
@@ -74,8 +78,8 @@ int go_on(const Settings& settings, const Job& job, const Failure& failure) {
 }
 
 int run(const std::vector<std::string>& words) {
-  const Failure failure{words.at(0), std::stoi(words.at(1)), words.at(2)};
-  const Settings settings = read_settings("tiny", {words.begin() + 3, words.end()});
+  const Failure failure{words.at(0), std::stoi(words.at(1)), words.at(2), words.at(3)};
+  const Settings settings = read_settings("tiny", {words.begin() + 4, words.end()});
   Job job;
   return job.run([&] { return go_on(settings, job, failure); });
 }

@@ -7,6 +7,7 @@
 // FILE_FAULTS_AT      the number of the call, from 1
 // FILE_FAULTS_DO      kill-before, kill-after, exit-before or stop-before: of the process. no-space: the call fails for want of room.
 //                     no-space-from: so do all calls after it.
+// FILE_FAULTS_MARK    a file, outside that folder, that is made then
 // A record is a line "rank process call descriptor offset length path other-path", with tabs between, and then as many bytes as `length`
 // says. Calls: open (made and emptied files, too), mkdir, write, allocate, fsync, rename, unlink, rmdir.
 #undef _FILE_OFFSET_BITS  // with which open and others are open64, so that only one of the two could be defined
@@ -78,6 +79,7 @@ class Faults {
     const bool counts = is_victim_ && (calls_.empty() || calls_.find("," + std::string(call.name) + ",") != std::string::npos);
     const long number = counts ? ++count_ : 0;
     const bool is_here = counts && number == at_;
+    if (is_here && !mark_.empty()) next<int(int)>("close")(next<Open>("open")(mark_.c_str(), O_WRONLY | O_CREAT, 0644));
     if (is_here && what_ == "kill-before") kill(getpid(), SIGKILL);
     if (is_here && what_ == "exit-before") std::exit(7);
     if (is_here && what_ == "stop-before") raise(SIGSTOP);
@@ -119,7 +121,8 @@ class Faults {
   }
 
   static constexpr int kMostDescriptors = 4096;
-  const std::string folder_ = variable("FILE_FAULTS_FOLDER"), rank_ = rank_of_process(), what_ = variable("FILE_FAULTS_DO");
+  const std::string folder_ = variable("FILE_FAULTS_FOLDER"), rank_ = rank_of_process(), what_ = variable("FILE_FAULTS_DO"),
+                    mark_ = variable("FILE_FAULTS_MARK");
   const std::string calls_ = variable("FILE_FAULTS_CALLS").empty() ? "" : "," + variable("FILE_FAULTS_CALLS") + ",";
   const bool is_victim_ = rank_ == variable("FILE_FAULTS_RANK");
   const long at_ = std::atol(variable("FILE_FAULTS_AT").c_str());

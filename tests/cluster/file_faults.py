@@ -6,10 +6,10 @@ import pathlib
 Call = collections.namedtuple("Call", "rank process name descriptor offset path other_path content")
 
 
-def variables(library, folder, *, log=None, rank=None, at=None, do=None, calls=None):
+def variables(library, folder, *, log=None, rank=None, at=None, do=None, calls=None, mark=None):
     """Words for env(1), before the program of a rank."""
     words = [f"LD_PRELOAD={library}", f"FILE_FAULTS_FOLDER={folder}"]
-    for name, value in dict(LOG=log, RANK=rank, AT=at, DO=do, CALLS=calls).items():
+    for name, value in dict(LOG=log, RANK=rank, AT=at, DO=do, CALLS=calls, MARK=mark).items():
         if value is not None:
             words.append(f"FILE_FAULTS_{name}={value}")
     return ["env", *words]
