@@ -8,6 +8,19 @@
 
 namespace sluice::cli {
 
+void note_step(RunRecord& record, int64_t number, const parallel::StepResult& result) {
+  auto& steps = record.steps;
+  const auto is_kept = [&](int64_t noted) { return noted % record.step_stride == 0; };
+  if (!steps.empty() && !is_kept(record.noted_steps - 1)) steps.pop_back();  // which was there as the last one
+  steps.push_back({number, result});
+  steps.back().result.peak_bytes = {};
+  if (is_kept(record.noted_steps++) && steps.size() > kMostSteps) {
+    for (size_t i = 0; 2 * i < steps.size(); ++i) steps[i] = steps[2 * i];
+    steps.resize((steps.size() + 1) / 2);
+    record.step_stride *= 2;
+  }
+}
+
 double median_of_steps(const RunRecord& record, double parallel::StepResult::*value) {
   std::vector<double> values;
   for (const auto& step : record.steps)

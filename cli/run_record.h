@@ -36,9 +36,10 @@ struct RunRecord {
   int64_t parameters = 0;
   std::string item = "token";  ///< what speed counts: "token" or "sample"
   int64_t items_per_step = 0;
-  int64_t steps_done = 0;     ///< in all, also before a resume
-  std::vector<Step> steps;    ///< of this run, without the skipped ones
-  int64_t skipped_steps = 0;  ///< of this run: their gradients were not finite
+  int64_t steps_done = 0;   ///< in all, also before a resume
+  std::vector<Step> steps;  ///< of this run, without the skipped ones; of a long one some, equally far apart, and the last (note_step)
+  int64_t noted_steps = 0, step_stride = 1;  ///< of note_step
+  int64_t skipped_steps = 0;                 ///< of this run: their gradients were not finite
   std::vector<Validation> validations;
   std::optional<double> trigram_loss;
   std::string weights_hash;
@@ -53,6 +54,10 @@ struct RunRecord {
   std::optional<parallel::GraphChoice> cuda_graphs;  ///< where there are CUDA devices
   bool has_ranks = false;                            ///< more than one
 };
+
+/// Takes down a step, without its bytes by device. A training of any length keeps at most so many: where there are more, every second goes.
+inline constexpr size_t kMostSteps = 1 << 12;
+void note_step(RunRecord& record, int64_t number, const parallel::StepResult& result);
 
 /// The middle of the values of the steps by the plan that ran last, without its first step, which warms up; 0 when there is none.
 double median_of_steps(const RunRecord& record, double parallel::StepResult::*value);

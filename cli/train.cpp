@@ -177,7 +177,7 @@ class Training {
       if (result.was_skipped) {
         note_skipped(progress, step);
       } else {
-        record_.steps.push_back({step, result});
+        note_step(record_, step, result);
         progress.show(progress_of(step, result));
         hold_against_plan(trainer, progress);
       }

@@ -32,9 +32,11 @@ bool is_checkpoint(const std::filesystem::path& folder) {
   return std::filesystem::is_regular_file(folder / kStateFile, nothing_there);
 }
 
+std::string reserve_name(int rank) { return fmt::format("reserve.tmp-{}", rank); }
+
 bool is_temporary(const std::string& name) {
-  static const std::regex form("step-[0-9]{8,18}\\.tmp-[0-9]+");
-  return std::regex_match(name, form) || name.starts_with(kReservePrefix);
+  static const std::regex form("(step-[0-9]{8,18}|reserve)\\.tmp-[0-9]+");
+  return name == kNewLatestFile || std::regex_match(name, form);
 }
 
 std::string part_name(const std::string& name, int part, int parts) {

@@ -17,8 +17,8 @@ inline constexpr const char* kModelFile = "model.safetensors";
 inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
 inline constexpr const char* kAverageFile = "ema.safetensors";
 inline constexpr const char* kStateFile = "state.json";
-inline constexpr const char* kLatestFile = "latest";           ///< in the output folder: the name of the newest checkpoint
-inline constexpr const char* kReservePrefix = "reserve.tmp-";  ///< in the output folder, of a file that loses its name at once
+inline constexpr const char* kLatestFile = "latest";  ///< in the output folder: the name of the newest checkpoint
+inline constexpr const char* kNewLatestFile = "latest.tmp";
 
 /// "step-00001234"
 std::string folder_name(int64_t step);
@@ -26,7 +26,9 @@ std::string folder_name(int64_t step);
 std::set<int64_t> finished_steps(const std::filesystem::path& output);
 /// True for a folder with a state.json, damaged or not.
 bool is_checkpoint(const std::filesystem::path& folder);
-/// True for "step-00001234.tmp-<pid>", and a file of the reserve that a killed process left with its name.
+/// "reserve.tmp-3": of a rank's room on the disk, for the moment in which it has a name.
+std::string reserve_name(int rank);
+/// True for "step-00001234.tmp-<pid>", "reserve.tmp-<rank>" and "latest.tmp".
 bool is_temporary(const std::string& name);
 /// The file of one part of a kind of tensors, from 0: "model-00001-of-00004.safetensors", or the name itself where there is one part.
 std::string part_name(const std::string& name, int part, int parts);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "core/file/safetensors.h"
 #include "parallel/checkpoint.h"
@@ -89,6 +90,17 @@ void create_folder(const fs::path& path) {
   if (error || !fs::is_directory(path)) throw_folder_error(path, error ? error.message() : "it is no folder");
 }
 
+/// And the folders above it where they are not there either, so that a cut of power takes none of their names away.
+void create_synced_folder(const fs::path& path) {
+  std::vector<fs::path> made;
+  std::error_code ignored;
+  for (fs::path folder = fs::absolute(path).lexically_normal(); !fs::is_directory(folder, ignored) && folder.has_relative_path();
+       folder = folder.parent_path())
+    made.push_back(folder);
+  create_folder(path);
+  for (const fs::path& folder : made) sync_folder(folder.parent_path());
+}
+
 /// A folder that is removed again unless it was renamed to its final name.
 class TemporaryFolder {
  public:
@@ -121,7 +133,7 @@ OutputFolder::OutputFolder(fs::path path, Group* group) : path_(std::move(path))
 }
 
 void OutputFolder::lock() {
-  create_folder(path_);
+  create_synced_folder(path_);
   const fs::path file = path_ / "lock";
   lock_ = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (lock_ < 0) throw_folder_error(path_, std::strerror(errno));
@@ -129,7 +141,7 @@ void OutputFolder::lock() {
     close(std::exchange(lock_, -1));
     throw ResourceError(join(path_.string(), ": another training writes this output folder; wait for it, or set another [output] dir"));
   }
-  // Whoever holds the lock is the only one who makes temporary folders here, so these belong to nobody alive.
+  // Whoever holds the lock is the only one who makes temporary files and folders here, so these belong to nobody alive.
   for (const auto& entry : fs::directory_iterator(path_))
     if (checkpoint_layout::is_temporary(entry.path().filename().string())) fs::remove_all(entry.path());
 }
@@ -143,7 +155,8 @@ void OutputFolder::keep_room(const Trainer& trainer, int64_t further_bytes) {
   int64_t bytes = is_root() ? kBytesPerCheckpoint + further_bytes : 0;
   for (const auto* tensors : {&contents.model, &contents.states, &contents.averages})
     for (const auto& [name, tensor] : *tensors) bytes += tensor.bytes() + static_cast<int64_t>(name.size()) + kBytesPerTensor;
-  together(group_, [&] { room_.emplace(path_, bytes); });
+  const int rank = group_ ? group_->rank() : 0;
+  together(group_, [&] { room_.emplace(path_ / checkpoint_layout::reserve_name(rank), bytes); });
 }
 
 std::vector<std::string> OutputFolder::checkpoints_after(int64_t step) const {
@@ -171,7 +184,7 @@ fs::path OutputFolder::move_aside(const std::vector<std::string>& names) {
 }
 
 fs::path OutputFolder::save(const Trainer& trainer, const std::string& config, const std::map<std::string, std::string>& further_files,
-                            int keep) {
+                            int keep) try {
   require(keep >= 1, "checkpoint: needs to keep at least 1, got ", keep);
   trainer.require_whole();
   together(group_, [&] { require_finite(checkpoint_layout::contents_of(trainer), trainer.steps_done()); });
@@ -190,12 +203,15 @@ fs::path OutputFolder::save(const Trainer& trainer, const std::string& config, c
     move_aside(in_the_way);
     if (!temporary.empty()) rename_or_throw(temporary, folder);
     sync_folder(path_);
-    write_file(path_ / "latest.tmp", name + "\n");
-    rename_or_throw(path_ / "latest.tmp", path_ / "latest");
+    write_file(path_ / checkpoint_layout::kNewLatestFile, name + "\n");
+    rename_or_throw(path_ / checkpoint_layout::kNewLatestFile, path_ / checkpoint_layout::kLatestFile);
     sync_folder(path_);
     prune(keep);
   });
   return folder;
+} catch (const CommError& error) {
+  if (dynamic_cast<const ThrownByAll*>(&error) != nullptr) throw;
+  throw CommError(join(error.what(), ", while step ", trainer.steps_done(), " was saved"));
 }
 
 /// Every rank its tensors, and the root, when all are on the disk, what makes them a checkpoint.

@@ -4,11 +4,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 
 #include "core/error.h"
-#include "parallel/checkpoint/layout.h"
 
 namespace sluice::parallel {
 
@@ -22,10 +20,8 @@ int64_t free_bytes(const fs::path& folder) {
   return static_cast<int64_t>(space.available);
 }
 
-/// Under a name of its own until then: all ranks do this at the same time, and two of one file would have the room of one.
-int open_without_name(const fs::path& folder) {
-  std::string name = folder / (checkpoint_layout::kReservePrefix + std::string("XXXXXX"));
-  const int file = mkostemp(name.data(), O_CLOEXEC);
+int open_without_name(const fs::path& name) {
+  const int file = open(name.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file >= 0) unlink(name.c_str());
   return file;
 }
@@ -43,7 +39,8 @@ int reserve(int file, const fs::path& folder, int64_t bytes) {
 
 }  // namespace
 
-ReservedRoom::ReservedRoom(const fs::path& folder, int64_t bytes) : file_(open_without_name(folder)) {
+ReservedRoom::ReservedRoom(const fs::path& file, int64_t bytes) : file_(open_without_name(file)) {
+  const fs::path folder = file.parent_path();
   const int reason = reserve(file_, folder, bytes);
   if (reason == 0) return;
   const int64_t free = free_bytes(folder);

@@ -34,12 +34,20 @@ std::string HeartbeatRecord::silence() {
   const auto now = SteadyClock::now(), last = std::exchange(last_look_, now);
   if (now - last > kAsleep)
     for (Heard& heard : heard_) heard.time = std::min(now, heard.time + (now - last));
-  if (watchdog_seconds_ <= 0) return "";
   for (int rank = 0; rank < static_cast<int>(heard_.size()); ++rank)
-    if (hears(rank) && seconds_since(heard_[rank].time) > watchdog_seconds_)
+    if (locked_is_silent(rank))
       return join(locked_name_of(rank), " has not been heard of for ", watchdog_seconds_,
                   " s: it was killed, stopped, or its link is lost");
   return "";
+}
+
+bool HeartbeatRecord::is_silent(int rank) const {
+  std::lock_guard lock(mutex_);
+  return locked_is_silent(rank);
+}
+
+bool HeartbeatRecord::locked_is_silent(int rank) const {
+  return watchdog_seconds_ > 0 && hears(rank) && seconds_since(heard_[rank].time) > watchdog_seconds_;
 }
 
 std::string HeartbeatRecord::name_of(int rank) const {

@@ -23,6 +23,8 @@ class HeartbeatRecord {
   /// Why the first rank that is silent for too long has failed; empty while there is none. Has to be called many times a second: time in
   /// which it was not called counts for nobody, because this process itself was stopped then.
   std::string silence();
+  /// Whether that rank is silent for too long.
+  bool is_silent(int rank) const;
   /// The rank, and its host once that is known.
   std::string name_of(int rank) const;
 
@@ -33,6 +35,7 @@ class HeartbeatRecord {
     std::string host, status;
   };
 
+  bool locked_is_silent(int rank) const;
   bool hears(int rank) const { return rank != rank_ && (rank_ == 0 || rank == 0); }
   std::string locked_name_of(int rank) const;
 

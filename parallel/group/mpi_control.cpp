@@ -21,10 +21,6 @@ void MpiControl::poll() {
   for (size_t rank = 0; rank < incoming_.size(); ++rank) deliver_from(static_cast<int>(rank));
 }
 
-bool MpiControl::is_idle(ControlKind kind) const {
-  return std::none_of(outgoing_.begin(), outgoing_.end(), [&](const Outgoing& sent) { return sent.kind == kind; });
-}
-
 bool MpiControl::is_idle(ControlKind kind, int to) const {
   return std::none_of(outgoing_.begin(), outgoing_.end(), [&](const Outgoing& sent) { return sent.kind == kind && sent.to == to; });
 }

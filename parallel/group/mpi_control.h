@@ -24,9 +24,8 @@ class MpiControl {
   void tell(ControlKind kind, int to, std::string message);
   /// Errors  CommError when MPI fails.
   void poll();
-  /// Whether no message is on its way out; of one kind or of all.
+  /// Whether no message is on its way out; of all, or of one kind to one rank.
   bool is_idle() const { return outgoing_.empty(); }
-  bool is_idle(ControlKind kind) const;
   bool is_idle(ControlKind kind, int to) const;
 
  private:

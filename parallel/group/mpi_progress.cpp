@@ -74,10 +74,16 @@ void MpiGroup::fail(const std::string& text, bool is_own) {
   progressed_.notify_all();
 }
 
-/// Also where the watchdog began to tell them, or an earlier call: all calls together wait once.
+/// Also where the watchdog began to tell them, or an earlier call: all calls together wait once. A rank that is silent will not take it, and
+/// the launcher may end this one meanwhile.
 void MpiGroup::abort(const std::string& reason) {
   fail(join("rank ", rank_, " (on host ", host_, "): ", reason), true);
-  while (!with_mpi([&] { return has_ended_ || SteadyClock::now() >= told_until_ || control_.is_idle(ControlKind::abort); })) {
+  const auto are_told = [&] {
+    for (int to = 0; to < size_; ++to)
+      if (!heartbeats_.is_silent(to) && !control_.is_idle(ControlKind::abort, to)) return false;
+    return true;
+  };
+  while (!with_mpi([&] { return has_ended_ || SteadyClock::now() >= told_until_ || are_told(); })) {
     poll();
     std::this_thread::sleep_for(kShortestPeriod);
   }

@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <new>
+#include <system_error>
 
 #include "core/device.h"
 #include "parallel/group/collectives.h"
@@ -33,10 +34,10 @@ void raise(const std::string& text) {
   throw ByAll<E>(text);
 }
 
-/// A kind stands before the one that it is derived from.
+/// A kind stands before the one that it is derived from. A system_error is a file or a thread that the system refuses.
 constexpr Kind kKinds[] = {
     {is_one_of<OutOfMemory>, raise<OutOfMemory>},
-    {is_one_of<ResourceError, std::bad_alloc>, raise<ResourceError>},
+    {is_one_of<ResourceError, std::bad_alloc, std::system_error>, raise<ResourceError>},
     {is_one_of<UsageError>, raise<UsageError>},
     {is_one_of<DataError>, raise<DataError>},
     {is_one_of<DivergenceError>, raise<DivergenceError>},

@@ -84,6 +84,20 @@ RunRecord record_of_two_steps() {
   return record;
 }
 
+TEST(RunRecord, KeepsSomeStepsOfALongTraining) {
+  RunRecord record;
+  for (int64_t step = 1; step <= 100'001; ++step) {
+    note_step(record, step, {.loss = static_cast<double>(step), .peak_bytes = {1, 2}});
+    ASSERT_LE(record.steps.size(), kMostSteps + 1);
+    ASSERT_EQ(record.steps.back().number, step);
+    ASSERT_EQ(record.steps.front().number, 1);
+  }
+  EXPECT_GE(record.steps.size(), kMostSteps / 2);
+  const int64_t apart = record.steps[1].number - record.steps[0].number;
+  for (size_t i = 1; i + 1 < record.steps.size(); ++i) EXPECT_EQ(record.steps[i].number - record.steps[i - 1].number, apart);
+  EXPECT_TRUE(record.steps[1].result.peak_bytes.empty());
+}
+
 TEST(Report, ShowsLossBaselineTimelineMemoryAndConfig) {
   const std::string page = html_report(record_of_two_steps());
   for (const char* part : {"<polyline", "trigram baseline 1.5000", "validation 1.2500", ">7</text>", "bubble 50.0 %", "predicted 1000 B",

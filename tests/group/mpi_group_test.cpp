@@ -89,6 +89,9 @@ TEST(MpiGroup, NamesARankThatIsSilent) {
   for (int i = 0; calls == 0 && i < 1000; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   root->on_failure({});
   EXPECT_EQ(calls, 1);
+  const auto start = SteadyClock::now();
+  root->abort("it does not wait for the rank that is silent");
+  EXPECT_LT(seconds_since(start), 0.5);
 }
 
 TEST(MpiGroup, FailsWhenMpiDoes) {

@@ -285,6 +285,34 @@ TEST(Ranks, RefuseACheckpointWithoutOneOfItsParts) {
   expect_error<DataError>([&] { open_checkpoint(saved, Wanted::weights); }, {"model-00001-of-00002.safetensors"});
 }
 
+TEST(Ranks, KeepRoomOnTheDiskEach) {
+  const layers::Graph graph = skip_graph();
+  const TemporaryFolder folder;
+  run_ranks(4, [&](Group& group) {
+    const auto trainer = trainer_of(group, graph, {.ranks = 4, .devices = 4}, 6);
+    OutputFolder output(folder.path(), &group);
+    output.keep_room(*trainer, 0);
+    if (!group.is_root()) return together(&group, [] {});
+    std::set<fs::path> kept;  // "/folder/reserve.tmp-0 (deleted)"
+    for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
+      std::error_code closed;
+      const fs::path file = fs::read_symlink(entry, closed);
+      if (file.string().starts_with((folder.path() / "reserve").string())) kept.insert(file);
+    }
+    together(&group, [] {});
+    EXPECT_EQ(kept.size(), 4u);
+  });
+}
+
+TEST(Ranks, ThrowAnErrorOfTheSystemAsOneOfResources) {
+  const auto fails = [](Group& group) {
+    together(&group, [&] {
+      if (group.rank() == 1) throw fs::filesystem_error("cannot remove", "file", std::make_error_code(std::errc::no_space_on_device));
+    });
+  };
+  expect_error<ResourceError>([&] { run_ranks(2, fails); }, {"rank 1", "cannot remove"});
+}
+
 TEST(Ranks, HoldProgramsAgainstBudgetsThatChange) {
   const layers::Graph graph = skip_graph();
   run_ranks(2, [&](Group& group) {
