@@ -49,6 +49,14 @@ int64_t count_not_finite(const Tensor& tensor) {
   return std::count_if(values, values + tensor.shape().elements(), [](float value) { return !std::isfinite(value); });
 }
 
+/// A training may remove the checkpoint meanwhile.
+int64_t file_bytes(const std::filesystem::path& file) {
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(file, error);
+  require<DataError>(!error, file.string(), ": cannot read the file: ", error.message());
+  return static_cast<int64_t>(bytes);
+}
+
 void verify_weights(const Checkpoint& checkpoint, const Shapes& shapes, Verified& found) {
   const auto parts = parts_of_shapes(checkpoint, checkpoint_layout::kModelFile, shapes);
   Hash hash;
@@ -75,8 +83,8 @@ Verified verify(const Checkpoint& checkpoint, const layers::Graph& graph, const 
       checkpoint_layout::check_finite(averages, {{name, tensor}});
     });
   }
-  found.bytes = static_cast<int64_t>(std::filesystem::file_size(checkpoint.folder / checkpoint_layout::kStateFile));
-  for (const auto& name : checkpoint.files) found.bytes += static_cast<int64_t>(std::filesystem::file_size(checkpoint.folder / name));
+  found.bytes = file_bytes(checkpoint.folder / checkpoint_layout::kStateFile);
+  for (const auto& name : checkpoint.files) found.bytes += file_bytes(checkpoint.folder / name);
   return found;
 }
 

@@ -81,6 +81,9 @@ ROWS = [
     Row("a state of 100000 nested lists", lambda t: ("eval", t.with_state("[" * 100000 + "]" * 100000)), 3, "state.json"),
     Row("a state that is no JSON", lambda t: ("eval", t.with_state("\0" * 1000)), 3, "state.json"),
     Row("a state that is a list", lambda t: ("generate", t.with_state("[]\n")), 3, "state.json"),
+    Row("an empty state to verify", lambda t: ("inspect", t.with_state(""), "--verify"), 3, "state.json"),
+    Row("a config to verify", ("inspect", "tiny", "--verify"), 2, "--verify", "tiny"),
+    Row("nothing to verify", ("inspect", "/nothing/here", "--verify"), 2, "--verify", "/nothing/here"),
     Row("an empty state", lambda t: ("inspect", t.with_state("")), 3, "state.json"),
 
     # Output that is lost.
@@ -88,6 +91,8 @@ ROWS = [
     full(("plan", "tiny")),
     full(("inspect", "tiny")),
     full(("inspect", "tiny", "--json", "-")),
+    full(lambda t: ("inspect", t.text_run, "--verify"), "inspect --verify"),
+    full(lambda t: ("inspect", t.text_run, "--verify", "--json", "-"), "inspect --verify --json -"),
     full(lambda t: ("eval", t.text_run), "eval"),
     full(lambda t: ("eval", t.text_run, "--json", "-"), "eval --json -"),
     full(lambda t: ("generate", t.text_run, "--prompt", "a", "--tokens", 3), "generate"),
