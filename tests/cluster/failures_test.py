@@ -16,7 +16,7 @@ import subprocess
 import time
 
 import job_test
-from job_test import ENVIRONMENT, IS_LONG, LAUNCHER, LAUNCHER_NAME, RANKS, SMALL, JobTest, Launch, PROGRAM, patience, processes_of, sets, shared_memory
+from job_test import ENVIRONMENT, IS_LONG, LAUNCHER, LAUNCHER_NAME, RANKS, SMALL, JobTest, Launch, PROGRAM, patience, processes_of, sets, abandoned_shared_memory
 import file_faults
 
 FAILING_RANK = job_test.next_program()
@@ -82,16 +82,16 @@ class EveryPhase(JobTest):
         ways = ("kill", "exit", "throw")
         every = [(rank, phase, way) for rank in range(RANKS) for phase in PHASES for way in ways]
         some = [(index % RANKS, phase, ways[index % 3]) for index, phase in enumerate(PHASES)] + [(0, "forward", "kill"), (0, "save", "throw")]
-        cases, before = every if IS_LONG else some, shared_memory()
+        cases, before = every if IS_LONG else some, abandoned_shared_memory()
         seconds = self.each(cases, self.expect_end)
-        self.assertEqual(shared_memory() - before, set())
+        self.assertEqual(abandoned_shared_memory() - before, set())
         print(f"{len(cases)} ranks failed; the last process had ended after {max(seconds):.1f} s at most", flush=True)
 
     def test_each_that_stops_is_named_and_ends_all_ranks(self):
         every = [(rank, phase, "stop") for rank in range(RANKS) for phase in PHASES]
-        cases, before = every if IS_LONG else [(1, "start", "stop"), (2, "backward", "stop"), (0, "save", "stop")], shared_memory()
+        cases, before = every if IS_LONG else [(1, "start", "stop"), (2, "backward", "stop"), (0, "save", "stop")], abandoned_shared_memory()
         seconds = self.each(cases, self.expect_end)
-        self.assertEqual(shared_memory() - before, set())
+        self.assertEqual(abandoned_shared_memory() - before, set())
         print(f"{len(cases)} ranks stopped; the last process had ended after {max(seconds):.1f} s at most", flush=True)
 
 
