@@ -47,8 +47,15 @@ def processes_of(folder):
     return found
 
 
-def shared_memory():
-    return set(os.listdir("/dev/shm"))
+def abandoned_shared_memory():
+    """Names that no process has mapped: jobs of others come and go meanwhile."""
+    names = set(os.listdir("/dev/shm"))
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            names -= set(re.findall(r" /dev/shm/(\S+)", (process / "maps").read_text()))
+        except OSError:
+            pass  # it has ended
+    return names
 
 
 class Launch:
