@@ -245,8 +245,8 @@ bool forget_the_post(Program& program, const Action& recv) {
 }
 
 const std::vector<Fault>& faults() {
-  static const std::vector<Fault> all{{"a lost message", lose_the_message, "waits for"},
-                                      {"two messages of a channel in each other's place", cross_two_messages, "waits for"},
+  static const std::vector<Fault> all{{"a lost message", lose_the_message, "no message within"},
+                                      {"two messages of a channel in each other's place", cross_two_messages, "no message within"},
                                       {"a receive that is not posted", forget_the_post, "needs a transfer that has begun"}};
   return all;
 }
