@@ -4,6 +4,7 @@
 usage: two_hosts_test.py openmpi|mpich PROGRAM [--long] [unittest arguments]     exit 77 where this machine or its launcher cannot
        --long: every schedule, layout and number of micro-batches, some minutes
 """
+import os
 import pathlib
 import shlex
 import shutil
@@ -102,6 +103,25 @@ class Bytes(TwoHostsTest):
                 print(f"{LAUNCHER_NAME}, {devices} devices: {a_step:.0f} bytes a step on the line, {planned} planned", file=sys.stderr)
                 self.assertGreater(a_step, planned)
                 self.assertLess(a_step, 1.05 * planned + 4096, "headers of packets, and what ranks tell each other at the end of a step")
+
+
+class SlowLine(TwoHostsTest):
+    SECONDS = 0.05  # one way
+
+    def setUp(self):
+        if not os.path.exists("/dev/net/tun"):
+            self.skipTest("this machine has no /dev/net/tun")
+        super().setUp()
+        self.hosts.end()
+        self.hosts = two_hosts.TwoHosts(self.SECONDS)
+        self.addCleanup(self.hosts.end)
+
+    def test_takes_one_latency_for_a_message(self):
+        """There and back with activations and gradients of 128 KiB, and with the gradient's norm: four latencies. A message that asks first takes three."""
+        over = self.train_over(2, 2, train__steps=4, model__context=128, model__dim=128, model__layers=1, train__batch=4, pipeline__micro_batches=2,
+                               pipeline__schedule="gpipe")
+        self.assertGreater(over["step_ms"]["median"], 4 * self.SECONDS * 1e3)
+        self.assertLess(over["step_ms"]["median"], 8 * self.SECONDS * 1e3)
 
 
 class CutLine(TwoHostsTest):
