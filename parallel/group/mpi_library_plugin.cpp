@@ -21,7 +21,6 @@ using namespace sluice::parallel;
 
 MPI_Comm communicators[kMpiCommunicators];
 
-<<<<<<< HEAD
 /// All ranks, those of one host one after the other, hosts in the order of their first rank: devices follow the ranks, so that
 /// neighbouring stages share a host however the launcher dealt its ranks out (mpirun --map-by node, srun -m cyclic). Rank 0 stays rank 0.
 int order_by_host(MPI_Comm* ordered) {
@@ -36,13 +35,13 @@ int order_by_host(MPI_Comm* ordered) {
   int first = 0;
   while (all.compare(kRoom * static_cast<size_t>(first), kRoom, mine) != 0) ++first;
   return MPI_Comm_split(MPI_COMM_WORLD, 0, first, ordered);  // ranks of one key keep their order
-=======
+}
+
 /// Over sockets both libraries begin a message beyond some 64 KiB by asking for its place, and it takes three latencies of the line instead of
 /// one. Receives are posted before anything comes, so that up to a MiB goes at once, unless the user says otherwise.
 void send_at_once() {
   setenv("OMPI_MCA_btl_tcp_eager_limit", "1048576", 0);
   setenv("UCX_RNDV_THRESH", "1m", 0);
->>>>>>> net
 }
 
 int start(int* rank, int* size, int* tag_limit) {
