@@ -188,6 +188,7 @@ Tensor Tensor::clone() const {
 }
 
 Tensor Tensor::to(const DevicePtr& device) const {
+  require(device != nullptr, "to: needs a device, got none; default_device() is the CPU");
   if (device == device_ptr()) return *this;
   if (share_memory(this->device(), *device)) {
     device->wait_for(this->device().record());

@@ -26,6 +26,8 @@ TEST(Tensor, ViewsShareStorage) {
   EXPECT_EQ(flat.to_vector(), (std::vector<double>{0, 1, 2, 3, 40, 5}));
 }
 
+TEST(Tensor, GoesToNoDeviceThatIsNone) { EXPECT_THROW(empty({2}).to(nullptr), UsageError); }
+
 TEST(Tensor, CloneHasStorageOfItsOwn) {
   const Tensor x = counting({3}), y = x.clone();
   y.data<float>()[0] = 7;

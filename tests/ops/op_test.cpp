@@ -38,8 +38,9 @@ class OpTest : public ::testing::TestWithParam<PlacedCase> {
 
   /// Beside device(): on a machine with one GPU, another queue of its work.
   DevicePtr other_device() const {
-    static const DevicePtr other_gpu = on_cpu() ? nullptr : make_device("cuda:0");
-    return on_cpu() ? make_device("cpu:1") : other_gpu;
+    if (on_cpu()) return make_device("cpu:1");
+    static const DevicePtr other_gpu = make_device("cuda:0");
+    return other_gpu;
   }
 
   /// The inputs in one dtype; index inputs keep theirs.
