@@ -1,14 +1,14 @@
 // A library to preload into a rank: it sees what the process does to the files of one folder, writes it down, and makes one call fail.
 //
 // FILE_FAULTS_FOLDER  the folder; what happens elsewhere is neither counted nor changed
-// FILE_FAULTS_LOG     a file, outside that folder, to which all ranks append each call that succeeded, in the one order in which they happened
+// FILE_FAULTS_LOG     a file, outside that folder, to which all ranks append each call, in the one order in which they happened
 // FILE_FAULTS_RANK    the rank whose call fails
 // FILE_FAULTS_CALLS   the kinds of calls that count, as "open,write"; all where it is not set
 // FILE_FAULTS_AT      the number of the call, from 1
 // FILE_FAULTS_DO      kill-before, kill-after, exit-before or stop-before: of the process. no-space: the call fails for want of room.
 //                     no-space-from: so do all calls after it.
 // FILE_FAULTS_MARK    a file, outside that folder, that is made then
-// A record is a line "rank process call descriptor offset length path other-path", with tabs between, and then as many bytes as `length`
+// A record is a line "rank process call descriptor offset length path other-path done|failed", with tabs between, and then as many bytes as `length`
 // says. Calls: open (made and emptied files, too), mkdir, write, allocate, fsync, rename, unlink, rmdir.
 #undef _FILE_OFFSET_BITS  // with which open and others are open64, so that only one of the two could be defined
 #include <dlfcn.h>
@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -98,7 +99,7 @@ class Faults {
     if (log_ >= 0) flock(log_, LOCK_EX);  // one order for all ranks
     const Result result = act();
     const int error = errno;
-    if (result >= 0) log(call, static_cast<long>(result));
+    log(call, static_cast<long>(result));
     if (log_ >= 0) flock(log_, LOCK_UN);
     if (is_here && what_ == "kill-after") kill(getpid(), SIGKILL);
     errno = error;
@@ -114,10 +115,11 @@ class Faults {
   void log(Call& call, long result) const {
     if (log_ < 0) return;
     if (std::string_view(call.name) == "open") call.descriptor = static_cast<int>(result);
-    if (std::string_view(call.name) == "write") call.content = call.content.substr(0, static_cast<size_t>(result));
+    if (std::string_view(call.name) == "write") call.content = call.content.substr(0, static_cast<size_t>(std::max(0L, result)));
     std::string record = rank_;
-    for (const std::string& word : {std::to_string(getpid()), std::string(call.name), std::to_string(call.descriptor),
-                                    std::to_string(call.offset), std::to_string(call.content.size()), call.path, call.other_path})
+    for (const std::string& word :
+         {std::to_string(getpid()), std::string(call.name), std::to_string(call.descriptor), std::to_string(call.offset),
+          std::to_string(call.content.size()), call.path, call.other_path, std::string(result < 0 ? "failed" : "done")})
       record += joined({"\t", word});
     record += "\n";
     record += call.content;

@@ -3,7 +3,7 @@ import collections
 import os
 import pathlib
 
-Call = collections.namedtuple("Call", "rank process name descriptor offset path other_path content")
+Call = collections.namedtuple("Call", "rank process name descriptor offset path other_path is_done content")
 
 
 def variables(library, folder, *, log=None, rank=None, at=None, do=None, calls=None, mark=None):
@@ -20,9 +20,9 @@ def read_log(path):
     data, position, calls = pathlib.Path(path).read_bytes(), 0, []
     while position < len(data):
         end = data.index(b"\n", position)
-        rank, process, name, descriptor, offset, length, first, second = data[position:end].decode().split("\t")
+        rank, process, name, descriptor, offset, length, first, second, end_of_call = data[position:end].decode().split("\t")
         position = end + 1 + int(length)
-        calls.append(Call(int(rank), int(process), name, int(descriptor), int(offset), first, second, data[end + 1:position]))
+        calls.append(Call(int(rank), int(process), name, int(descriptor), int(offset), first, second, end_of_call == "done", data[end + 1:position]))
     return calls
 
 
@@ -90,7 +90,8 @@ class Disk:
         self.changes.append(entries)
 
     def apply(self, call):
-        getattr(self, call.name)(call)
+        if call.is_done:
+            getattr(self, call.name)(call)
 
     def open(self, call):
         folder, name = self.place(call.path)
