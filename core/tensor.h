@@ -61,7 +61,6 @@ class Tensor {
   /// This tensor on another device: the same memory counted there where both can use it (`charged_to`), else a copy. The other device's
   /// later work waits for all work of this one so far.
   /// Threads  that of both devices, as for any op.
-  /// Errors   UsageError for a null device.
   Tensor to(const DevicePtr& device) const;
   /// This tensor in the room that another device made for it (`room_for`): the same memory where both can use it, else a copy, which overlaps
   /// the work of both. `ready` is an event of this device at which the elements are there, `free` one of the other at which the room may be
