@@ -37,7 +37,7 @@ def processes_of(folder):
     found = {}
     for process in pathlib.Path("/proc").iterdir():
         try:
-            if process.name.isdigit() and str(folder).encode() in (process / "cmdline").read_bytes() and ") Z " not in (process / "stat").read_text():
+            if process.name.isdigit() and f"{folder}/".encode() in (process / "cmdline").read_bytes() and ") Z " not in (process / "stat").read_text():
                 words = (process / "environ").read_bytes().decode(errors="replace").split("\0")
                 is_rank = (process / "exe").resolve().name not in ("env", "timeout", "mpirun", "orterun", "mpiexec.hydra", "hydra_pmi_proxy")
                 rank = [word for word in words if word.startswith(RANK_VARIABLES)] if is_rank else []
