@@ -209,6 +209,8 @@ fs::path OutputFolder::save(const Trainer& trainer, const std::string& config, c
     prune(keep);
   });
   return folder;
+} catch (const HangError&) {
+  throw;  // of a step before
 } catch (const CommError& error) {
   if (dynamic_cast<const ThrownByAll*>(&error) != nullptr) throw;
   throw CommError(join(error.what(), ", while step ", trainer.steps_done(), " was saved"));
