@@ -210,13 +210,16 @@ TEST(MovedTraining, RefusesPlansThatWouldChangeTheAnswer) {
   expect_refused(wrong, {"Plan::partition"});
 }
 
+/// Long beside what all else takes, also on a busy machine.
+constexpr std::chrono::milliseconds kSlow(5);
+
 /// Takes long for what it counts.
 class Slow : public sluice::testing::Sum {
  public:
   Var forward(const layers::Call& call) const override {
     using Clock = std::chrono::steady_clock;
     const bool only_counts = call.inputs[0].value().device().kind() == DeviceKind::meta;
-    for (const auto end = Clock::now() + std::chrono::milliseconds(only_counts ? 0 : 2); Clock::now() < end;) continue;
+    for (const auto end = Clock::now() + (only_counts ? kSlow * 0 : kSlow); Clock::now() < end;) continue;
     return Sum::forward(call);
   }
 };
@@ -264,7 +267,8 @@ TEST(Replanner, MovesOnceToTheCutThatMeasuredTimesAskForWithTheSameBits) {
 
   ASSERT_EQ(seen.size(), 1U);
   EXPECT_FALSE(seen[0].next);
-  EXPECT_GT(seen[0].prediction.step_seconds, 4 * 4 * 2e-3);  // four micro-batches through four slow nodes of one device
+  // Four micro-batches through four slow nodes of one device, of which disturbed steps may hide a little.
+  EXPECT_GT(seen[0].prediction.step_seconds, 0.9 * 4 * 4 * std::chrono::duration<double>(kSlow).count());
   ASSERT_EQ(found.size(), 2U);
   ASSERT_TRUE(found[0].next);
   EXPECT_FALSE(found[1].next);
