@@ -2,7 +2,8 @@
 """Trains over a line of some latency between two hosts, which are network namespaces of this machine, and compares the time of a step with what
 the planner says of such a line. Needs root.
 
-usage: bench/delay_line.py openmpi|mpich PROGRAM [--milliseconds 1] [--repetitions 3] [--steps 60] [--json FILE] [--set table.key=value]...
+usage: bench/delay_line.py openmpi|mpich PROGRAM [--milliseconds 1] [--repetitions 3] [--steps 60] [--schedules gpipe,1f1b,auto]
+       [--json FILE] [--set table.key=value]...
 
 The line carries packets between two TUN devices through this program, which holds each one back. Prints, for gpipe, 1f1b and the plan of
 `pipeline.schedule = "auto"`, the measured step over a veth and over the line, and both as predicted with measured costs.
@@ -44,7 +45,7 @@ class Trials:
         return json.loads(done.stdout)["step_seconds"]
 
     def measured(self, hosts, schedule, link):
-        """Of a step in the middle, and of the whole training by its steps."""
+        """The JSON of a training."""
         shutil.rmtree(self.folder / "run", ignore_errors=True)
         result = self.folder / "result.json"
         done = subprocess.run(list(map(str, [*hosts.launcher(self.arguments.launcher, 2), self.arguments.program, "train", "tiny", "--json", result,

@@ -73,7 +73,8 @@ int verify_checkpoints(const fs::path& path, const Arguments& arguments) {
     }
     results.push_back(std::move(json));
   }
-  require<DataError>(!results.empty(), path.string(), ": needs a checkpoint (step-... with state.json) or a folder of them, found none");
+  require<DataError>(!results.empty(), path.string(),
+                     ": needs a checkpoint (step-... with state.json) or a folder of them, found none; name the output.dir of a training");
   write_json({{"verified", results}}, target);
   return code;
 }
@@ -85,7 +86,8 @@ int run_inspect(const Arguments& arguments) {
   std::error_code unreadable;
   const bool is_folder = fs::is_directory(arguments.argument, unreadable);
   if (arguments.has("--verify")) {
-    require(is_folder, "--verify: needs the folder of a checkpoint or of a training, got '", arguments.argument, "'");
+    require(is_folder, "--verify: needs the folder of a checkpoint or of a training, got '", arguments.argument,
+            "'; name the output.dir of a training, or one of its step-... folders");
     return verify_checkpoints(arguments.argument, arguments);
   }
   if (!is_folder) return inspect(arguments, read_settings(arguments.argument, assignments), nullptr);

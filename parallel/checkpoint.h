@@ -85,12 +85,15 @@ class OutputFolder {
   /// Saves the trainer with its config and further files (name -> content), then deletes all but the newest `keep` checkpoints.
   /// What stands in the way, other checkpoints of this step or later ones, is of another training and goes to a folder "previous-N".
   /// Errors  DivergenceError when a weight is not finite: nothing is written or deleted then. Error where Trainer::require_whole throws.
+  /// CommError when another rank fails meanwhile, which says of which step.
   std::filesystem::path save(const Trainer& trainer, const std::string& config, const std::map<std::string, std::string>& further_files,
                              int keep);
 
  private:
   void lock();
   bool is_root() const { return !group_ || group_->is_root(); }
+  std::filesystem::path save_whole(const Trainer& trainer, const std::string& config,
+                                   const std::map<std::string, std::string>& further_files, int keep);
   void write_parts(const std::filesystem::path& folder, const Trainer& trainer, const std::string& hash, const std::string& config,
                    const std::map<std::string, std::string>& further_files) const;
   std::filesystem::path move_aside(const std::vector<std::string>& names);

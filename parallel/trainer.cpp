@@ -230,7 +230,7 @@ StepResult Trainer::step(const Batch& batch, int micro_batches) {
           std::move(result.peak_bytes),
           result.wish,
           result.bytes_between_ranks,
-          bytes_between_ranks(program, state_->executor->ranks().per_rank())};
+          state_->group ? bytes_between_ranks(program, state_->executor->ranks().per_rank()) : 0};
 }
 
 EvaluationResult Trainer::evaluate(const Batch& batch, bool with_output, const std::function<bool()>& stop) {

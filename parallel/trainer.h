@@ -49,7 +49,7 @@ struct StepResult {
   std::vector<int64_t> peak_bytes{};        ///< by device, since it was last reset
   Wish wish{};                              ///< of all ranks
   int64_t bytes_between_ranks = 0;          ///< of tensors, as they came
-  int64_t planned_bytes_between_ranks = 0;  ///< as the step's program sends them; 0 where it could not be counted
+  int64_t planned_bytes_between_ranks = 0;  ///< as the step's program sends them; 0 for one process, and where it could not be counted
 };
 
 struct EvaluationResult {

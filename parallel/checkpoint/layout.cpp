@@ -51,6 +51,8 @@ std::vector<std::string> part_names(const std::string& name, int parts) {
   return names;
 }
 
+std::string state_name(const std::string& parameter, const std::string& state) { return fmt::format("{}/{}", parameter, state); }
+
 std::map<std::string, Shape> shapes_of(const layers::Graph& graph) {
   std::map<std::string, Shape> shapes;
   for (const auto& parameter : graph.parameters()) shapes[parameter.name] = parameter.spec.shape;
@@ -63,14 +65,15 @@ Contents contents_of(const Trainer& trainer) {
   Contents contents{trainer.model(), {}, {}, {}, trainer.averages()};
   const auto state_names = trainer.optimizer().state_names(), unneeded = trainer.optimizer().unneeded_state_names();
   for (const ParameterState& parameter : trainer.parameters())
-    for (size_t i = 0; i < state_names.size(); ++i) contents.states[parameter.name + "/" + state_names[i]] = parameter.optimizer_states[i];
+    for (size_t i = 0; i < state_names.size(); ++i)
+      contents.states[state_name(parameter.name, state_names[i])] = parameter.optimizer_states[i];
   for (const auto& [name, shape] : shapes_of(trainer.graph()))
     if (!contents.model.contains(name)) contents.model_elsewhere.insert(name);
   for (const auto& parameter : trainer.graph().parameters()) {
     const bool is_here = contents.model.contains(parameter.name);
-    for (const std::string& state : unneeded) contents.other_states.insert(parameter.name + "/" + state);
+    for (const std::string& state : unneeded) contents.other_states.insert(state_name(parameter.name, state));
     for (const std::string& state : state_names)
-      if (!is_here) contents.other_states.insert(parameter.name + "/" + state);
+      if (!is_here) contents.other_states.insert(state_name(parameter.name, state));
   }
   return contents;
 }

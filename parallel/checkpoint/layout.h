@@ -34,6 +34,8 @@ bool is_temporary(const std::string& name);
 std::string part_name(const std::string& name, int part, int parts);
 /// Those of all parts.
 std::vector<std::string> part_names(const std::string& name, int parts);
+/// "node.parameter/momentum": of a state of the optimizer.
+std::string state_name(const std::string& parameter, const std::string& state);
 /// The trainer's own tensors under their names in the files: those that are on this rank.
 struct Contents {
   std::map<std::string, Tensor> model;     ///< "node.parameter", and "node.running_mean" of running statistics

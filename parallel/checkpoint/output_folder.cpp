@@ -184,9 +184,19 @@ fs::path OutputFolder::move_aside(const std::vector<std::string>& names) {
 }
 
 fs::path OutputFolder::save(const Trainer& trainer, const std::string& config, const std::map<std::string, std::string>& further_files,
-                            int keep) try {
+                            int keep) {
   require(keep >= 1, "checkpoint: needs to keep at least 1, got ", keep);
   trainer.require_whole();
+  try {
+    return save_whole(trainer, config, further_files, keep);
+  } catch (const CommError& error) {
+    if (dynamic_cast<const ThrownByAll*>(&error) != nullptr) throw;
+    throw CommError(join(error.what(), ", while step ", trainer.steps_done(), " was saved"));
+  }
+}
+
+fs::path OutputFolder::save_whole(const Trainer& trainer, const std::string& config,
+                                  const std::map<std::string, std::string>& further_files, int keep) {
   together(group_, [&] { require_finite(checkpoint_layout::contents_of(trainer), trainer.steps_done()); });
   const std::string name = checkpoint_layout::folder_name(trainer.steps_done()), hash = trainer.weights_hash();
   const fs::path folder = path_ / name;
@@ -209,11 +219,6 @@ fs::path OutputFolder::save(const Trainer& trainer, const std::string& config, c
     prune(keep);
   });
   return folder;
-} catch (const HangError&) {
-  throw;  // of a step before
-} catch (const CommError& error) {
-  if (dynamic_cast<const ThrownByAll*>(&error) != nullptr) throw;
-  throw CommError(join(error.what(), ", while step ", trainer.steps_done(), " was saved"));
 }
 
 /// Every rank its tensors, and the root, when all are on the disk, what makes them a checkpoint.

@@ -16,7 +16,7 @@ using Shapes = std::map<std::string, Shape>;
 Shapes states_of(const layers::Graph& graph, const std::vector<std::string>& names) {
   Shapes shapes;
   for (const auto& parameter : graph.parameters())
-    for (const auto& name : names) shapes[parameter.name + "/" + name] = parameter.spec.shape;
+    for (const auto& name : names) shapes[checkpoint_layout::state_name(parameter.name, name)] = parameter.spec.shape;
   return shapes;
 }
 
@@ -53,7 +53,7 @@ int64_t count_not_finite(const Tensor& tensor) {
 int64_t file_bytes(const std::filesystem::path& file) {
   std::error_code error;
   const auto bytes = std::filesystem::file_size(file, error);
-  require<DataError>(!error, file.string(), ": cannot read the file: ", error.message());
+  require<DataError>(!error, file.string(), ": cannot read the file: ", error.message(), "; use an older checkpoint");
   return static_cast<int64_t>(bytes);
 }
 

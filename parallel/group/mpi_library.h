@@ -8,7 +8,7 @@ extern "C" {
 /// give an int give MPI's error code, 0 where all went well.
 /// Threads  one call at a time, from any thread, but the last two: explain, from any; finish, when no other call is made.
 struct MpiLibrary {
-  /// MPI_Init_thread, and the duplicates of MPI_COMM_WORLD. `tag_limit`: the largest tag there is.
+  /// MPI_Init_thread, and the communicators, in which the ranks of one host follow each other. `tag_limit`: the largest tag there is.
   int (*start)(int* rank, int* size, int* tag_limit);
   /// Begins a message. `waits_for_receive`: it is done only when its receive has begun.
   int (*send)(int communicator, int to, int tag, const void* bytes, size_t count, int waits_for_receive, void** request);

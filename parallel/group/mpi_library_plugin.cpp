@@ -59,6 +59,7 @@ int start(int* rank, int* size, int* tag_limit) {
     if (const int error = MPI_Comm_dup(ordered, &communicator)) return error;
     MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
   }
+  if (const int error = MPI_Comm_free(&ordered)) return error;
   constexpr int kGuaranteed = 32767;
   int* limit = nullptr;
   int is_known = 0;

@@ -119,6 +119,16 @@ class OneAnswer(RanksTest):
         done = sluice("eval", self.folder / "ranks")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
+    def test_of_the_text_in_the_report(self):
+        text = self.write("text.txt", "each micro-batch goes to the next device, and its gradient comes back. " * 300)
+        keys = dict(data__kind="text", data__path=text, data__cache=self.folder / "cache", model__vocab=256, train__steps=4)
+        pages = [self.folder / name for name in ("one.html", "ranks.html")]
+        self.train("--report", pages[0], **keys)
+        self.train_over(2, 2, "--report", pages[1], **keys)
+        samples = [page.read_text().partition("A sample of text")[2].partition("</pre>")[0] for page in pages]
+        self.assertIn("The", samples[0])
+        self.assertEqual(*samples)
+
     def test_of_ranks_that_were_dealt_out_over_two_hosts(self):
         dealt = 'hostname host$((${OMPI_COMM_WORLD_RANK:-$PMI_RANK} % 2)) && exec "$0" "$@"'
         on_two_hosts = ["unshare", "-u", "sh", "-c", dealt]
