@@ -210,6 +210,9 @@ parallel::PlanOptions plan_options(const layers::Graph& graph, const Settings& s
           .partition = partition_choice(settings),
           .remat = remat_choice(graph, settings),
           .precision = precision_of(settings),
+          .replicas = static_cast<int>(settings.integer("pipeline.replicas")),
+          .fold_blocks = static_cast<int>(settings.integer("pipeline.fold_blocks")),
+          .shards_optimizer = settings.flag("pipeline.shard_optimizer"),
           .optimizer = &optimizer,
           .search_seconds = settings.number("pipeline.search_seconds"),
           .progress = [line = std::make_shared<SearchLine>(stderr)](const parallel::SearchProgress& progress) { line->show(progress); }};
@@ -232,7 +235,13 @@ parallel::Plan build_evaluation_plan(const layers::Graph& graph, const Settings&
   plain.set(join("pipeline.micro_batches=", micro_batches > 0 ? micro_batches : 1));
   plain.set("pipeline.costs=counted");
   plain.set("pipeline.remat=none");
-  if (!plain.is_text("pipeline.partition") && plain.integers("pipeline.partition").size() != plain.texts("pipeline.devices").size())
+  const int64_t devices = static_cast<int64_t>(build_devices(settings).size()), replicas = settings.integer("pipeline.replicas");
+  if (devices % replicas != 0) {  // fewer devices than trained it
+    plain.set("pipeline.replicas=1");
+    plain.set("pipeline.fold_blocks=1");
+  }
+  if (!plain.is_text("pipeline.partition") &&
+      static_cast<int64_t>(plain.integers("pipeline.partition").size()) != devices / plain.integer("pipeline.replicas"))
     plain.set("pipeline.partition=auto");
   return build_plan(graph, plain, optimizer);
 }
@@ -252,6 +261,9 @@ parallel::TrainerOptions build_trainer_options(const Settings& settings) {
 
 parallel::Replanner build_replanner(const layers::Graph& graph, const Settings& settings, const Optimizer& optimizer,
                                     const std::vector<DeviceSpeed>& speeds) {
+  require(!settings.flag("pipeline.replan") || settings.integer("pipeline.replicas") == 1,
+          "pipeline.replan: needs pipeline.replicas = 1, got ", settings.integer("pipeline.replicas"),
+          ": plans of several replicas are not weighed against each other yet; set it to false");
   auto options = plan_options(graph, settings, optimizer);
   options.progress = [show = options.progress](const parallel::SearchProgress& progress) {
     require<parallel::StoppedError>(caught_signal() == 0, "stopped by a signal");

@@ -63,6 +63,16 @@ Found checkpoint_to_begin_with(const Arguments& arguments, parallel::Group* rank
   });
 }
 
+void keep_fold_blocks(const parallel::Checkpoint& checkpoint, Settings& settings) {
+  const Settings before = settings_of(checkpoint, {});
+  const int64_t kept = before.integer("pipeline.fold_blocks"), blocks = kept > 0 ? kept : before.integer("pipeline.replicas");
+  const int64_t wanted = settings.integer("pipeline.fold_blocks");
+  if (wanted > 0 && wanted != blocks)
+    warn(fmt::format("pipeline.fold_blocks: the checkpoint was trained with {}, which decides the bits, and goes on with them, not with {}",
+                     blocks, wanted));
+  settings.set(join("pipeline.fold_blocks=", blocks));
+}
+
 std::string tokenizer_to_keep(const parallel::Checkpoint& model, const Settings& settings) {
   const bool same = settings_of(model, {}).text("data.tokenizer") == settings.text("data.tokenizer");
   return same && !is_image_model(settings) ? tokenizer_of(model) : "";

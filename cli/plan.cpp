@@ -23,6 +23,9 @@ void print_plan(std::FILE* out, const layers::Graph& graph, const parallel::Plan
   fmt::print(out, "{} parameters in {} nodes\n", graph.parameter_count(), graph.nodes().size());
   fmt::print(out, "partition {} nodes a stage, {} micro-batches, schedule {}\n", list_text(plan.partition.stage_sizes(), "+"),
              plan.micro_batches, name_of(plan.schedule));
+  if (const auto& [replicas, blocks, shards] = plan.replication; replicas > 1)
+    fmt::print(out, "{} replicas, {} fold blocks, {}\n", replicas, blocks,
+               shards ? "each with a part of the optimizer" : "each with the whole optimizer");
   if (plan.is_out_of_time)
     fmt::print(out, "the search ended before it was done (pipeline.search_seconds): this is the best plan until then\n");
   fmt::print(out, "{:<10} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}\n", "device", "parameters", "gradients", "optimizer", "activations",

@@ -37,8 +37,9 @@ class Training {
   using Clock = std::chrono::steady_clock;
 
  public:
-  Training(Settings settings, const Arguments& arguments, const Job& job)
+  Training(Settings settings, const Arguments& arguments, const Job& job, std::optional<parallel::Checkpoint> resumed)
       : settings_(std::move(settings)),
+        resumed_(std::move(resumed)),
         arguments_(arguments),
         job_(job),
         console_(arguments.text("--json") == "-" ? stderr : stdout, !job.is_root()),
@@ -56,22 +57,23 @@ class Training {
   int run() {
     ignore_output_signals();
     if (ranks()) say("{}\n", job_.text());
-    settings_.set(join("pipeline.micro_batches=", plan_.micro_batches));  // which decides the bits: a resumed training keeps it
+    settings_.set(join("pipeline.micro_batches=", plan_.micro_batches));  // which decide the bits: a resumed training keeps them
+    settings_.set(join("pipeline.fold_blocks=", plan_.replication.fold_blocks));
     record_.config = settings_.toml();
     parallel::on_root(ranks(), [&] { foresee(); });
     parallel::OutputFolder output(settings_.text("output.dir"), ranks());
     parallel::on_root(ranks(), [&] { require_results_writable(); });
-    const auto checkpoint = checkpoint_to_resume(arguments_, settings_, ranks()), model = checkpoint_to_begin_with(arguments_, ranks());
+    const auto model = checkpoint_to_begin_with(arguments_, ranks());
     parallel::together(ranks(), [&] {
-      corpus_ = load_corpus(settings_,
-                            checkpoint ? preparation_of(*checkpoint) : Preparation{model ? tokenizer_to_keep(*model, settings_) : "", {}});
+      corpus_ =
+          load_corpus(settings_, resumed_ ? preparation_of(*resumed_) : Preparation{model ? tokenizer_to_keep(*model, settings_) : "", {}});
       if (settings_.flag("train.baseline")) require_text(corpus_);
     });
     parallel::Trainer trainer(graph_, plan_, *optimizer_, trainer_options());
-    if (checkpoint) resume(*checkpoint, trainer);
+    if (resumed_) resume(trainer);
     if (model) say("{}: {}\n", model->folder.string(), parallel::describe(parallel::initialize(*model, trainer)));
     output.keep_room(trainer, further_bytes());
-    make_room(output, checkpoint);
+    make_room(output);
     train_and_save(trainer, output);
     finish(trainer);
     return end_signal() == 0 ? 0 : exit_code_of_signal(end_signal());
@@ -115,18 +117,18 @@ class Training {
         list_text(plan_.partition.stage_sizes(), "+"), plan_.devices.size(), plan_.micro_batches, name_of(plan_.schedule));
   }
 
-  void resume(const parallel::Checkpoint& checkpoint, parallel::Trainer& trainer) {
-    parallel::restore(checkpoint, trainer);
-    for (const auto& change : changes_of_answer(settings_of(checkpoint, {}), settings_)) warn(change);
-    say("continuing from {}\n", checkpoint.folder.string());
+  void resume(parallel::Trainer& trainer) {
+    parallel::restore(*resumed_, trainer);
+    for (const auto& change : changes_of_answer(settings_of(*resumed_, {}), settings_)) warn(change);
+    say("continuing from {}\n", resumed_->folder.string());
   }
 
-  void make_room(parallel::OutputFolder& output, const std::optional<parallel::Checkpoint>& checkpoint) {
+  void make_room(parallel::OutputFolder& output) {
     std::error_code ignored;
     // The path may end with a slash, be "." or a link: only the real one has the output folder as its parent.
-    const fs::path resumed = checkpoint ? fs::canonical(checkpoint->folder) : fs::path();
-    const bool same_folder = checkpoint && fs::equivalent(resumed.parent_path(), output.path(), ignored);
-    const auto aside = output.set_aside_after(same_folder ? checkpoint->step : -1);
+    const fs::path resumed = resumed_ ? fs::canonical(resumed_->folder) : fs::path();
+    const bool same_folder = resumed_ && fs::equivalent(resumed.parent_path(), output.path(), ignored);
+    const auto aside = output.set_aside_after(same_folder ? resumed_->step : -1);
     if (!aside.empty()) say("moved other checkpoints of {} to {}\n", output.path().string(), aside.string());
   }
 
@@ -315,6 +317,7 @@ class Training {
   }
 
   Settings settings_;
+  const std::optional<parallel::Checkpoint> resumed_;
   const Arguments& arguments_;
   const Job& job_;
   Console console_;
@@ -363,7 +366,12 @@ int run_train(const Arguments& arguments) {
   require(!arguments.has("--init") || !arguments.has("--resume"),
           "--init: begins a new training, --resume continues one; give one of them");
   Job job;
-  return job.run([&] { return Training(read_and_check(arguments, job), arguments, job).run(); });
+  return job.run([&] {
+    Settings settings = read_and_check(arguments, job);
+    auto resumed = checkpoint_to_resume(arguments, settings, job.ranks().get());
+    if (resumed) keep_fold_blocks(*resumed, settings);
+    return Training(std::move(settings), arguments, job, std::move(resumed)).run();
+  });
 }
 
 }  // namespace sluice::cli

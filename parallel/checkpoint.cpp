@@ -15,16 +15,28 @@ using nlohmann::json;
 
 namespace {
 
+/// The names of all tensors of a model.
+std::set<std::string> known_tensors(const layers::Graph& graph) {
+  std::set<std::string> names;
+  for (const auto& [name, shape] : checkpoint_layout::shapes_of(graph)) names.insert(name);
+  return names;
+}
+
 /// Reads all of a kind, and returns the parts as messages name them.
-checkpoint_layout::TensorParts read_all(const Checkpoint& checkpoint, const char* name, const std::map<std::string, Tensor>& wanted,
-                                        std::set<std::string> known = {}) {
+checkpoint_layout::TensorParts read_all(const Checkpoint& checkpoint, const char* name, const std::vector<StatePart>& wanted,
+                                        const std::set<std::string>& known) {
   checkpoint_layout::TensorParts parts(checkpoint, name);
-  for (const auto& [tensor, into] : wanted) {
-    parts.require_tensor(tensor, into.dtype(), into.shape());
-    known.insert(tensor);
-  }
+  for (const StatePart& part : wanted) parts.require_tensor(part.name, part.tensor.dtype(), part.shape);
   parts.require_no_more(known);
-  for (const auto& [tensor, into] : wanted) parts.read(tensor, into);
+  for (const StatePart& part : wanted) {
+    if (part.is_whole()) {
+      parts.read(part.name, part.tensor);
+    } else {
+      const Tensor whole = empty(part.shape, part.tensor.dtype());
+      parts.read(part.name, whole);
+      put({{part.name, whole}}, {part});
+    }
+  }
   return parts;
 }
 
@@ -148,32 +160,33 @@ void publish(const Checkpoint& checkpoint, Trainer& trainer) {
   trainer.publish_parameters();
 }
 
-void read_into(const checkpoint_layout::Contents& contents, const Checkpoint& checkpoint, const Trainer& trainer) {
-  const auto model = read_all(checkpoint, checkpoint_layout::kModelFile, contents.model, contents.model_elsewhere);
-  checkpoint_layout::check_finite(model, contents.model);
-  read_all(checkpoint, checkpoint_layout::kOptimizerFile, contents.states, contents.other_states);
+void read_into(const StateParts& places, const Checkpoint& checkpoint, const Trainer& trainer) {
+  const auto known = known_tensors(trainer.graph());
+  const auto model = read_all(checkpoint, checkpoint_layout::kModelFile, places.model, known);
+  checkpoint_layout::check_finite(model, places.model);
+  read_all(checkpoint, checkpoint_layout::kOptimizerFile, places.states, checkpoint_layout::known_states(trainer));
   if (trainer.optimizer().ema > 0) {
     checkpoint_layout::require_averages(checkpoint);
-    read_all(checkpoint, checkpoint_layout::kAverageFile, contents.averages, contents.model_elsewhere);
+    read_all(checkpoint, checkpoint_layout::kAverageFile, places.averages, known);
   }
 }
 
 }  // namespace
 
 void restore(const Checkpoint& checkpoint, Trainer& trainer) {
-  const auto contents = checkpoint_layout::contents_of(trainer);
-  together(trainer.group(), [&] { read_into(contents, checkpoint, trainer); });
+  const StateParts places = trainer.state_parts();
+  together(trainer.group(), [&] { read_into(places, checkpoint, trainer); });
   publish(checkpoint, trainer);
   checkpoint_layout::require_weights_hash(checkpoint, trainer.weights_hash());
 }
 
 void restore_weights(const Checkpoint& checkpoint, bool averages, Trainer& trainer) {
-  const auto contents = checkpoint_layout::contents_of(trainer);
+  const StateParts places = trainer.state_parts();
   together(trainer.group(), [&] {
     if (averages) checkpoint_layout::require_averages(checkpoint);
-    const auto parts = read_all(checkpoint, averages ? checkpoint_layout::kAverageFile : checkpoint_layout::kModelFile, contents.model,
-                                contents.model_elsewhere);
-    checkpoint_layout::check_finite(parts, contents.model);
+    const auto parts = read_all(checkpoint, averages ? checkpoint_layout::kAverageFile : checkpoint_layout::kModelFile, places.model,
+                                known_tensors(trainer.graph()));
+    checkpoint_layout::check_finite(parts, places.model);
   });
   publish(checkpoint, trainer);
   if (!averages) checkpoint_layout::require_weights_hash(checkpoint, trainer.weights_hash());
@@ -181,10 +194,14 @@ void restore_weights(const Checkpoint& checkpoint, bool averages, Trainer& train
 
 std::map<std::string, Tensor> load_parameters(const Checkpoint& checkpoint, const layers::Graph& graph, Precision precision,
                                               const DevicePtr& device) {
+  std::vector<StatePart> places;
   std::map<std::string, Tensor> model;
-  for (const auto& [name, shape] : checkpoint_layout::shapes_of(graph)) model[name] = empty(shape, DType::f32, device);
-  const auto parts = read_all(checkpoint, checkpoint_layout::shown_file(checkpoint), model);
-  checkpoint_layout::check_finite(parts, model);
+  for (const auto& [name, shape] : checkpoint_layout::shapes_of(graph)) {
+    model[name] = empty(shape, DType::f32, device);
+    places.push_back({name, shape, {0, shape.elements()}, model[name]});
+  }
+  const auto parts = read_all(checkpoint, checkpoint_layout::shown_file(checkpoint), places, known_tensors(graph));
+  checkpoint_layout::check_finite(parts, places);
   for (const auto& parameter : graph.parameters()) model[parameter.name] = in_working_dtype(model[parameter.name], precision);
   return model;
 }

@@ -11,6 +11,10 @@
 
 namespace sluice::parallel {
 
+namespace checkpoint_layout {
+struct Contents;
+}
+
 /// A checkpoint: a folder "step-00001234" with the parameters and running statistics by full name (model.safetensors), the optimizer's
 /// states as "name/state" (optimizer.safetensors), the moving averages of a training that keeps them under the names of what they follow
 /// (ema.safetensors), and state.json, which holds everything else and the length and XXH3-128 of every file, itself included. A training over
@@ -94,8 +98,8 @@ class OutputFolder {
   bool is_root() const { return !group_ || group_->is_root(); }
   std::filesystem::path save_whole(const Trainer& trainer, const std::string& config,
                                    const std::map<std::string, std::string>& further_files, int keep);
-  void write_parts(const std::filesystem::path& folder, const Trainer& trainer, const std::string& hash, const std::string& config,
-                   const std::map<std::string, std::string>& further_files) const;
+  void write_parts(const std::filesystem::path& folder, const Trainer& trainer, const checkpoint_layout::Contents& contents,
+                   const std::string& hash, const std::string& config, const std::map<std::string, std::string>& further_files) const;
   std::filesystem::path move_aside(const std::vector<std::string>& names);
   std::vector<std::string> checkpoints_after(int64_t step) const;
   void prune(int keep);

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <ranges>
+#include <string_view>
 
 #include "core/ops/copy.h"
 #include "parallel/checkpoint/layout.h"
@@ -17,7 +18,7 @@
 #include "parallel/run/agreement.h"
 #include "parallel/run/certificate.h"
 #include "parallel/run/model_hash.h"
-#include "parallel/run/tied_copies.h"
+#include "parallel/run/shared_weights.h"
 
 namespace sluice::parallel {
 
@@ -53,14 +54,17 @@ struct Trainer::State {
     programs.emplace(graph, topology, plan, *optimizer, common, std::vector<DeviceSpeed>(), group);
     graphs = GraphChoice(options.cuda_graphs, plan.devices[0]->kind() == DeviceKind::cuda);
     const auto placement = device_of_stage(plan);
-    const Layout layout{topology, plan.partition.segments(), placement, plan.rematerialize, static_cast<int>(plan.devices.size()), true};
-    executor = std::make_unique<Executor>(graph, layout, plan.devices, common, options.timeout_seconds, options.group);
+    executor = std::make_unique<Executor>(graph, layout_of(topology, plan, placement), plan.devices, common, options.timeout_seconds,
+                                          options.group);
   }
 
-  bool is_here(int node) const { return executor->ranks().is_here(device_of_node(node)); }
-  int device_of_node(int node) const {
+  /// In a replica.
+  bool is_here(int node) const {
     const Layout layout = executor->layout();
-    return layout.device_of_stage[layout.partition.stage_of(node)];
+    const auto is_device_here = [&](int replica) {
+      return executor->ranks().is_here(layout.device_of_stage[layout.stage_of(node, replica)]);
+    };
+    return std::ranges::any_of(std::views::iota(0, plan.replication.replicas), is_device_here);
   }
 
   /// The memory of the former executor is free before the next one takes its own.
@@ -119,7 +123,7 @@ struct Trainer::State {
   void show_averages(bool wanted) {
     if (optimizer->ema == 0 || shows_averages == wanted) return;
     for (auto& stage : executor->stages()) wanted ? stage->show_averages() : stage->write_working(steps_done);
-    copy_tied(graph, topology, *executor, group);
+    share_weights(graph, *executor, group);
     shows_averages = wanted;
   }
 
@@ -255,13 +259,11 @@ Tensors copies(const Tensors& tensors) {
   return copies;
 }
 
-void put(const Tensors& values, const Tensors& places) {
-  for (const auto& [name, place] : places) copy(values.at(name), place);
-}
-
 void require_same_answer(const Plan& now, const Plan& next) {
   require(next.micro_batches == now.micro_batches, "Trainer::move_to: needs a plan of ", now.micro_batches, " micro-batches, got ",
           next.micro_batches, "; they decide the bits");
+  require(next.replication.fold_blocks == now.replication.fold_blocks, "Trainer::move_to: needs a plan of ", now.replication.fold_blocks,
+          " fold blocks, got ", next.replication.fold_blocks, "; they decide the bits");
   require(next.precision == now.precision, "Trainer::move_to: needs a plan in ", name_of(now.precision), ", got ", name_of(next.precision),
           "; it decides the bits");
   const DeviceKind from = now.devices[0]->kind(), to = next.devices[0]->kind();
@@ -281,7 +283,7 @@ void Trainer::move_to(Plan plan) {
   for (Tensors* tensors : {&kept.model, &kept.states, &kept.averages}) *tensors = copies(*tensors);
   const auto go_on = [&](const Plan& by) {
     state_->change_plan(by);
-    const auto places = checkpoint_layout::contents_of(*this);
+    const StateParts places = state_parts();
     put(kept.model, places.model);
     put(kept.states, places.states);
     put(kept.averages, places.averages);
@@ -316,33 +318,50 @@ std::vector<ParameterState> Trainer::parameters() const {
   return all;
 }
 
-std::map<std::string, Tensor> Trainer::model() const {
-  std::map<std::string, Tensor> all;
-  for (const auto& parameter : parameters()) all[parameter.name] = parameter.value;
-  for (const auto& stage : state_->executor->stages())
-    for (const auto& statistics : stage->statistics().entries()) {
-      const auto& description = state_->graph.statistics()[statistics.index];
-      all[description.mean_name()] = statistics.running.mean;
-      all[description.variance_name()] = statistics.running.variance;
+StateParts Trainer::state_parts() const {
+  state_->require_reachable();
+  const layers::Graph& graph = state_->graph;
+  const auto state_names = state_->optimizer->state_names();
+  StateParts parts;
+  const auto add_statistics = [&](const StageStatistics::Entry& entry) {
+    const auto& description = graph.statistics()[entry.index];
+    const auto add = [&](std::vector<StatePart>& to, const layers::RunningStatistics& of) {
+      const Shape shape{description.spec.channels};
+      to.push_back({description.mean_name(), shape, {0, shape.elements()}, of.mean});
+      to.push_back({description.variance_name(), shape, {0, shape.elements()}, of.variance});
+    };
+    add(parts.model, entry.running);
+    if (entry.average.mean.defined()) add(parts.averages, entry.average);
+  };
+  for (const auto& stage : state_->executor->stages()) {
+    for (const auto& parameter : stage->parameters()) {
+      if (!parameter.owned) continue;
+      const auto& description = graph.parameters()[parameter.index];
+      const auto part = [&](const std::string& name, const Tensor& tensor) {
+        return StatePart{name, description.spec.shape, parameter.range, tensor};
+      };
+      parts.model.push_back(part(description.name, parameter.master));
+      for (size_t i = 0; i < parameter.states.size(); ++i)
+        parts.states.push_back(part(checkpoint_layout::state_name(description.name, state_names[i]), parameter.states[i]));
+      if (parameter.average.defined()) parts.averages.push_back(part(description.name, parameter.average));
     }
-  return all;
+    std::ranges::for_each(stage->statistics().entries(), add_statistics);
+  }
+  const auto place = [](const StatePart& part) { return std::pair(std::string_view(part.name), part.elements.first); };
+  for (auto* list : {&parts.model, &parts.states, &parts.averages}) std::ranges::stable_sort(*list, {}, place);
+  return parts;
 }
 
-std::map<std::string, Tensor> Trainer::averages() const {
-  state_->require_reachable();
-  std::map<std::string, Tensor> all;
-  if (state_->optimizer->ema == 0) return all;
-  for (const auto& stage : state_->executor->stages()) {
-    for (const auto& parameter : stage->parameters())
-      if (parameter.owned) all[state_->graph.parameters()[parameter.index].name] = parameter.average;
-    for (const auto& statistics : stage->statistics().entries()) {
-      const auto& description = state_->graph.statistics()[statistics.index];
-      all[description.mean_name()] = statistics.average.mean;
-      all[description.variance_name()] = statistics.average.variance;
-    }
-  }
-  return all;
+std::map<std::string, Tensor> Trainer::whole(const std::vector<StatePart>& parts) const {
+  if (state_->plan.replication.replicas > 1) return whole_tensors(parts, state_->group);
+  std::map<std::string, Tensor> tensors;
+  for (const StatePart& part : parts) tensors[part.name] = part.tensor;
+  return tensors;
 }
+
+std::map<std::string, Tensor> Trainer::model() const { return whole(state_parts().model); }
+std::map<std::string, Tensor> Trainer::averages() const { return whole(state_parts().averages); }
+std::map<std::string, Tensor> Trainer::optimizer_states() const { return whole(state_parts().states); }
 
 std::vector<std::string> Trainer::inputs_here() const {
   const Topology& topology = state_->topology;
@@ -359,7 +378,7 @@ std::vector<Placement> Trainer::placements() const { return parallel::placements
 void Trainer::publish_parameters() {
   state_->require_reachable();
   for (const auto& stage : state_->executor->stages()) stage->write_working(state_->steps_done);
-  copy_tied(state_->graph, state_->topology, *state_->executor, state_->group);
+  share_weights(state_->graph, *state_->executor, state_->group);
   state_->shows_averages = false;
   state_->failure.clear();
 }

@@ -13,6 +13,7 @@
 #include "parallel/run/placement.h"
 #include "parallel/run/run_errors.h"
 #include "parallel/run/stage.h"
+#include "parallel/run/state_parts.h"
 #include "parallel/run/trace.h"
 
 namespace sluice::parallel {
@@ -59,11 +60,19 @@ struct EvaluationResult {
   Tensor output;        ///< of the graph's output node (logits), a row a sample, on the host; when it was asked for
 };
 
-/// One parameter with all that a checkpoint keeps of it. The tensors are the trainer's own: writing to them changes the model.
+/// One parameter with all that a checkpoint keeps of it; of several replicas with a sharded optimizer the part of it that one steps, as a
+/// list. The tensors are the trainer's own: writing to them changes the model.
 struct ParameterState {
   std::string name;                      ///< "node.parameter", whatever the partition
   Tensor value;                          ///< the f32 master
   std::vector<Tensor> optimizer_states;  ///< in the order of Optimizer::state_names()
+};
+
+/// All that a checkpoint keeps, as it is here, in the order of names and elements. The tensors are the trainer's own: writing to them changes the model.
+struct StateParts {
+  std::vector<StatePart> model;     ///< masters, and running statistics ("node.running_mean"), of all replicas that are here
+  std::vector<StatePart> states;    ///< of the optimizer: "node.parameter/m"
+  std::vector<StatePart> averages;  ///< exponential moving averages of all that is in `model`; none without Optimizer::ema
 };
 
 /// Trains a graph by running its plan's program: one worker thread a device.
@@ -122,14 +131,16 @@ class Trainer {
   int64_t steps_done() const;
   void set_steps_done(int64_t steps);
 
-  /// All parameters that are here, in name order, each tied one once.
+  /// All parameters that are here, in name order, each tied one once; of several replicas every one's.
   std::vector<ParameterState> parameters() const;
-  /// All that the model is, by name: the masters of parameters(), and the running statistics ("node.running_mean"). The tensors are the
-  /// trainer's own, too.
+  StateParts state_parts() const;
+  /// All that the model is, by name: the masters, and the running statistics. Of one replica the tensors are the trainer's own, those that
+  /// are here; of several they are whole copies on the host, and all ranks call it together.
   std::map<std::string, Tensor> model() const;
-  /// The exponential moving averages of all that is in model(), by the same names; empty without Optimizer::ema. The tensors are the
-  /// trainer's own, too.
+  /// The exponential moving averages of all that is in model(), by the same names and under the same rules; empty without Optimizer::ema.
   std::map<std::string, Tensor> averages() const;
+  /// The optimizer's states as "node.parameter/m", under the same rules.
+  std::map<std::string, Tensor> optimizer_states() const;
   /// Names of the graph's inputs that the stages of this rank read.
   std::vector<std::string> inputs_here() const;
   /// Bytes of every parameter's copy and of all running statistics on every device, as the devices count them.
@@ -148,6 +159,7 @@ class Trainer {
 
  private:
   struct State;
+  std::map<std::string, Tensor> whole(const std::vector<StatePart>& parts) const;
   std::unique_ptr<State> state_;
 };
 

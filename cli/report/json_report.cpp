@@ -98,6 +98,9 @@ Json plan_json(const layers::Graph& graph, const parallel::Plan& plan, const par
   json["partition"] = plan.partition.stage_sizes();
   json["segments"] = plan.partition.has_whole_stages() ? std::vector<int>{} : plan.partition.segments_of_stage();
   json["micro_batches"] = plan.micro_batches;
+  json["replicas"] = plan.replication.replicas;
+  json["fold_blocks"] = plan.replication.fold_blocks;
+  json["shard_optimizer"] = plan.replication.shards_optimizer;
   json["schedule"] = name_of(plan.schedule);
   json["transfer_window"] = {{"ahead", plan.window.ahead}, {"behind", plan.window.behind}};
   json["bound_seconds"] = plan.bound_seconds > 0 ? Json(plan.bound_seconds) : Json(nullptr);

@@ -1,10 +1,16 @@
 #include "core/ops/optimizer_step.h"
 
 #include "core/dispatch.h"
+#include "core/ops/optimizer_rules.h"
 
 namespace sluice {
 
 namespace {
+
+void require_rounded_together(const char* op, int64_t first_element) {
+  require(first_element >= 0 && first_element % rules::kRoundedTogether == 0, op, ": needs a first element that is a multiple of ",
+          rules::kRoundedTogether, ", got ", first_element, "; cut tensors into parts at such elements");
+}
 
 void check(const char* op, const OptimizerSlot& slot, size_t states) {
   const Tensor& parameter = slot.parameter;
@@ -20,6 +26,7 @@ void check(const char* op, const OptimizerSlot& slot, size_t states) {
   if (!slot.working.defined()) return;
   require(parameter.dtype() == DType::f32, op, ": needs a parameter of f32 for a working copy, got ", parameter);
   check_like("a working copy", slot.working, DType::bf16);
+  require_rounded_together(op, slot.first_element);
 }
 
 void check(const char* op, const std::vector<OptimizerSlot>& slots, size_t states, const GradientClip& clip) {
@@ -72,13 +79,14 @@ void rmsprop_step(const std::vector<OptimizerSlot>& slots, const RmsPropStep& st
              [&](auto& context) { kernels::rmsprop_step(context, slots, step, clip); });
 }
 
-void round_stochastically(const Tensor& weights, const Tensor& working, const RandomStream& stream) {
+void round_stochastically(const Tensor& weights, const Tensor& working, const RandomStream& stream, int64_t first_element) {
   require(weights.dtype() == DType::f32 && working.dtype() == DType::bf16 && weights.shape() == working.shape() &&
               weights.is_contiguous() && working.is_contiguous(),
           "round_stochastically: needs f32 weights and a bf16 copy, alike and contiguous, got ", weights, " and ", working);
+  require_rounded_together("round_stochastically", first_element);
   const Cost cost{static_cast<double>(weights.elements()), static_cast<double>(weights.bytes()), static_cast<double>(working.bytes())};
   run_kernel("round_stochastically", {weights, working}, cost,
-             [&](auto& context) { kernels::round_stochastically(context, weights, working, stream); });
+             [&](auto& context) { kernels::round_stochastically(context, weights, working, stream, first_element); });
 }
 
 }  // namespace sluice

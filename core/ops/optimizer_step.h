@@ -16,6 +16,7 @@ struct OptimizerSlot {
   bool decay = true;           ///< whether weight decay holds for this parameter
   Tensor working{};            ///< a bf16 copy of f32 weights, written with them; undefined: there is none
   std::optional<RandomStream> stochastic{};  ///< the copy is rounded as round_stochastically does; nothing: to the nearest
+  int64_t first_element = 0;                 ///< the number in the stream of the first, of a part of a tensor; a multiple of 8
 };
 
 /// Scales the gradients of a step so that their global norm is at most `largest_norm`. The norm stays on the device, so that nobody waits
@@ -63,10 +64,10 @@ struct RmsPropStep {
 void rmsprop_step(const std::vector<OptimizerSlot>& slots, const RmsPropStep& step, const GradientClip& clip = {});
 
 /// working = weights in bf16, each element to one of its two neighbours with the probabilities that make the mean the element. Which one
-/// is a function of the stream and the element alone.
+/// is a function of the stream and the element's number alone; `first_element`, a multiple of 8, is that of the first.
 /// Shape   alike and contiguous; f32 -> bf16.
 /// Source  Gupta et al. 2015, arXiv:1502.02551.
-void round_stochastically(const Tensor& weights, const Tensor& working, const RandomStream& stream);
+void round_stochastically(const Tensor& weights, const Tensor& working, const RandomStream& stream, int64_t first_element = 0);
 
 namespace kernels {
 void sgd_step(Cpu& cpu, const std::vector<OptimizerSlot>& slots, const SgdStep& step, const GradientClip& clip);
@@ -75,8 +76,8 @@ void adam_step(Cpu& cpu, const std::vector<OptimizerSlot>& slots, const AdamStep
 void adam_step(Cuda& cuda, const std::vector<OptimizerSlot>& slots, const AdamStep& step, const GradientClip& clip);
 void rmsprop_step(Cpu& cpu, const std::vector<OptimizerSlot>& slots, const RmsPropStep& step, const GradientClip& clip);
 void rmsprop_step(Cuda& cuda, const std::vector<OptimizerSlot>& slots, const RmsPropStep& step, const GradientClip& clip);
-void round_stochastically(Cpu& cpu, const Tensor& weights, const Tensor& working, const RandomStream& stream);
-void round_stochastically(Cuda& cuda, const Tensor& weights, const Tensor& working, const RandomStream& stream);
+void round_stochastically(Cpu& cpu, const Tensor& weights, const Tensor& working, const RandomStream& stream, int64_t first_element);
+void round_stochastically(Cuda& cuda, const Tensor& weights, const Tensor& working, const RandomStream& stream, int64_t first_element);
 }  // namespace kernels
 
 }  // namespace sluice

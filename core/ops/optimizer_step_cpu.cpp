@@ -19,10 +19,10 @@ double gradient_factor(const GradientClip& clip) {
   return rules::gradient_factor(clip.sum_of_squares.defined() ? clip.sum_of_squares.data<double>() : nullptr, clip.largest_norm);
 }
 
-/// `begin` is a multiple of kRoundedTogether.
-void round_run(const float* from, bfloat16* to, const RandomStream& stream, int64_t begin, int64_t end) {
+/// `begin` and `first_element` are multiples of kRoundedTogether.
+void round_run(const float* from, bfloat16* to, const RandomStream& stream, int64_t first_element, int64_t begin, int64_t end) {
   for (int64_t first = begin; first < end; first += rules::kRoundedTogether) {
-    const auto words = stream.words(static_cast<uint64_t>(first / rules::kRoundedTogether), 0);
+    const auto words = stream.words(static_cast<uint64_t>((first_element + first) / rules::kRoundedTogether), 0);
     const int count = static_cast<int>(std::min<int64_t>(rules::kRoundedTogether, end - first));
     for (int i = 0; i < count; ++i) to[first + i] = rules::round_stochastically(from[first + i], words, i);
   }
@@ -33,7 +33,7 @@ void write_working(const OptimizerSlot& slot, int64_t begin, int64_t end) {
   if (!slot.working.defined()) return;
   const float* from = slot.parameter.data<float>();
   auto* to = slot.working.data<bfloat16>();
-  if (slot.stochastic) return round_run(from, to, *slot.stochastic, begin, end);
+  if (slot.stochastic) return round_run(from, to, *slot.stochastic, slot.first_element, begin, end);
   for_lanes<float>(begin, end, [&](auto load, auto store) { store(to, load(from)); });
 }
 
@@ -80,10 +80,10 @@ void rmsprop_step(Cpu& cpu, const std::vector<OptimizerSlot>& slots, const RmsPr
   step_slots<rules::RmsProp, 2>(cpu, slots, step, clip);
 }
 
-void round_stochastically(Cpu& cpu, const Tensor& weights, const Tensor& working, const RandomStream& stream) {
+void round_stochastically(Cpu& cpu, const Tensor& weights, const Tensor& working, const RandomStream& stream, int64_t first_element) {
   cpu.parallel_for(weights.elements(), grain_for(1),
-                   [from = weights.data<float>(), to = working.data<bfloat16>(), &stream](int64_t begin, int64_t end) {
-                     round_run(from, to, stream, begin, end);
+                   [&, from = weights.data<float>(), to = working.data<bfloat16>()](int64_t begin, int64_t end) {
+                     round_run(from, to, stream, first_element, begin, end);
                    });
 }
 

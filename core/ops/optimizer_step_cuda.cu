@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int64_t kChunk = 8192;  // elements of a block: so many that finding its slot costs nothing, and few beside a model
-constexpr int kMostSlots = 48;    // of a launch
+constexpr int kMostSlots = 40;    // of a launch
 
 template <class T>
 struct Slot {
@@ -19,7 +19,8 @@ struct Slot {
   int64_t count;
   unsigned first_block;
   bool decays, aligned, stochastic;
-  RandomStream stream;  ///< where stochastic
+  RandomStream stream;    ///< where stochastic
+  int64_t first_element;  ///< its number in the stream
 };
 
 template <class T>
@@ -44,7 +45,7 @@ __device__ void write_working(const Slot<float>& slot, int64_t first, const Pack
   RoundedPack rounded;
   if (slot.stochastic) {
     static_assert(rules::kRoundedTogether == 2 * kWidth);
-    const auto words = slot.stream.words(static_cast<uint64_t>(first / rules::kRoundedTogether), 0);
+    const auto words = slot.stream.words(static_cast<uint64_t>((slot.first_element + first) / rules::kRoundedTogether), 0);
     const bool is_upper = first % rules::kRoundedTogether != 0;  // this pack takes the upper two words of the block
     const std::array<uint32_t, 4> own{is_upper ? words[2] : words[0], is_upper ? words[3] : words[1]};
     for (int i = 0; i < kWidth; ++i) rounded.at[i] = rules::round_stochastically(values.at[i], own, i);
@@ -117,7 +118,8 @@ Slot<T> slot_of(const OptimizerSlot& from) {
                from.decay,
                true,
                from.stochastic.has_value(),
-               from.stochastic.value_or(RandomStream{})};
+               from.stochastic.value_or(RandomStream{}),
+               from.first_element};
   for (size_t k = 0; k < from.states.size(); ++k) slot.states[k] = from.states[k].data<T>();
   slot.aligned = packs_fit<T>(0, slot.parameter, slot.gradient, slot.states[0], slot.states[1], slot.working);
   return slot;
@@ -158,10 +160,10 @@ void rmsprop_step(Cuda& cuda, const std::vector<OptimizerSlot>& slots, const Rms
   step_all<rules::RmsProp, 2>(cuda, "rmsprop_step", slots, step, clip);
 }
 
-void round_stochastically(Cuda& cuda, const Tensor& weights, const Tensor& working, const RandomStream& stream) {
-  const float* from = weights.data<float>();
-  auto* to = working.data<bfloat16>();
-  const Slot<float> slot{weights.data<float>(), nullptr, {}, to, weights.elements(), 0, false, packs_fit<float>(0, from, to), true, stream};
+void round_stochastically(Cuda& cuda, const Tensor& weights, const Tensor& working, const RandomStream& stream, int64_t first_element) {
+  const OptimizerSlot from{
+      .parameter = weights, .gradient = weights, .working = working, .stochastic = stream, .first_element = first_element};
+  const Slot<float> slot = slot_of<float>(from);
   constexpr int64_t kOfBlock = kThreads * Pack<float>::kCount;
   launch(cuda, "round_stochastically", {static_cast<unsigned>((slot.count + kOfBlock - 1) / kOfBlock), kThreads}, round_slot, slot);
 }

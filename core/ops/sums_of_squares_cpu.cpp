@@ -18,24 +18,38 @@ double squares(const T* x, int64_t count) {
   return sums[0];
 }
 
+constexpr int64_t kChunk = squares_chunk(DeviceKind::cpu);
+
+void sum_chunks(Cpu& cpu, const Tensor& x, double* parts) {
+  on_float(x.dtype(), "sums_of_squares", [&]<class T>() {
+    cpu.parallel_for(x.elements(), kChunk,
+                     [=, from = x.data<T>()](int64_t begin, int64_t end) { parts[begin / kChunk] = squares(from + begin, end - begin); });
+  });
+}
+
+double combine_chunks(const double* parts, int64_t chunks) {
+  double total = 0;
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) total += parts[chunk];
+  return total;
+}
+
 }  // namespace
 
 void sums_of_squares(Cpu& cpu, const std::vector<Tensor>& xs, const Tensor& partial, const Tensor& sums,
                      const std::vector<int64_t>& places) {
-  constexpr int64_t kChunk = squares_chunk(DeviceKind::cpu);
   auto* parts = partial.data<double>();
   for (size_t i = 0; i < xs.size(); ++i) {
-    const int64_t count = xs[i].elements(), chunks = (count + kChunk - 1) / kChunk;
-    on_float(xs[i].dtype(), "sums_of_squares", [&]<class T>() {
-      cpu.parallel_for(count, kChunk, [=, from = xs[i].data<T>()](int64_t begin, int64_t end) {
-        parts[begin / kChunk] = squares(from + begin, end - begin);
-      });
-    });
-    double total = 0;
-    for (int64_t chunk = 0; chunk < chunks; ++chunk) total += parts[chunk];
-    sums.data<double>()[places[i]] = total;
+    const int64_t chunks = squares_chunks(DeviceKind::cpu, xs[i].elements());
+    sum_chunks(cpu, xs[i], parts);
+    sums.data<double>()[places[i]] = combine_chunks(parts, chunks);
     parts += chunks;
   }
+}
+
+void squares_of_chunks(Cpu& cpu, const Tensor& x, const Tensor& partial) { sum_chunks(cpu, x, partial.data<double>()); }
+
+void sum_of_chunks(Cpu&, const Tensor& partial, const Tensor& sums, int64_t place) {
+  sums.data<double>()[place] = combine_chunks(partial.data<double>(), partial.elements());
 }
 
 }  // namespace sluice::kernels

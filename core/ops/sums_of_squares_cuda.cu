@@ -69,6 +69,15 @@ double* sum_arrays(Cuda& cuda, const std::vector<Tensor>& xs, double* partial, d
   return partial;
 }
 
+template <class T>
+Arrays<T> one_array(const T* x, int64_t count, int64_t place) {
+  Arrays<T> list{};
+  list.at[0] = {x, count, static_cast<unsigned>(place), 0};
+  list.count = 1;
+  list.blocks = static_cast<unsigned>((count + kChunk - 1) / kChunk);
+  return list;
+}
+
 }  // namespace
 
 void sums_of_squares(Cuda& cuda, const std::vector<Tensor>& xs, const Tensor& partial, const Tensor& sums,
@@ -77,6 +86,19 @@ void sums_of_squares(Cuda& cuda, const std::vector<Tensor>& xs, const Tensor& pa
   parts = sum_arrays<float>(cuda, xs, parts, to, places);
   parts = sum_arrays<double>(cuda, xs, parts, to, places);
   sum_arrays<bfloat16>(cuda, xs, parts, to, places);
+}
+
+void squares_of_chunks(Cuda& cuda, const Tensor& x, const Tensor& partial) {
+  if (x.elements() == 0) return;
+  on_float(x.dtype(), "squares_of_chunks", [&]<class T>() {
+    const Arrays<T> list = one_array(x.data<T>(), x.elements(), 0);
+    launch(cuda, "squares_of_chunks", {list.blocks, kThreads}, sum_chunks<T>, list, partial.data<double>());
+  });
+}
+
+void sum_of_chunks(Cuda& cuda, const Tensor& partial, const Tensor& sums, int64_t place) {
+  const auto list = one_array<float>(nullptr, partial.elements() * kChunk, place);
+  launch(cuda, "sum_of_chunks", {1, kThreads}, combine_chunks<float>, list, partial.data<double>(), sums.data<double>());
 }
 
 }  // namespace sluice::kernels

@@ -2,7 +2,8 @@
 
 #include <fmt/core.h>
 
-#include "core/ops/copy.h"
+#include <algorithm>
+
 #include "parallel/checkpoint/layout.h"
 
 namespace sluice::parallel {
@@ -10,7 +11,7 @@ namespace sluice::parallel {
 Initialization initialize(const Checkpoint& checkpoint, Trainer& trainer) {
   const checkpoint_layout::TensorParts parts(checkpoint, checkpoint_layout::shown_file(checkpoint));
   const auto all = checkpoint_layout::shapes_of(trainer.graph());
-  const auto model = trainer.model();
+  const StateParts places = trainer.state_parts();
   Initialization result;
   std::map<std::string, Tensor> loaded;
   result.averages = checkpoint.has_averages;
@@ -22,9 +23,8 @@ Initialization initialize(const Checkpoint& checkpoint, Trainer& trainer) {
       result.other_shapes.push_back({name, shape, found->second.shape});
     } else {
       result.loaded.push_back(name);
-      if (!model.contains(name)) continue;  // another rank's
-      parts.read(name, model.at(name));
-      loaded[name] = model.at(name);
+      if (std::ranges::find(places.model, name, &StatePart::name) == places.model.end()) continue;  // another rank's
+      parts.read(name, loaded[name] = empty(shape));
     }
   }
   checkpoint_layout::check_finite(parts, loaded);
@@ -32,7 +32,11 @@ Initialization initialize(const Checkpoint& checkpoint, Trainer& trainer) {
     if (!all.contains(name)) result.without_place.push_back(name);
   require<DataError>(!result.loaded.empty(), checkpoint.folder.string(), ": needs at least one of the model's ", all.size(),
                      " parameters and running statistics with its shape, has none; check [model] against the checkpoint's config");
-  for (const auto& [name, average] : trainer.averages()) copy(model.at(name), average);
+  const auto put_loaded = [&](const StatePart& part) {
+    if (loaded.contains(part.name)) put({{part.name, loaded.at(part.name)}}, {part});
+  };
+  std::ranges::for_each(places.model, put_loaded);
+  std::ranges::for_each(places.averages, put_loaded);  // what is not loaded is as it began, like its average
   trainer.publish_parameters();
   return result;
 }

@@ -61,21 +61,15 @@ std::map<std::string, Shape> shapes_of(const layers::Graph& graph) {
   return shapes;
 }
 
-Contents contents_of(const Trainer& trainer) {
-  Contents contents{trainer.model(), {}, {}, {}, trainer.averages()};
-  const auto state_names = trainer.optimizer().state_names(), unneeded = trainer.optimizer().unneeded_state_names();
-  for (const ParameterState& parameter : trainer.parameters())
-    for (size_t i = 0; i < state_names.size(); ++i)
-      contents.states[state_name(parameter.name, state_names[i])] = parameter.optimizer_states[i];
-  for (const auto& [name, shape] : shapes_of(trainer.graph()))
-    if (!contents.model.contains(name)) contents.model_elsewhere.insert(name);
-  for (const auto& parameter : trainer.graph().parameters()) {
-    const bool is_here = contents.model.contains(parameter.name);
-    for (const std::string& state : unneeded) contents.other_states.insert(state_name(parameter.name, state));
-    for (const std::string& state : state_names)
-      if (!is_here) contents.other_states.insert(state_name(parameter.name, state));
-  }
-  return contents;
+Contents contents_of(const Trainer& trainer) { return {trainer.model(), trainer.optimizer_states(), trainer.averages()}; }
+
+std::set<std::string> known_states(const Trainer& trainer) {
+  std::set<std::string> names;
+  const auto needed = trainer.optimizer().state_names(), unneeded = trainer.optimizer().unneeded_state_names();
+  for (const auto& parameter : trainer.graph().parameters())
+    for (const auto* states : {&needed, &unneeded})
+      for (const std::string& state : *states) names.insert(state_name(parameter.name, state));
+  return names;
 }
 
 TensorParts::TensorParts(const Checkpoint& checkpoint, const std::string& name) {
@@ -111,14 +105,25 @@ void TensorParts::require_no_more(const std::set<std::string>& known) const {
                        ", which this model or optimizer has not; check [model] and [optimizer] against the checkpoint's config");
 }
 
+namespace {
+
+void check_finite(const TensorParts& parts, const std::string& name, const Tensor& tensor, int64_t first) {
+  const Tensor here = tensor.to(default_device());
+  const auto values = std::span(here.data<float>(), static_cast<size_t>(here.shape().elements()));
+  const auto found = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
+  require<DataError>(found == values.end(), parts.path_of(name), ", '", name, "': needs finite weights, element ",
+                     first + (found - values.begin()), " is ", found == values.end() ? 0 : *found,
+                     ": the training diverged; use an older checkpoint");
+}
+
+}  // namespace
+
 void check_finite(const TensorParts& parts, const std::map<std::string, Tensor>& weights) {
-  for (const auto& [name, tensor] : weights) {
-    const Tensor here = tensor.to(default_device());
-    const auto values = std::span(here.data<float>(), static_cast<size_t>(here.shape().elements()));
-    const auto found = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
-    require<DataError>(found == values.end(), parts.path_of(name), ", '", name, "': needs finite weights, element ", found - values.begin(),
-                       " is ", found == values.end() ? 0 : *found, ": the training diverged; use an older checkpoint");
-  }
+  for (const auto& [name, tensor] : weights) check_finite(parts, name, tensor, 0);
+}
+
+void check_finite(const TensorParts& parts, const std::vector<StatePart>& weights) {
+  for (const StatePart& part : weights) check_finite(parts, part.name, part.tensor, part.elements.first);
 }
 
 void require_averages(const Checkpoint& checkpoint) {

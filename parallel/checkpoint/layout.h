@@ -36,15 +36,16 @@ std::string part_name(const std::string& name, int part, int parts);
 std::vector<std::string> part_names(const std::string& name, int parts);
 /// "node.parameter/momentum": of a state of the optimizer.
 std::string state_name(const std::string& parameter, const std::string& state);
-/// The trainer's own tensors under their names in the files: those that are on this rank.
+/// What this rank writes of a trainer: its own tensors, or of several replicas whole copies on the host.
 struct Contents {
   std::map<std::string, Tensor> model;     ///< "node.parameter", and "node.running_mean" of running statistics
   std::map<std::string, Tensor> states;    ///< "node.parameter/m"
-  std::set<std::string> model_elsewhere;   ///< of other ranks
-  std::set<std::string> other_states;      ///< what a file may have beside them: other ranks', and those of an optimizer with other options
   std::map<std::string, Tensor> averages;  ///< under the names of `model`; empty when the training keeps none
 };
+/// All ranks call it together.
 Contents contents_of(const Trainer& trainer);
+/// The names that a checkpoint's states may have: those of the trainer's optimizer, also with other options.
+std::set<std::string> known_states(const Trainer& trainer);
 /// One kind of a checkpoint's tensors, in however many parts. Errors name the part that a tensor is in, and the first where it is in none.
 /// Errors  DataError of its files, and for a tensor that is in two of them.
 class TensorParts {
@@ -71,6 +72,7 @@ std::map<std::string, Shape> shapes_of(const layers::Graph& graph);
 /// Weights that are not finite are those of a training that diverged: what is computed with them is as wrong.
 /// Errors  DataError naming the part that they were read from, the tensor and the element.
 void check_finite(const TensorParts& parts, const std::map<std::string, Tensor>& weights);
+void check_finite(const TensorParts& parts, const std::vector<StatePart>& weights);
 /// Errors  DataError for a checkpoint without moving averages.
 void require_averages(const Checkpoint& checkpoint);
 /// Errors  DataError unless `hash` is that of the weights that were saved.

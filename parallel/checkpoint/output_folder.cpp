@@ -43,10 +43,9 @@ bool is_saved(const fs::path& folder, int64_t step, const std::string& hash) try
 json described(const FileSummary& file) { return {{"bytes", file.bytes}, {"xxh3_128", file.hash}}; }
 
 /// Writes this rank's tensors into a folder that exists, and describes the files.
-json write_tensors(const fs::path& folder, const Trainer& trainer, int part, int parts) {
+json write_tensors(const fs::path& folder, const checkpoint_layout::Contents& contents, bool with_averages, int part, int parts) {
   require<ResourceError>(fs::is_directory(folder), folder.string(),
                          ": is not there on this rank's host; set [output] dir to a folder that all hosts of the job share");
-  const auto contents = checkpoint_layout::contents_of(trainer);
   json files;
   const auto write = [&](const char* kind, const std::map<std::string, Tensor>& tensors) {
     const std::string name = checkpoint_layout::part_name(kind, part, parts);
@@ -54,7 +53,7 @@ json write_tensors(const fs::path& folder, const Trainer& trainer, int part, int
   };
   write(checkpoint_layout::kModelFile, contents.model);
   write(checkpoint_layout::kOptimizerFile, contents.states);
-  if (trainer.optimizer().ema > 0) write(checkpoint_layout::kAverageFile, contents.averages);
+  if (with_averages) write(checkpoint_layout::kAverageFile, contents.averages);
   if (parts > 1) sync_folder(folder);
   return files;
 }
@@ -197,7 +196,8 @@ fs::path OutputFolder::save(const Trainer& trainer, const std::string& config, c
 
 fs::path OutputFolder::save_whole(const Trainer& trainer, const std::string& config,
                                   const std::map<std::string, std::string>& further_files, int keep) {
-  together(group_, [&] { require_finite(checkpoint_layout::contents_of(trainer), trainer.steps_done()); });
+  const auto contents = checkpoint_layout::contents_of(trainer);
+  together(group_, [&] { require_finite(contents, trainer.steps_done()); });
   const std::string name = checkpoint_layout::folder_name(trainer.steps_done()), hash = trainer.weights_hash();
   const fs::path folder = path_ / name;
   std::optional<TemporaryFolder> made;  // by the root
@@ -206,7 +206,7 @@ fs::path OutputFolder::save_whole(const Trainer& trainer, const std::string& con
     made.emplace(path_ / join(name, ".tmp-", getpid()));
     return made->path().string();
   });
-  if (!temporary.empty()) write_parts(temporary, trainer, hash, config, further_files);
+  if (!temporary.empty()) write_parts(temporary, trainer, contents, hash, config, further_files);
   on_root(group_, [&] {
     auto in_the_way = checkpoints_after(trainer.steps_done());
     if (!temporary.empty() && fs::exists(fs::symlink_status(folder))) in_the_way.push_back(name);
@@ -222,11 +222,12 @@ fs::path OutputFolder::save_whole(const Trainer& trainer, const std::string& con
 }
 
 /// Every rank its tensors, and the root, when all are on the disk, what makes them a checkpoint.
-void OutputFolder::write_parts(const fs::path& folder, const Trainer& trainer, const std::string& hash, const std::string& config,
+void OutputFolder::write_parts(const fs::path& folder, const Trainer& trainer, const checkpoint_layout::Contents& contents,
+                               const std::string& hash, const std::string& config,
                                const std::map<std::string, std::string>& further_files) const {
   const int part = group_ ? group_->rank() : 0, parts = group_ ? group_->size() : 1;
   json files;
-  together(group_, [&] { files = write_tensors(folder, trainer, part, parts); });
+  together(group_, [&] { files = write_tensors(folder, contents, trainer.optimizer().ema > 0, part, parts); });
   const auto all = parts > 1 ? gather(*group_, files.dump()) : std::vector<std::string>();
   on_root(group_, [&] {
     for (const std::string& others : all) files.update(json::parse(others));

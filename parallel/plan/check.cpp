@@ -18,7 +18,7 @@ int64_t sum_of(const std::vector<int>& sizes) { return std::accumulate(sizes.beg
 void require_fitting(const Plan& plan, NamedSchedule schedule) {
   require(std::ranges::find(kNamedSchedules, schedule) != kNamedSchedules.end(), "Plan::schedule: needs one of NamedSchedule, got number ",
           static_cast<int>(schedule));
-  const int devices = static_cast<int>(plan.devices.size()), stages = plan.partition.stage_count();
+  const int devices = devices_of_replica(plan), stages = plan.partition.stage_count();
   const int each = schedule == NamedSchedule::interleaved ? std::max(1, stages / devices) : 1;
   const size_t wanted = stage_placement(schedule, devices, each).size();
   require(stages == static_cast<int>(wanted), "Plan::partition: schedule ", name_of(schedule), " on ", devices, " devices needs ", wanted,
@@ -26,8 +26,8 @@ void require_fitting(const Plan& plan, NamedSchedule schedule) {
 }
 
 void require_places(const Plan& plan, const Schedule& order) {
-  require(order.device_count() == static_cast<int>(plan.devices.size()), "Plan::schedule: is for ", order.device_count(),
-          " devices, Plan::devices has ", plan.devices.size(), "; give as many devices");
+  require(order.device_count() == devices_of_replica(plan), "Plan::schedule: is for ", order.device_count(), " devices, Plan::devices has ",
+          devices_of_replica(plan), plan.replication.replicas == 1 ? "" : " for each replica", "; give as many devices");
   require(order.stage_count() == plan.partition.stage_count(), "Plan::schedule: is for ", order.stage_count(),
           " stages, Plan::partition has ", plan.partition.stage_count(), "; cut the model into as many");
 }
@@ -37,8 +37,9 @@ void require_fitting(const Plan& plan, const SearchedSchedule& schedule) { requi
 void require_fitting(const Plan& plan, const Schedule& fixed) {
   require_complete(fixed, "Plan::schedule");
   require_places(plan, fixed);
-  require(fixed.micro_batches == plan.micro_batches, "Plan::schedule: is for ", fixed.micro_batches,
-          " micro-batches, Plan::micro_batches is ", plan.micro_batches, "; make them equal");
+  const int replicas = plan.replication.replicas;
+  require(int64_t{fixed.micro_batches} * replicas == plan.micro_batches, "Plan::schedule: is for ", fixed.micro_batches, " micro-batches",
+          replicas == 1 ? "" : " of each replica", ", Plan::micro_batches is ", plan.micro_batches, "; make them equal");
 }
 
 void require_numbers(const Plan& plan) {
@@ -77,6 +78,11 @@ void require_valid(const Plan& plan) {
           "Plan::precision: needs f32, tf32 or bf16, got number ", static_cast<int>(plan.precision));
   require_devices(plan.devices, plan.precision, "Plan::devices");
   require(plan.partition.stage_count() > 0, "Plan::partition: needs at least one stage; give the number of nodes of each");
+  const std::string fault = fault_of(plan.replication);
+  require(fault.empty(), "Plan::replication: ", fault);
+  const auto replicas = static_cast<size_t>(plan.replication.replicas);
+  require(plan.devices.size() % replicas == 0, "Plan::replication: needs equally many devices for each of the ", replicas,
+          " replicas, got ", plan.devices.size(), "; give a multiple of ", replicas);
   std::visit([&](const auto& schedule) { require_fitting(plan, schedule); }, plan.schedule);
   require_numbers(plan);
 }

@@ -22,6 +22,9 @@ struct PlanOptions {
   RematChoice remat = Remat::none;
   Precision precision = Precision::f32;
   int64_t memory = kUnlimited;           ///< bytes a device; unlimited leaves the devices' own budgets
+  int replicas = 1;                      ///< pipelines side by side, with equally many of the devices each
+  int fold_blocks = 0;                   ///< Replication::fold_blocks; 0: one a replica
+  bool shards_optimizer = true;          ///< Replication::shards_optimizer
   const Optimizer* optimizer = nullptr;  ///< whose states need room; null: AdamW's
   NodeTimer times{};                     ///< asked once a kind of device and size of micro-batch; empty: counted at the devices' speeds
   double search_seconds = 0;             ///< after which the search ends with the best plan that it has; 0 = no limit
@@ -30,7 +33,8 @@ struct PlanOptions {
 
 /// Chooses what is open and checks everything that can be checked before work.
 /// A plan that fits no budget is returned all the same, the one that comes nearest: `predict` says what it lacks.
-/// Every device is planned with its own speed, bytes and budget.
+/// Every device is planned with its own speed, bytes and budget. Of several replicas the first one's devices are planned for its share of the
+/// mini-batch, and the others do as it does: what they exchange at the end of a step is not weighed in the choice.
 /// Errors  UsageError for more stages than nodes, M > batch, another M than a fixed schedule's, a partition that does not fit, tf32 on CUDA
 ///         devices made without allow_tf32, an input without a shape where something is searched; each names the field of PlanOptions, or
 ///         the node, and the cure.

@@ -11,11 +11,11 @@ namespace sluice::parallel {
 
 namespace {
 
-/// The placement of whole stages.
+/// The placement of the whole stages of one replica.
 std::vector<int> placement_of(const Plan& plan) {
   if (const auto* fixed = std::get_if<Schedule>(&plan.schedule)) return fixed->device_of_stage;
   if (const auto* searched = std::get_if<SearchedSchedule>(&plan.schedule)) return searched->order().device_of_stage;
-  const int devices = static_cast<int>(plan.devices.size());
+  const int devices = devices_of_replica(plan);
   return stage_placement(std::get<NamedSchedule>(plan.schedule), devices, std::max(1, plan.partition.stage_count() / devices));
 }
 
@@ -102,18 +102,43 @@ std::vector<int> device_kinds(const std::vector<DevicePtr>& devices) {
   return kinds;
 }
 
+int devices_of_replica(const Plan& plan) { return static_cast<int>(plan.devices.size()) / plan.replication.replicas; }
+
 std::vector<int> device_of_stage(const Plan& plan) {
   require_valid(plan);
   const auto placement = placement_of(plan);
   std::vector<int> devices;
-  for (size_t stage = 0; stage < placement.size(); ++stage)
-    devices.insert(devices.end(), plan.partition.segments_of_stage()[stage], placement[stage]);
+  for (int replica = 0; replica < plan.replication.replicas; ++replica)
+    for (size_t stage = 0; stage < placement.size(); ++stage)
+      devices.insert(devices.end(), plan.partition.segments_of_stage()[stage], replica * devices_of_replica(plan) + placement[stage]);
   return devices;
 }
 
 Schedule schedule_of(const Plan& plan, int micro_batches) {
   require_valid(plan);
-  return in_segments(stage_schedule(plan, micro_batches), plan.partition.segments_of_stage());
+  const int replicas = plan.replication.replicas;
+  require(micro_batches >= replicas, "Plan::replication: needs at least one micro-batch for each of the ", replicas, " replicas, got ",
+          micro_batches, "; train in more micro-batches, or with fewer replicas");
+  std::vector<Schedule> schedules;
+  for (int replica = 0; replica < replicas; ++replica)
+    schedules.push_back(
+        in_segments(stage_schedule(plan, part_of(micro_batches, replica, replicas).count()), plan.partition.segments_of_stage()));
+  return replicated(schedules, micro_batches);
+}
+
+Schedule evaluation_schedule_of(const Plan& plan, int micro_batches) {
+  require_valid(plan);
+  std::vector<int> of_replica = device_of_stage(plan);
+  of_replica.resize(of_replica.size() / static_cast<size_t>(plan.replication.replicas));
+  std::vector<Schedule> schedules;
+  for (int replica = 0; replica < plan.replication.replicas; ++replica) {
+    const int own = part_of(micro_batches, replica, plan.replication.replicas).count();
+    Schedule schedule = forward_schedule(of_replica, std::max(own, 1));
+    schedule.micro_batches = own;
+    if (own == 0) std::ranges::for_each(schedule.devices, [](auto& order) { order.clear(); });
+    schedules.push_back(std::move(schedule));
+  }
+  return replicated(schedules, micro_batches);
 }
 
 }  // namespace sluice::parallel

@@ -66,12 +66,12 @@ std::string name_of(const PlannedSchedule& schedule);
 /// How a model is trained: which nodes on which device, how many micro-batches, in which order, what is rematerialized, in which
 /// numbers. `plan` makes one; one that is made by hand is checked wherever it is taken (plan/check.h).
 struct Plan {
-  std::vector<DevicePtr> devices;
-  SegmentedPartition partition;
-  int micro_batches = 1;
-  PlannedSchedule schedule = NamedSchedule::gpipe;
-  std::vector<bool> rematerialize;  ///< by node
-  TransferWindow window{};          ///< how early receives are posted, and how late sends are waited for
+  std::vector<DevicePtr> devices;                   ///< of all replicas, equally many each, one replica after the other
+  SegmentedPartition partition;                     ///< of each replica
+  int micro_batches = 1;                            ///< of all replicas
+  PlannedSchedule schedule = NamedSchedule::gpipe;  ///< of each replica; one of the user's own is for as many micro-batches as each has
+  std::vector<bool> rematerialize;                  ///< by node
+  TransferWindow window{};                          ///< how early receives are posted, and how late sends are waited for
   Precision precision = Precision::f32;
   /// By kind of device (device_kinds) and node, one micro-batch: what predictions use; empty: counted at the devices' speeds.
   std::vector<std::vector<NodeTimes>> times{};
@@ -81,18 +81,25 @@ struct Plan {
   /// tried, and none that is faster was ruled out for bytes that are only estimated.
   bool is_exact = false;
   bool is_out_of_time = false;  ///< PlanOptions::search_seconds ended the search: the best plan until then
+  Replication replication{};    ///< how many replicas, and how their gradients are added up
 };
 
 /// By device: the number of its kind, counted from 0 in the order in which kinds appear. Devices of one kind take the same times and bytes.
 std::vector<int> device_kinds(const std::vector<DevicePtr>& devices);
 
-/// The device of each segment of a plan's partition.
+/// How many devices each replica has.
+int devices_of_replica(const Plan& plan);
+
+/// The device of each segment of a plan's partition, of all replicas.
 /// Errors  UsageError for a plan that is wrong in itself.
 std::vector<int> device_of_stage(const Plan& plan);
 
-/// The order of work of a plan cut into `micro_batches`. A searched one is searched again for another number than its own, whatever the
+/// The order of work of all replicas of a plan, cut into `micro_batches`. A searched one is searched again for another number than its own, whatever the
 /// budgets; a trainer's keeps to them.
 /// Errors  UsageError for a plan that is wrong in itself, and for a schedule of the user's own that is for another number.
 Schedule schedule_of(const Plan& plan, int micro_batches);
+
+/// The forwards of an evaluation. Replicas beyond the number of micro-batches have none.
+Schedule evaluation_schedule_of(const Plan& plan, int micro_batches);
 
 }  // namespace sluice::parallel

@@ -9,7 +9,7 @@ namespace sluice::parallel {
 namespace {
 
 constexpr std::string_view kPlanMagic = "SlPl";
-constexpr int64_t kPlanVersion = 1;
+constexpr int64_t kPlanVersion = 2;
 constexpr size_t kLeastComputeAction = 3;  // bytes: one a field
 
 enum class ScheduleKind { named, order };
@@ -50,8 +50,8 @@ Schedule read_schedule(ByteReader& in) {
 Schedule order_of(const Plan& plan) {
   const auto* searched = std::get_if<SearchedSchedule>(&plan.schedule);
   if (!searched) return std::get<Schedule>(plan.schedule);
-  const bool is_for_plan = searched->order().micro_batches == plan.micro_batches;
-  Schedule order = is_for_plan ? searched->order() : searched->search_again(plan.micro_batches).schedule;
+  const int wanted = plan.micro_batches / plan.replication.replicas;
+  Schedule order = searched->order().micro_batches == wanted ? searched->order() : searched->search_again(wanted).schedule;
   order.name = name_of(plan.schedule);
   return order;
 }
@@ -95,6 +95,9 @@ void write_rest(ByteWriter& out, const Plan& plan) {
   out.number(plan.micro_batches);
   write_order_of_work(out, plan);
   out.flags(plan.rematerialize);
+  out.number(plan.replication.replicas);
+  out.number(plan.replication.fold_blocks);
+  out.flag(plan.replication.shards_optimizer);
   out.number(plan.window.ahead);
   out.number(plan.window.behind);
   out.count(plan.times.size());
@@ -109,6 +112,9 @@ void read_rest(ByteReader& in, Plan& plan) {
   plan.micro_batches = in.integer();
   plan.schedule = read_order_of_work(in);
   plan.rematerialize = in.flags();
+  plan.replication.replicas = in.integer();
+  plan.replication.fold_blocks = in.integer();
+  plan.replication.shards_optimizer = in.flag();
   plan.window.ahead = in.integer();
   plan.window.behind = in.integer();
   plan.times.resize(in.count(1));

@@ -14,6 +14,11 @@ StageOptions stage_options(const Plan& plan, const Optimizer& optimizer) {
   return {.optimizer_states = optimizer.state_names().size(), .precision = plan.precision, .averages = optimizer.ema > 0};
 }
 
+Layout layout_of(const Topology& topology, const Plan& plan, const std::vector<int>& placement) {
+  return {topology, plan.partition.segments(), placement, plan.rematerialize, static_cast<int>(plan.devices.size()),
+          true,     plan.replication};
+}
+
 PlanPrograms::PlanPrograms(const layers::Graph& graph, const Topology& topology, const Plan& plan, const Optimizer& optimizer,
                            const StageOptions& options, std::vector<DeviceSpeed> speeds, Group* group)
     : graph_(graph),
@@ -27,8 +32,7 @@ PlanPrograms::PlanPrograms(const layers::Graph& graph, const Topology& topology,
 CountingExecutor& PlanPrograms::counter() {
   if (!counter_) {
     const auto placement = device_of_stage(plan_);
-    const Layout layout{topology_, plan_.partition.segments(), placement, plan_.rematerialize, static_cast<int>(plan_.devices.size()),
-                        true};
+    const Layout layout = layout_of(topology_, plan_, placement);
     counter_ = std::make_unique<CountingExecutor>(graph_, layout, CountingExecutor::Devices{plan_.devices, speeds_}, options_, optimizer_);
   }
   return *counter_;
@@ -77,15 +81,16 @@ Program PlanPrograms::made_by_root(const Use& use) {
 
 const SearchedSchedule* PlanPrograms::searched(const Use& use) const {
   const auto* searched = std::get_if<SearchedSchedule>(&plan_.schedule);
-  return searched && use.training && searched->order().micro_batches != use.micro_batches ? searched : nullptr;
+  const bool is_other = searched && searched->order().micro_batches != use.micro_batches;
+  return is_other && use.training && plan_.replication.replicas == 1 ? searched : nullptr;
 }
 
 Schedule PlanPrograms::schedule_for(const Use& use) const {
-  return use.training ? schedule_of(plan_, use.micro_batches) : forward_schedule(device_of_stage(plan_), use.micro_batches);
+  return use.training ? schedule_of(plan_, use.micro_batches) : evaluation_schedule_of(plan_, use.micro_batches);
 }
 
 Program PlanPrograms::lowered(const Schedule& schedule) const {
-  Program program = lower(topology_, plan_.partition.segments(), schedule, plan_.rematerialize, plan_.window);
+  Program program = lower(topology_, plan_.partition.segments(), schedule, plan_.rematerialize, plan_.window, plan_.replication);
   require_valid(topology_, program);
   return program;
 }

@@ -12,8 +12,11 @@ namespace sluice::parallel {
 /// What all stages of a plan have in common; the seed is open, and weights are rounded to the nearest.
 StageOptions stage_options(const Plan& plan, const Optimizer& optimizer);
 
+/// That of training. `placement`: device_of_stage of the plan; the layout refers to all of these.
+Layout layout_of(const Topology& topology, const Plan& plan, const std::vector<int>& placement);
+
 /// The programs of a plan: each is lowered, verified, counted, and held against the budgets of the plan's devices before anyone gets it.
-/// A searched order is searched for every number of micro-batches, within the budgets.
+/// A searched order is searched for every number of micro-batches, within the budgets; that of several replicas whatever the budgets.
 /// Of several ranks the root makes them for all, which ask for the same ones in one order, and change budgets alike.
 /// Threads  one caller.
 /// Errors   UsageError with the reason why `verify` refuses a program; what counting throws.

@@ -98,7 +98,13 @@ StageCosts slowed(StageCosts chain, const std::vector<int>& device_of_stage, con
 SimulationCosts simulation_costs(const Layout& layout, const ModelCosts& model, const Links& links, const std::vector<int64_t>& peaks) {
   SimulationCosts costs;
   costs.step.assign(layout.devices, 0);
-  const auto stages = stage_costs(layout.topology, model, layout.partition, layout.device_of_stage, layout.rematerialize);
+  std::vector<StageCost> stages;
+  const size_t of_replica = layout.partition.sizes.size();
+  for (size_t first = 0; first < layout.device_of_stage.size(); first += of_replica) {
+    const auto begin = layout.device_of_stage.begin() + static_cast<ptrdiff_t>(first);
+    const std::vector<int> placement(begin, begin + static_cast<ptrdiff_t>(of_replica));
+    std::ranges::move(stage_costs(layout.topology, model, layout.partition, placement, layout.rematerialize), std::back_inserter(stages));
+  }
   for (size_t stage = 0; stage < stages.size(); ++stage) {
     const int device = layout.device_of_stage[stage];
     const double factor = model.on(device).crowding.factor(peaks[device]);

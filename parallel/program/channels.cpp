@@ -66,7 +66,7 @@ class VirtualRun {
   void add_turn(int device) {
     if (at_end(device)) return;
     const Action& action = current(device);
-    if (only_micro_batches_ && action.micro_batch < 0) return;
+    if (only_micro_batches_ && action.phase() > 0) return;
     const int message = messages_.of(device, position_[device]);
     if (action.kind == ActionKind::recv && !is_sent_[message]) {
       waiting_[message] = device;
@@ -117,7 +117,8 @@ class Insertions {
 
   const Action& at(int index) const { return actions_[index]; }
 
-  /// Behind the action that comes `behind` computing ones after the Send at `index`; behind all Sends of what made it when that is 0.
+  /// Behind the action that comes `behind` computing ones after the Send at `index`; behind all Sends of what made it when that is 0. What
+  /// leaves at the end of a stage's work is waited for when all work on micro-batches is done: none of it has to wait.
   void wait(int index, int behind) {
     Action wait = actions_[index];
     wait.kind = ActionKind::send_wait;
@@ -125,6 +126,8 @@ class Insertions {
     int end = index + 1;
     while (end < size() && actions_[end].is_transfer() && !is_from_elsewhere(end)) ++end;
     for (int passed = 0; passed < behind && end < size(); ++end) passed += !actions_[end].is_transfer();
+    if (wait.micro_batch < 0)
+      while (end < size() && actions_[end].phase() == 0) ++end;
     waits_[end].push_back(std::move(wait));
   }
 

@@ -36,8 +36,12 @@ std::string partition_fault(const Layout& layout) {
     return join("the partition has ", layout.partition.node_count(), " nodes and the model ", nodes);
   if (static_cast<int>(layout.rematerialize.size()) != nodes)
     return join("rematerialize has ", layout.rematerialize.size(), " entries for ", nodes, " nodes");
-  if (layout.device_of_stage.size() != sizes.size())
-    return join("the partition has ", sizes.size(), " stages and the schedule ", layout.device_of_stage.size());
+  if (const std::string fault = fault_of(layout.replication); !fault.empty()) return fault;
+  const int replicas = layout.replication.replicas;
+  if (layout.device_of_stage.size() != sizes.size() * static_cast<std::size_t>(replicas))
+    return replicas == 1 ? join("the partition has ", sizes.size(), " stages and the schedule ", layout.device_of_stage.size())
+                         : join("the partition has ", sizes.size(), " stages for each of ", replicas, " replicas and the schedule ",
+                                layout.device_of_stage.size(), " in all");
   for (int device : layout.device_of_stage)
     if (device < 0 || device >= layout.devices) return join("a stage is on device ", device, " of ", layout.devices);
   return {};
@@ -46,7 +50,8 @@ std::string partition_fault(const Layout& layout) {
 /// Collects what each node does and the transfers of each stage and of the end of the step.
 class Builder {
  public:
-  explicit Builder(const Layout& layout) : layout_(layout), topology_(layout.topology) {
+  explicit Builder(const Layout& layout)
+      : layout_(layout), topology_(layout.topology), stages_(layout.partition.stage_count()), replicas_(layout.replication.replicas) {
     flow_.stages.resize(layout.partition.stage_count());
     flow_.nodes.resize(topology_.node_count());
     for (int stage = 0; stage < layout.partition.stage_count(); ++stage)
@@ -65,6 +70,8 @@ class Builder {
       for (std::size_t tied = 0; tied < topology_.tied.size(); ++tied) add_tied(static_cast<int>(tied));
       add_norms();
     }
+    add_replicas();
+    if (layout_.training && replicas_ > 1) add_exchanges();
     return std::move(flow_);
   }
 
@@ -126,7 +133,8 @@ class Builder {
     flow_.stages[transfer.to].gradients_in.push_back(transfer);
   }
 
-  /// Every other stage that reads the parameter gets its new weight; those whose uses make gradients send them.
+  /// Every other stage that reads the parameter gets its new weight; those whose uses make gradients send them. Replicas that own a part each
+  /// get that part of every use from all, and send it to all.
   void add_tied(int tied) {
     const auto& parameter = topology_.tied[tied];
     const int owner = stage_of_[parameter.nodes.front()];
@@ -136,10 +144,54 @@ class Builder {
       const int stage = stage_of_[node];
       if (topology_.contributes(node, parameter)) uses.push_back(node);
       if (stage == owner) continue;
-      if (topology_.contributes(node, parameter)) flow_.tied_gradients.push_back({Payload::tied_gradient, tied, node, stage, owner});
-      if (stage != previous) flow_.tied_weights.push_back({Payload::tied_weight, tied, node, owner, stage});
+      if (topology_.contributes(node, parameter))
+        between_replicas([&](int from, int to) {
+          flow_.tied_gradients.push_back({Payload::tied_gradient, tied, node, from * stages_ + stage, to * stages_ + owner});
+        });
+      if (stage != previous)
+        between_replicas([&](int from, int to) {
+          if (from != to && !layout_.replication.shards()) return;  // its own owner has the whole weight
+          flow_.tied_weights.push_back({Payload::tied_weight, tied, node, from * stages_ + owner, to * stages_ + stage});
+        });
       previous = stage;
     }
+  }
+
+  template <class Visit>
+  void between_replicas(const Visit& visit) const {
+    for (int from = 0; from < replicas_; ++from)
+      for (int to = 0; to < replicas_; ++to) visit(from, to);
+  }
+
+  /// All replicas do what the first one does, with stages of their own.
+  void add_replicas() {
+    for (int stage = stages_; stage < replicas_ * stages_; ++stage) {
+      StageFlow flow = flow_.stages[stage % stages_];
+      for (auto* transfers : {&flow.activations_in, &flow.activations_out, &flow.gradients_in, &flow.gradients_out, &flow.recompute_inputs})
+        for (Transfer& transfer : *transfers) {
+          transfer.from += stage / stages_ * stages_;
+          transfer.to += stage / stages_ * stages_;
+        }
+      flow_.stages.push_back(std::move(flow));
+    }
+  }
+
+  /// What the replicas of a stage exchange at the end of a step.
+  void add_exchanges() {
+    auto& results = layout_.replication.shards() ? flow_.weight_shards : flow_.gradient_sums;
+    const Payload result = layout_.replication.shards() ? Payload::weight_shard : Payload::gradient_sum;
+    for (int stage = 0; stage < stages_; ++stage)
+      between_replicas([&](int from, int to) {
+        if (from == to) return;
+        const auto transfer = [&](Payload payload) { return Transfer{payload, -1, -1, from * stages_ + stage, to * stages_ + stage}; };
+        StageFlow &sender = flow_.stages[from * stages_ + stage], &receiver = flow_.stages[to * stages_ + stage];
+        sender.shards_out.push_back(transfer(Payload::gradient_shard));
+        receiver.shards_in.push_back(transfer(Payload::gradient_shard));
+        results.push_back(transfer(result));
+        if (!sender.commits_statistics) return;
+        sender.statistics_out.push_back(transfer(Payload::statistics));
+        receiver.statistics_in.push_back(transfer(Payload::statistics));
+      });
   }
 
   void add_norms() {
@@ -153,13 +205,15 @@ class Builder {
 
   const Layout& layout_;
   const Topology& topology_;
-  std::vector<int> stage_of_;                // by node
+  const int stages_, replicas_;              // stages of one replica
+  std::vector<int> stage_of_;                // by node, of the first replica
   std::vector<std::vector<int>> consumers_;  // by value: those that contribute to its gradient, ascending
   std::set<Transfer> activations_, recompute_inputs_;
   Dataflow flow_;
 };
 
 Buffer buffer(const Transfer& transfer, int stage, int micro_batch) {
+  if (transfer.payload == Payload::gradient_shard) return shard_buffer(stage, transfer.from, transfer.to);
   const auto kind = transfer.payload == Payload::activation ? Buffer::Kind::value : Buffer::Kind::gradient;
   return {kind, stage, micro_batch, transfer.value, transfer.consumer};
 }
@@ -189,5 +243,13 @@ Buffer sent_buffer(const Transfer& transfer, int micro_batch) { return buffer(tr
 Buffer received_buffer(const Transfer& transfer, int micro_batch) { return buffer(transfer, transfer.to, micro_batch); }
 
 Buffer tape_buffer(int stage, int micro_batch) { return {Buffer::Kind::tape, stage, micro_batch}; }
+
+Buffer shard_buffer(int holder, int from, int to) { return {Buffer::Kind::shard, holder, -1, from, to}; }
+
+std::vector<Buffer> folded_buffers(const StageFlow& flow, int stage) {
+  std::vector<Buffer> buffers{shard_buffer(stage, stage, stage)};
+  for (const Transfer& transfer : flow.shards_in) buffers.push_back(received_buffer(transfer, -1));
+  return buffers;
+}
 
 }  // namespace sluice::parallel

@@ -29,6 +29,10 @@ struct StageFlow {
   std::vector<Transfer> gradients_in;      ///< descending value and consumer: the order of their sum
   std::vector<Transfer> gradients_out;     ///< descending value and consumer
   std::vector<Transfer> recompute_inputs;  ///< those activations_in that a recomputed node consumes
+  std::vector<Transfer> shards_in;         ///< gradient shards, ascending replica
+  std::vector<Transfer> shards_out;        ///< the same
+  std::vector<Transfer> statistics_in;     ///< of the other replicas, ascending
+  std::vector<Transfer> statistics_out;    ///< the same
   bool recomputes = false;                 ///< a node of the stage is recomputed
   bool commits_statistics = false;         ///< a node of the stage has running statistics
 };
@@ -41,12 +45,18 @@ struct StageFlow {
 /// Order of sums: the gradient of a value is the left fold of its consumers' contributions in descending node order, whatever the
 /// partition. Therefore the last contributing stage (the highest) sends one sum (its consumers are a prefix of that order) under the
 /// lowest of its contributing nodes; any other contributing stage sends each contribution by itself.
+///
+/// Of several replicas, every one sends each other one its shard of each stage's gradients, which that one adds up, and gets what became of
+/// it: the new weights, or the sum. Tied parameters are added up use by use over the replicas before the uses are added, so each use goes
+/// from every replica to every replica.
 struct Dataflow {
-  std::vector<StageFlow> stages;
+  std::vector<StageFlow> stages;  ///< of all replicas
   std::vector<NodeFlow> nodes;
   std::vector<std::vector<int>> tied_uses;  ///< by tied parameter: the nodes that make a gradient of it, ascending
   std::vector<Transfer> tied_gradients;     ///< by tied parameter, then by node
   std::vector<Transfer> tied_weights;       ///< by tied parameter, then by stage
+  std::vector<Transfer> gradient_sums;      ///< by stage
+  std::vector<Transfer> weight_shards;      ///< by stage
   std::vector<Transfer> norm_parts;         ///< by device
   std::vector<Transfer> norms;              ///< by device
 };
@@ -55,10 +65,14 @@ struct Dataflow {
 struct Layout {
   const Topology& topology;
   const Partition& partition;
-  const std::vector<int>& device_of_stage;
+  const std::vector<int>& device_of_stage;  ///< of all replicas' stages
   const std::vector<bool>& rematerialize;
   int devices;
   bool training;
+  Replication replication{};
+
+  /// By number through the replicas.
+  int stage_of(int node, int replica) const { return replica * partition.stage_count() + partition.stage_of(node); }
 };
 
 /// Why the parts of a layout do not belong together; empty when they do.
@@ -71,10 +85,14 @@ Dataflow dataflow(const Layout& layout);
 /// missing, and those whose values such nodes read.
 std::vector<bool> recomputed_nodes(const Topology& topology, const std::vector<bool>& rematerialize, int first, int end);
 
-/// The buffer from which the sender of an activation or gradient sends.
+/// The buffer from which the sender sends, of a transfer that has_buffers().
 Buffer sent_buffer(const Transfer& transfer, int micro_batch);
 /// The buffer that its receiver fills.
 Buffer received_buffer(const Transfer& transfer, int micro_batch);
 Buffer tape_buffer(int stage, int micro_batch);
+/// Held by the stage that made it, or the one that it was made for.
+Buffer shard_buffer(int holder, int from, int to);
+/// What fold_shards of a stage adds up.
+std::vector<Buffer> folded_buffers(const StageFlow& flow, int stage);
 
 }  // namespace sluice::parallel

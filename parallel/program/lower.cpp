@@ -31,13 +31,9 @@ void require_in_range(const Schedule& schedule) {
 class Lowering {
  public:
   Lowering(const Layout& layout, const Schedule& schedule) : flow_(dataflow(layout)), tied_(layout.topology.tied) {
-    program_ = {schedule.name,
-                layout.partition,
-                schedule.micro_batches,
-                layout.training,
-                schedule.device_of_stage,
-                layout.rematerialize,
-                std::vector<std::vector<Action>>(layout.devices)};
+    program_ = {schedule.name,   layout.partition,         layout.replication,   schedule.micro_batches,
+                layout.training, schedule.device_of_stage, layout.rematerialize, std::vector<std::vector<Action>>(layout.devices)};
+    for (int stage = 0; stage < program_.stage_count(); ++stage) backwards_left_.push_back(program_.micro_batches_of(stage).count());
   }
 
   void compute(const ComputeAction& action) {
@@ -45,18 +41,24 @@ class Lowering {
       case Compute::forward:
         return forward(action.stage, action.micro_batch);
       case Compute::backward:
-        return backward(ActionKind::backward, action.stage, action.micro_batch);
+        backward(ActionKind::backward, action.stage, action.micro_batch);
+        return end_backward(action.stage);
       case Compute::input_gradient:
         return backward(ActionKind::input_gradient, action.stage, action.micro_batch);
       case Compute::weight_gradient:
-        return emit({ActionKind::weight_gradient, action.stage, action.micro_batch, {}, {tape_buffer(action.stage, action.micro_batch)}});
+        emit({ActionKind::weight_gradient, action.stage, action.micro_batch, {}, {tape_buffer(action.stage, action.micro_batch)}});
+        return end_backward(action.stage);
     }
   }
 
   void finish_step() {
+    for (int stage = 0; stage < program_.stage_count(); ++stage) fold_shards(stage);
     for (const Transfer& transfer : flow_.tied_gradients) between_stages(transfer);
     for (std::size_t i = 0; i < tied_.size(); ++i)
-      emit({ActionKind::reduce_tied, program_.partition.stage_of(tied_[i].nodes.front()), -1, {.value = static_cast<int>(i)}, {}});
+      for (int stage = program_.partition.stage_of(tied_[i].nodes.front()); stage < program_.stage_count();
+           stage += program_.partition.stage_count())
+        emit({ActionKind::reduce_tied, stage, -1, {.value = static_cast<int>(i)}, {}});
+    for (const Transfer& transfer : flow_.gradient_sums) between_stages(transfer);
     on_every_device(ActionKind::gradient_norm);
     for (const Transfer& transfer : flow_.norm_parts) between_devices(transfer);
     emit_on(program_.device_of_stage[0], {ActionKind::reduce_norm, -1, -1, {}, {}});
@@ -65,6 +67,7 @@ class Lowering {
       if (flow_.stages[stage].commits_statistics) emit({ActionKind::commit_statistics, stage, -1, {}, {}});
     on_every_device(ActionKind::step);
     for (const Transfer& transfer : flow_.tied_weights) between_stages(transfer);
+    for (const Transfer& transfer : flow_.weight_shards) between_stages(transfer);
   }
 
   Program take() { return std::move(program_); }
@@ -101,6 +104,28 @@ class Lowering {
     Action action{ActionKind::recompute, stage, micro_batch, {}, {}};
     for (const Transfer& transfer : flow_.stages[stage].recompute_inputs) action.frees.push_back(received_buffer(transfer, micro_batch));
     emit(std::move(action));
+  }
+
+  void end_backward(int stage) {
+    if (--backwards_left_[stage] == 0) share(stage);
+  }
+
+  /// With other replicas, what they wait for of a stage that has done its work on micro-batches.
+  void share(int stage) {
+    const StageFlow& flow = flow_.stages[stage];
+    if (flow.shards_out.empty()) return;
+    emit({ActionKind::shard_gradients, stage, -1, {}, {}});
+    for (const Transfer& transfer : flow.shards_out) send(transfer, -1, true);
+    for (const Transfer& transfer : flow.statistics_out) send(transfer, -1, false);
+  }
+
+  void fold_shards(int stage) {
+    const StageFlow& flow = flow_.stages[stage];
+    if (flow.shards_in.empty()) return;
+    for (const auto* transfers : {&flow.shards_in, &flow.statistics_in})
+      for (const Transfer& transfer : *transfers)
+        if (!is_local(transfer)) receive(transfer, -1);
+    emit({ActionKind::fold_shards, stage, -1, {}, folded_buffers(flow, stage)});
   }
 
   bool is_local(const Transfer& transfer) const { return program_.sender(transfer) == program_.receiver(transfer); }
@@ -144,16 +169,20 @@ class Lowering {
   const Dataflow flow_;
   const std::vector<Topology::Tied>& tied_;
   Program program_;
+  std::vector<int> backwards_left_;  // by stage: those that complete gradients of weights
 };
 
 }  // namespace
 
 Program lower(const Topology& topology, const Partition& partition, const Schedule& schedule, const std::vector<bool>& rematerialize,
-              const TransferWindow& window) {
-  const Layout layout{topology, partition, schedule.device_of_stage, rematerialize, schedule.device_count(), is_training(schedule)};
+              const TransferWindow& window, const Replication& replication) {
+  const Layout layout{topology,   partition, schedule.device_of_stage, rematerialize, schedule.device_count(), is_training(schedule),
+                      replication};
   const std::string fault = mismatch(layout);
   require(fault.empty(), "lower: model, partition and schedule must belong together, but ", fault, "; make them for one model");
   require_in_range(schedule);
+  require(!layout.training || schedule.micro_batches >= replication.replicas, "lower: needs at least one micro-batch for each of the ",
+          replication.replicas, " replicas, got ", schedule.micro_batches, "; train in more micro-batches, or with fewer replicas");
   require(window.ahead >= 0 && window.behind >= 0, "lower: transfers need to be 0 or more actions ahead and behind, got ", window.ahead,
           " and ", window.behind, "; 0 takes the least memory");
 

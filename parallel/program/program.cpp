@@ -35,6 +35,44 @@ bool Action::is_transfer() const {
   return kind == ActionKind::recv_post || kind == ActionKind::send || kind == ActionKind::recv || kind == ActionKind::send_wait;
 }
 
+int Action::phase() const {
+  switch (kind) {
+    case ActionKind::fold_shards:
+      return 1;
+    case ActionKind::reduce_tied:
+      return 2;
+    case ActionKind::gradient_norm:
+      return 4;
+    case ActionKind::reduce_norm:
+      return 6;
+    case ActionKind::commit_statistics:
+      return 8;
+    case ActionKind::step:
+      return 9;
+    default:
+      break;
+  }
+  const bool is_end = kind == ActionKind::recv;  // a Send leaves as soon as it may
+  switch (transfer.payload) {
+    case Payload::gradient_shard:
+    case Payload::statistics:
+      return is_end ? 1 : 0;
+    case Payload::tied_gradient:
+      return 1;
+    case Payload::gradient_sum:
+      return 3;
+    case Payload::norm_part:
+      return 5;
+    case Payload::norm:
+      return 7;
+    case Payload::tied_weight:
+    case Payload::weight_shard:
+      return 10;
+    default:
+      return 0;
+  }
+}
+
 std::string describe(const Action& action, const Topology& topology) {
   const std::string where = join("(stage ", action.stage, ", micro-batch ", action.micro_batch, ")");
   switch (action.kind) {
@@ -62,6 +100,10 @@ std::string describe(const Action& action, const Topology& topology) {
       return "ReduceNorm";
     case ActionKind::reduce_tied:
       return join("ReduceTied(stage ", action.stage, ", ", tied_name(topology, action.transfer.value), ")");
+    case ActionKind::shard_gradients:
+      return join("ShardGrads(stage ", action.stage, ")");
+    case ActionKind::fold_shards:
+      return join("FoldShards(stage ", action.stage, ")");
     case ActionKind::commit_statistics:
       return join("CommitStats(stage ", action.stage, ")");
     case ActionKind::step:
@@ -100,6 +142,14 @@ std::string describe_payload(const Transfer& transfer, const Topology& topology)
       return "norm part";
     case Payload::norm:
       return "norm";
+    case Payload::gradient_shard:
+      return "gradient shard";
+    case Payload::gradient_sum:
+      return "gradient sum";
+    case Payload::weight_shard:
+      return "weight shard";
+    case Payload::statistics:
+      return "statistics";
   }
   return {};
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "parallel/program/partition.h"
+#include "parallel/program/replication.h"
 #include "parallel/program/schedule.h"
 #include "parallel/program/topology.h"
 
@@ -24,6 +25,8 @@ enum class ActionKind {
   gradient_norm,      ///< per-parameter sums of squares of this device's gradients, into a norm part
   reduce_norm,        ///< on the device of stage 0: all norm parts, summed in parameter order -> the global norm
   reduce_tied,        ///< add the uses of one tied parameter in node order, on the owner's stage
+  shard_gradients,    ///< of several replicas: the stage's gradients, which are complete, become a shard for each replica
+  fold_shards,        ///< the shards that the replicas made for this one become its part of the mini-batch's gradient
   commit_statistics,  ///< the stage's running statistics (BatchNorm), once a mini-batch, after the norm: one that is not finite changes none
   step,               ///< the optimizer, on every parameter that the device owns
 };
@@ -31,12 +34,16 @@ enum class ActionKind {
 /// What a transfer carries.
 enum class Payload {
   none,
-  activation,     ///< value `value` of one micro-batch, from the producing stage to a consuming stage
-  gradient,       ///< a contribution to the gradient of `value`, from a consuming stage back to the producing stage
-  tied_gradient,  ///< the mini-batch gradient of tied parameter `value` (index into Topology::tied) made by node `consumer`
-  tied_weight,    ///< the updated tied parameter `value`, from its owner to the stage of node `consumer`
-  norm_part,      ///< the sender device's sums of squares
-  norm,           ///< the global gradient norm
+  activation,      ///< value `value` of one micro-batch, from the producing stage to a consuming stage
+  gradient,        ///< a contribution to the gradient of `value`, from a consuming stage back to the producing stage
+  tied_gradient,   ///< the mini-batch gradient of tied parameter `value` (index into Topology::tied) made by node `consumer`
+  tied_weight,     ///< the updated tied parameter `value`, from its owner to the stage of node `consumer`
+  norm_part,       ///< the sender device's sums of squares
+  norm,            ///< the global gradient norm
+  gradient_shard,  ///< between the replicas of a stage: of the sender's gradients those that the receiver adds up
+  gradient_sum,    ///< between the replicas of a stage: what the sender added up, where every replica runs the optimizer on all parameters
+  weight_shard,    ///< between the replicas of a stage: the updated weights that the sender owns
+  statistics,      ///< between the replicas of a stage: what the sender's micro-batches saw of its running statistics
 };
 
 /// Names one buffer that crosses stages; the two ends of a transfer have the equal key. Which there are is Dataflow's to say.
@@ -44,9 +51,11 @@ struct Transfer {
   Payload payload = Payload::none;
   int value = -1;     ///< value id, or index of the tied parameter
   int consumer = -1;  ///< gradient, tied: the consuming node; activation: -1
-  int from = -1;      ///< stage; devices for norm_part and norm
-  int to = -1;        ///< stage; devices for norm_part and norm
+  int from = -1;      ///< stage, numbered through the replicas; devices for norm_part and norm
+  int to = -1;        ///< the same
   bool of_micro_batch() const { return payload == Payload::activation || payload == Payload::gradient; }
+  /// What is sent and what arrives are Buffers: sent_buffer and received_buffer name them.
+  bool has_buffers() const { return of_micro_batch() || payload == Payload::gradient_shard; }
   bool between_devices() const { return payload == Payload::norm_part || payload == Payload::norm; }
   bool operator==(const Transfer&) const = default;
   auto operator<=>(const Transfer&) const = default;
@@ -58,19 +67,20 @@ struct Buffer {
     value,     ///< a value that arrived by Recv, or that the stage made and must still send (or recompute from)
     tape,      ///< all that the stage's forward saved for its backward
     gradient,  ///< a contribution that arrived by Recv, or that the stage made and must still send
+    shard,     ///< of the gradients of stage `value`, for its replica `consumer`; of the whole mini-batch
   };
   Kind kind;
   int stage;
   int micro_batch;
-  int value = -1;     ///< value id; -1 for a tape
-  int consumer = -1;  ///< for a gradient: the consuming node
+  int value = -1;     ///< value id; -1 for a tape; for a shard: the stage that made it
+  int consumer = -1;  ///< for a gradient: the consuming node; for a shard: the stage that adds it up
   bool operator==(const Buffer&) const = default;
   auto operator<=>(const Buffer&) const = default;
 };
 
 struct Action {
   ActionKind kind;
-  int stage = -1;             ///< -1 for actions of a whole device: gradient_norm, reduce_norm, step and the norm transfers
+  int stage = -1;             ///< through the replicas; -1 for actions of a whole device: gradient_norm, reduce_norm, step, norm transfers
   int micro_batch = -1;       ///< -1 for actions of the whole mini-batch
   Transfer transfer;          ///< of the four actions of a transfer; for reduce_tied `value` is the tied parameter
   std::vector<Buffer> frees;  ///< freed right after this action
@@ -83,22 +93,30 @@ struct Action {
 
   /// One of the four actions that a transfer is made of; all others compute.
   bool is_transfer() const;
+  /// The end of a step goes through phases 1, 2, ... on every device, in this order: sums over replicas, sums of tied gradients, sums for all
+  /// replicas, the norm in four, statistics, the step, weights. Work on micro-batches, and what leaves at its end, is phase 0.
+  int phase() const;
   bool operator==(const Action&) const = default;
 };
 
 /// A step of training (or of evaluation) as data: for each device the exact list of actions, in order.
 struct Program {
   std::string schedule;
-  Partition partition;
-  int micro_batches = 0;
+  Partition partition;  ///< of the model: the stages of one replica
+  Replication replication;
+  int micro_batches = 0;  ///< of all replicas
   bool training = true;
-  std::vector<int> device_of_stage;
+  std::vector<int> device_of_stage;          ///< of all replicas' stages
   std::vector<bool> rematerialize;           ///< by node
   std::vector<std::vector<Action>> devices;  ///< by device
   bool is_counted = false;                   ///< the actions have their bytes, those of one shape of a mini-batch
 
-  int stage_count() const { return partition.stage_count(); }
+  /// Of all replicas.
+  int stage_count() const { return static_cast<int>(device_of_stage.size()); }
   int device_count() const { return static_cast<int>(devices.size()); }
+  MicroBatchRange micro_batches_of(int stage) const {
+    return part_of(micro_batches, stage / partition.stage_count(), replication.replicas);
+  }
   /// The device of a transfer's end.
   int sender(const Transfer& transfer) const { return transfer.between_devices() ? transfer.from : device_of_stage[transfer.from]; }
   int receiver(const Transfer& transfer) const { return transfer.between_devices() ? transfer.to : device_of_stage[transfer.to]; }
@@ -125,9 +143,11 @@ inline constexpr TransferWindow kOpenWindow{1 << 20, 1 << 20};
 /// RecvPost and a SendWait, too. Where they stand follows from one order of the whole group, in which every action has behind it all that it
 /// waits for (channels.cpp): so no circle of waits can arise, even when each channel carries one transfer at a time.
 /// `rematerialize` has one entry a node (all false: keep every activation). The program is not counted yet.
-/// Errors  UsageError when partition, schedule and topology do not belong together, or the window is negative.
+/// `schedule` is that of all replicas, as `replicated` makes it. A stage's gradients leave for the replicas that add them up directly after its
+/// last backward, and are waited for at the end of the device's work on micro-batches.
+/// Errors  UsageError when partition, schedule, replication and topology do not belong together, or the window is negative.
 Program lower(const Topology& topology, const Partition& partition, const Schedule& schedule, const std::vector<bool>& rematerialize,
-              const TransferWindow& window = {});
+              const TransferWindow& window = {}, const Replication& replication = {});
 
 /// "B(stage 1, micro-batch 3)", "Send activation 'block0' of micro-batch 2 from stage 0 to stage 1", ...: for errors, traces and tests.
 std::string describe(const Action& action, const Topology& topology);

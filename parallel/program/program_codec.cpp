@@ -7,7 +7,7 @@ namespace sluice::parallel {
 namespace {
 
 constexpr std::string_view kProgramMagic = "SlPr";
-constexpr int64_t kProgramVersion = 1;
+constexpr int64_t kProgramVersion = 2;
 constexpr std::size_t kLeastBuffer = 5, kLeastAction = 12;  // bytes: one a field
 
 void write(ByteWriter& out, const Transfer& transfer) {
@@ -17,7 +17,7 @@ void write(ByteWriter& out, const Transfer& transfer) {
 
 Transfer read_transfer(ByteReader& in) {
   Transfer transfer;
-  transfer.payload = in.choice(Payload::norm);
+  transfer.payload = in.choice(Payload::statistics);
   for (int* number : {&transfer.value, &transfer.consumer, &transfer.from, &transfer.to}) *number = in.integer();
   return transfer;
 }
@@ -29,7 +29,7 @@ void write(ByteWriter& out, const Buffer& buffer) {
 
 Buffer read_buffer(ByteReader& in) {
   Buffer buffer{};
-  buffer.kind = in.choice(Buffer::Kind::gradient);
+  buffer.kind = in.choice(Buffer::Kind::shard);
   for (int* number : {&buffer.stage, &buffer.micro_batch, &buffer.value, &buffer.consumer}) *number = in.integer();
   return buffer;
 }
@@ -62,6 +62,9 @@ std::string encode(const Program& program) {
   ByteWriter out(kProgramMagic, kProgramVersion);
   out.text(program.schedule);
   out.integers(program.partition.sizes);
+  out.number(program.replication.replicas);
+  out.number(program.replication.fold_blocks);
+  out.flag(program.replication.shards_optimizer);
   out.number(program.micro_batches);
   out.flag(program.training);
   out.integers(program.device_of_stage);
@@ -80,6 +83,9 @@ Program decode_program(std::string_view bytes) {
   Program program;
   program.schedule = in.text();
   program.partition.sizes = in.integers();
+  program.replication.replicas = in.integer();
+  program.replication.fold_blocks = in.integer();
+  program.replication.shards_optimizer = in.flag();
   program.micro_batches = in.integer();
   program.training = in.flag();
   program.device_of_stage = in.integers();

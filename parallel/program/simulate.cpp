@@ -53,12 +53,13 @@ double compute_seconds(const Action& action, int device, const SimulationCosts& 
   }
 }
 
-/// Tied parameters cross once a mini-batch: only their latency is counted.
-double wire_bytes(const Transfer& transfer, const SimulationCosts& costs) {
+/// What crosses once a mini-batch takes the bytes that were counted; before that only its latency.
+double wire_bytes(const Action& action, const SimulationCosts& costs) {
+  const Transfer& transfer = action.transfer;
   if (transfer.payload == Payload::norm_part) return costs.norm.part;
   if (transfer.payload == Payload::norm) return costs.norm.norm;
-  if (!transfer.of_micro_batch() || costs.value_bytes.empty()) return 0;
-  return at(costs.value_bytes, transfer.value, "value_bytes");
+  if (!transfer.of_micro_batch()) return static_cast<double>(action.bytes);
+  return costs.value_bytes.empty() ? 0 : at(costs.value_bytes, transfer.value, "value_bytes");
 }
 
 /// Takes the actions in any order that replay gives.
@@ -110,7 +111,7 @@ class Simulation {
     const ChannelEnds ends{program_.sender(action.transfer), program_.receiver(action.transfer)};
     if (action.kind == ActionKind::send) {
       times.sent = clock_.now(device);
-      if (ends.first != ends.second) under_way_[ends].push_back({message, wire_bytes(action.transfer, costs_)});
+      if (ends.first != ends.second) under_way_[ends].push_back({message, wire_bytes(action, costs_)});
     } else if (action.kind == ActionKind::recv_post) {
       times.posted = clock_.now(device);
     } else if (ends.first != ends.second) {

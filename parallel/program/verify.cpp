@@ -28,45 +28,16 @@ int rank_in_micro_batch(ActionKind kind) {
   }
 }
 
-/// The end of a step goes through these phases on every device; all work on micro-batches is phase 0.
-int phase(const Action& action) {
-  switch (action.kind) {
-    case ActionKind::reduce_tied:
-      return 2;
-    case ActionKind::gradient_norm:
-      return 3;
-    case ActionKind::reduce_norm:
-      return 5;
-    case ActionKind::commit_statistics:
-      return 7;
-    case ActionKind::step:
-      return 8;
-    default:
-      break;
-  }
-  switch (action.transfer.payload) {
-    case Payload::tied_gradient:
-      return 1;
-    case Payload::norm_part:
-      return 4;
-    case Payload::norm:
-      return 6;
-    case Payload::tied_weight:
-      return 9;
-    default:
-      return 0;
-  }
-}
-
 std::optional<Violation> check_phases(const Trial& trial, int device) {
   const auto& actions = trial.program.devices[device];
   const Action* latest = nullptr;
   for (std::size_t i = 0; i < actions.size(); ++i) {
     if (actions[i].kind == ActionKind::recv_post || actions[i].kind == ActionKind::send_wait) continue;  // they change nothing
-    if (latest && phase(actions[i]) < phase(*latest))
+    if (latest && actions[i].phase() < latest->phase())
       return trial.violation(
           device, static_cast<int>(i), "comes after ", describe(*latest, trial.topology),
-          ": a step ends with the sums of tied gradients, the norm, the statistics, the step and the tied weights, in this order");
+          ": a step ends with the sums over replicas and of tied gradients, the norm, the statistics, the step and the weights that others "
+          "use, in this order");
     latest = &actions[i];
   }
   return {};
@@ -101,13 +72,31 @@ std::optional<Violation> check_accumulation(const Trial& trial, int device) {
   return {};
 }
 
+/// What leaves for the other replicas of a stage is complete.
+std::optional<Violation> check_shares(const Trial& trial, int device) {
+  const auto& actions = trial.program.devices[device];
+  std::map<int, const Action*> shared;  // by stage: the first action that takes what its work on micro-batches made
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    const Action& action = actions[i];
+    const bool is_statistics = action.kind == ActionKind::send && action.transfer.payload == Payload::statistics;
+    if (action.kind == ActionKind::shard_gradients || is_statistics) shared.try_emplace(action.stage, &action);
+    const auto found = rank_in_micro_batch(action.kind) == 0 ? shared.end() : shared.find(action.stage);
+    if (found != shared.end())
+      return trial.violation(device, static_cast<int>(i), "comes after ", describe(*found->second, trial.topology),
+                             ": what other replicas get of a stage is what all its micro-batches made");
+  }
+  return {};
+}
+
 std::string layout_fault(const Layout& layout, const Program& program) {
   if (program.micro_batches < 1) return join("it has ", program.micro_batches, " micro-batches");
   std::size_t actions = 0;
   for (const auto& list : program.devices) actions += list.size();
   if (static_cast<std::size_t>(program.micro_batches) > actions)
     return join("it has ", program.micro_batches, " micro-batches and only ", actions, " actions");
-  return mismatch(layout);
+  if (const std::string fault = mismatch(layout); !fault.empty() || !program.training) return fault;
+  const int replicas = program.replication.replicas;
+  return program.micro_batches >= replicas ? "" : join("it has ", program.micro_batches, " micro-batches for ", replicas, " replicas");
 }
 
 }  // namespace
@@ -116,15 +105,15 @@ std::optional<Violation> check_order(const Trial& trial) {
   std::vector<const Action*> latest(static_cast<std::size_t>(trial.program.stage_count()) * trial.program.micro_batches, nullptr);
   for (int device = 0; device < trial.program.device_count(); ++device)
     if (auto found = check_micro_batches(trial, device, latest)) return found;
-  for (const auto rule : {check_accumulation, check_phases})
+  for (const auto rule : {check_accumulation, check_phases, check_shares})
     for (int device = 0; device < trial.program.device_count(); ++device)
       if (auto found = rule(trial, device)) return found;
   return {};
 }
 
 std::optional<Violation> verify(const Topology& topology, const Program& program, const std::vector<int64_t>& budgets) {
-  const Layout layout{topology,        program.partition, program.device_of_stage, program.rematerialize, program.device_count(),
-                      program.training};
+  const Layout layout{topology,         program.partition,  program.device_of_stage, program.rematerialize, program.device_count(),
+                      program.training, program.replication};
   const std::string fault = layout_fault(layout, program);
   if (!fault.empty()) return Violation{-1, -1, join("the program does not belong to the model: ", fault)};
 

@@ -28,7 +28,10 @@ std::string_view rule_of(ActionKind kind) {
     case ActionKind::send_wait:
       return "a transfer between devices, and no other, has exactly one end of its Send, on the device that sends it";
     case ActionKind::reduce_tied:
-      return "in training each tied parameter is reduced exactly once a step, on its owner's device";
+      return "in training each tied parameter is reduced exactly once a step, on its owner's device, of every replica";
+    case ActionKind::shard_gradients:
+    case ActionKind::fold_shards:
+      return "in training each stage of several replicas makes its shards and adds its own ones up exactly once a step, on its device";
     case ActionKind::gradient_norm:
     case ActionKind::step:
       return "in training each device takes its norm and its step exactly once";
@@ -58,7 +61,8 @@ class ExpectedActions {
   explicit ExpectedActions(const Trial& trial) : program_(trial.program), flow_(trial.flow) {
     const auto split = split_backwards();
     for (int stage = 0; stage < program_.stage_count(); ++stage)
-      for (int m = 0; m < program_.micro_batches; ++m) add_micro_batch(stage, m, split[place(stage, m)]);
+      for (int m = program_.micro_batches_of(stage).first; m < program_.micro_batches_of(stage).end; ++m)
+        add_micro_batch(stage, m, split[place(stage, m)]);
     if (program_.training) add_step(trial.topology);
   }
 
@@ -94,10 +98,11 @@ class ExpectedActions {
 
   void add_step(const Topology& topology) {
     for (const Transfer& transfer : flow_.tied_gradients) add_transfer(transfer, -1);
-    for (std::size_t i = 0; i < topology.tied.size(); ++i) {
-      const int owner = program_.partition.stage_of(topology.tied[i].nodes.front());
-      keys_.push_back({program_.device_of_stage[owner], ActionKind::reduce_tied, owner, -1, {.value = static_cast<int>(i)}});
-    }
+    for (std::size_t i = 0; i < topology.tied.size(); ++i)
+      for (int owner = program_.partition.stage_of(topology.tied[i].nodes.front()); owner < program_.stage_count();
+           owner += program_.partition.stage_count())
+        keys_.push_back({program_.device_of_stage[owner], ActionKind::reduce_tied, owner, -1, {.value = static_cast<int>(i)}});
+    for (const Transfer& transfer : flow_.gradient_sums) add_transfer(transfer, -1);
     for (const Transfer& transfer : flow_.norm_parts) add_transfer(transfer, -1);
     for (const Transfer& transfer : flow_.norms) add_transfer(transfer, -1);
     for (int device = 0; device < program_.device_count(); ++device) {
@@ -105,10 +110,21 @@ class ExpectedActions {
       keys_.push_back({device, ActionKind::step, -1, -1, {}});
     }
     keys_.push_back({program_.device_of_stage[0], ActionKind::reduce_norm, -1, -1, {}});
-    for (int stage = 0; stage < program_.stage_count(); ++stage)
-      if (flow_.stages[stage].commits_statistics)
-        keys_.push_back({program_.device_of_stage[stage], ActionKind::commit_statistics, stage, -1, {}});
+    for (int stage = 0; stage < program_.stage_count(); ++stage) add_end(stage);
     for (const Transfer& transfer : flow_.tied_weights) add_transfer(transfer, -1);
+    for (const Transfer& transfer : flow_.weight_shards) add_transfer(transfer, -1);
+  }
+
+  void add_end(int stage) {
+    const StageFlow& flow = flow_.stages[stage];
+    const auto add = [&](ActionKind kind) { keys_.push_back({program_.device_of_stage[stage], kind, stage, -1, {}}); };
+    for (const Transfer& transfer : flow.shards_out) add_transfer(transfer, -1);
+    for (const Transfer& transfer : flow.statistics_out) add_transfer(transfer, -1);
+    if (!flow.shards_out.empty()) {
+      add(ActionKind::shard_gradients);
+      add(ActionKind::fold_shards);
+    }
+    if (flow.commits_statistics) add(ActionKind::commit_statistics);
   }
 
   void add_transfer(const Transfer& transfer, int micro_batch) {

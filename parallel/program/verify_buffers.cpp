@@ -20,6 +20,8 @@ std::vector<Buffer> sent_buffers(const std::vector<Transfer>& transfers, int mic
 }
 
 std::string name_of(const Buffer& buffer, const Topology& topology) {
+  if (buffer.kind == Buffer::Kind::shard)
+    return join("the gradient shard of stage ", buffer.value, " for stage ", buffer.consumer, " held by stage ", buffer.stage);
   const Payload payload = buffer.kind == Buffer::Kind::value ? Payload::activation : Payload::gradient;
   const std::string holder = join(" held by stage ", buffer.stage, " for micro-batch ", buffer.micro_batch);
   if (buffer.kind == Buffer::Kind::tape) return "the tape" + holder;
@@ -69,8 +71,10 @@ class Lives {
         return with_tape({}, action);
       case ActionKind::send:
       case ActionKind::send_wait:
-        if (action.transfer.of_micro_batch()) return {sent_buffer(action.transfer, action.micro_batch)};
+        if (action.transfer.has_buffers()) return {sent_buffer(action.transfer, action.micro_batch)};
         return {};
+      case ActionKind::fold_shards:
+        return folded_buffers(flow(action), action.stage);
       default:
         return {};
     }
@@ -86,8 +90,13 @@ class Lives {
       case ActionKind::input_gradient:
         return sent_buffers(flow(action).gradients_out, action.micro_batch);
       case ActionKind::recv:
-        if (action.transfer.of_micro_batch()) return {received_buffer(action.transfer, action.micro_batch)};
+        if (action.transfer.has_buffers()) return {received_buffer(action.transfer, action.micro_batch)};
         return {};
+      case ActionKind::shard_gradients: {
+        auto buffers = sent_buffers(flow(action).shards_out, -1);
+        buffers.push_back(shard_buffer(action.stage, action.stage, action.stage));
+        return buffers;
+      }
       default:
         return {};
     }

@@ -36,9 +36,9 @@ constexpr std::array kParts{
 }  // namespace
 
 Certificate make_certificate(std::string_view plan, const layers::Graph& graph, std::string_view config) {
-  return {.plan = hash_of(plan),
+  return {.plan = sluice::hash_of(plan),
           .model = layers::model_digest(graph),
-          .config = hash_of(config),
+          .config = sluice::hash_of(config),
           .build = build_id(),
           .instruction_set = instruction_set()};
 }

@@ -16,7 +16,7 @@ namespace sluice::parallel {
 
 Executor::DeviceRun::DeviceRun(int index, DevicePtr device, const Shared& shared)
     : index_(index), device_(std::move(device)), shared_(shared), actions_(&shared.program.devices[index]), entered_(shared.began) {
-  if (shared.repeats) repetition_.emplace(device_, shared.program.micro_batches);
+  if (shared.repeats) repetition_.emplace(device_, micro_batches_of_device(shared.program, index_));
 }
 
 double Executor::DeviceRun::now() const {
@@ -187,6 +187,12 @@ bool Executor::DeviceRun::execute(const Action& action, double seconds) {
     case ActionKind::weight_gradient:
       stage(action).weight_gradient(action.micro_batch);
       return true;
+    case ActionKind::shard_gradients:
+      stage(action).shard_gradients();
+      return true;
+    case ActionKind::fold_shards:
+      stage(action).fold_shards();
+      return true;
     case ActionKind::reduce_tied:
       stage(action).reduce_tied(action.transfer.value);
       return true;
@@ -224,9 +230,9 @@ bool Executor::DeviceRun::is_local(const Transfer& transfer) const {
 std::optional<layers::ValueType> Executor::DeviceRun::expected(const Action& action) const {
   const Transfer& transfer = action.transfer;
   if (transfer.of_micro_batch()) return shared_.value_types.at(action.micro_batch)->at(transfer.value);
-  if (transfer.payload == Payload::norm_part) return layers::ValueType{{shared_.parameter_count}, DType::f64};
+  if (transfer.payload == Payload::norm_part) return layers::ValueType{{shared_.norm_layout.size()}, DType::f64};
   if (transfer.payload == Payload::norm) return layers::ValueType{{}, DType::f64};
-  return stage(action).expected_tied(transfer);
+  return stage(action).expected(transfer);
 }
 
 /// Undefined where the shape is not known before.
@@ -299,25 +305,34 @@ bool Executor::DeviceRun::finish_send(const Action& action, double seconds) {
 }
 
 void Executor::DeviceRun::norm_parts() {
-  norm_part_ = zeros({shared_.parameter_count}, DType::f64, device_);
+  norm_part_ = zeros({shared_.norm_layout.size()}, DType::f64, device_);
   std::vector<Tensor> gradients;
   std::vector<int64_t> places;
   for (const auto& stage : shared_.stages) {
     if (stage->device() != device_) continue;
-    for (const auto& parameter : stage->parameters())
-      if (parameter.owned) {
-        gradients.push_back(stage->gradient(parameter));
-        places.push_back(parameter.index);
+    for (const ShardPiece& piece : stage->shard()) {
+      const Tensor gradient = stage->gradient(piece);
+      if (const NormLayout::Split* split = shared_.norm_layout.split(piece.parameter)) {
+        const auto [first, chunks] = shared_.norm_layout.chunks_of(*split, piece.elements);
+        squares_of_chunks(gradient, norm_part_.slice(0, first, first + chunks));
+      } else {
+        gradients.push_back(gradient);
+        places.push_back(piece.parameter);
       }
+    }
   }
   sums_of_squares(gradients, norm_part_, places);
 }
 
-/// Each parameter has one owner, so the parts add without rounding, and the norm is summed in parameter order whatever the partition.
+/// Each place has one owner, so the parts add without rounding; each parameter's sum is made in the order of its chunks, and the norm in
+/// that of parameters, whatever the partition and the replicas.
 void Executor::DeviceRun::reduce_norm() {
   for (const Tensor& part : other_parts_) norm_part_ = add(norm_part_, part);
   other_parts_.clear();
-  norm_ = sum(norm_part_);
+  const NormLayout& layout = shared_.norm_layout;
+  for (const auto& [parameter, first, chunks] : layout.splits())
+    sum_of_chunks(norm_part_.slice(0, first, first + chunks), norm_part_, parameter);
+  norm_ = sum(norm_part_.slice(0, 0, layout.parameters()));
 }
 
 double Executor::DeviceRun::gradient_norm() const { return norm_.defined() && !counts_only() ? std::sqrt(norm_.item()) : 0; }
@@ -335,8 +350,11 @@ void Executor::DeviceRun::step() {
   }
   shared_.step.optimizer->apply(slots, update);
   moving_average_step(averages, shared_.step.optimizer->ema_decay(update.step), norm_);
-  for (const auto& stage : shared_.stages)
-    if (stage->device() == device_) stage->drop_gradients();
+  for (const auto& stage : shared_.stages) {
+    if (stage->device() != device_) continue;
+    stage->copy_masters();
+    stage->drop_gradients();
+  }
   norm_part_ = Tensor();
 }
 

@@ -24,7 +24,7 @@ class Executor::DeviceRun {
     const std::vector<std::unique_ptr<Stage>>& stages;  ///< that are here
     const std::map<int, Stage*>& stage_at;              ///< the same, by number
     const std::vector<DevicePtr>& devices;
-    const int64_t parameter_count;  ///< of the model
+    const NormLayout& norm_layout;
     const DeviceRanks& ranks;
     Transport& transport;
     SteadyClock::time_point began;
@@ -85,7 +85,7 @@ class Executor::DeviceRun {
   double now() const;
   /// Lets the clock go on by what a device that only counts has counted since.
   void take_time();
-  bool is_repeated(const Action& action) const { return repetition_ && Repetition::is_repeated(action); }
+  bool is_repeated(const Action& action) const { return repetition_ && repetition_->is_repeated(action); }
   bool counts_only() const { return shared_.clock != nullptr; }
   Stage& stage(const Action& action) const { return *shared_.stage_at.at(action.stage); }
 
@@ -102,7 +102,7 @@ class Executor::DeviceRun {
   std::vector<TraceEvent> events_;
   std::vector<std::pair<Event, Event>> spans_;  ///< of each event, on devices whose work is asynchronous
   std::map<MessageKey, Tensor> handed_over_;    ///< between stages of this device, from Send to Recv
-  Tensor norm_part_;                            ///< f64 [parameters of the model]: sums of squares, zero where others own
+  Tensor norm_part_;                            ///< f64, as NormLayout has it
   std::vector<Tensor> other_parts_;             ///< on the reducing device, in the order of arrival
   Tensor norm_;                                 ///< f64 []: the sum of squares
 };

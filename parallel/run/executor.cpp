@@ -5,6 +5,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <optional>
 
 #include "core/ops/concat.h"
@@ -39,8 +40,9 @@ Executor::Executor(const layers::Graph& graph, const Layout& layout, std::vector
       partition_(layout.partition),
       device_of_stage_(layout.device_of_stage),
       rematerialize_(layout.rematerialize),
+      replication_(layout.replication),
       flow_(training_flow(layout)),
-      parameter_count_(static_cast<int64_t>(graph.parameters().size())),
+      norm_layout_(graph, layout, devices.at(0)->backend()),
       group_(group && group->size() > 1 ? std::move(group) : nullptr),
       ranks_(group_ ? DeviceRanks(static_cast<int>(devices.size()), *group_) : DeviceRanks(static_cast<int>(devices.size()))),
       devices_(std::move(devices)),
@@ -65,10 +67,10 @@ Executor::Executor(const layers::Graph& graph, const Layout& layout, std::vector
 void Executor::make_stages(const layers::Graph& graph, const StageOptions& options) {
   std::map<int, layers::Tables> tables;
   for (const int device : here_) tables.try_emplace(device, devices_[device], working_dtype(options.precision));
-  for (int stage = 0; stage < partition_.stage_count(); ++stage) {
+  for (int stage = 0; stage < static_cast<int>(device_of_stage_.size()); ++stage) {
     const int device = device_of_stage_[stage];
     if (!ranks_.is_here(device)) continue;
-    stages_.push_back(std::make_unique<Stage>(graph, topology_, flow_, partition_, stage, devices_[device], tables.at(device), options));
+    stages_.push_back(std::make_unique<Stage>(graph, layout(), flow_, stage, devices_[device], tables.at(device), options));
     stage_at_[stage] = stages_.back().get();
   }
 }
@@ -151,7 +153,7 @@ std::shared_ptr<Executor::Attempt> Executor::begin(const Program& program, const
                                  stages_,
                                  stage_at_,
                                  devices_,
-                                 parameter_count_,
+                                 norm_layout_,
                                  ranks_,
                                  *attempt->transport,
                                  attempt->began,
@@ -177,8 +179,10 @@ std::vector<std::shared_ptr<const ValueTypes::List>> Executor::types_of(const Ru
 RunResult Executor::run(const Program& program, const RunContext& context, const StepContext& step) {
   require<HangError>(!is_abandoned(), abandoned_);
   require(program.partition.sizes == partition_.sizes && program.device_of_stage == device_of_stage_ &&
-              program.device_count() == static_cast<int>(devices_.size()) && program.rematerialize == rematerialize_,
-          "executor: needs a program of the partition, placement and rematerialization that it was made for; lower one from the same plan");
+              program.device_count() == static_cast<int>(devices_.size()) && program.rematerialize == rematerialize_ &&
+              program.replication == replication_,
+          "executor: needs a program of the partition, placement, replicas and rematerialization that it was made for; lower one from the "
+          "same plan");
   failed_midway_ = false;
   for (const auto& device : devices_)
     if (device->kind() == DeviceKind::meta) device->set_clock(0);
@@ -351,7 +355,8 @@ RunResult Executor::collect(const Attempt& attempt) {
   if (attempt.context.wish) result.wish = attempt.context.wish();
   if (workers_.empty()) return result;
   for (const auto& stage : stages_)
-    for (const auto& [micro_batch, loss] : stage->losses()) result.loss += loss.item();
+    for (const auto& [micro_batch, loss] : stage->losses()) result.losses.push_back(loss.item());
+  result.loss = std::accumulate(result.losses.begin(), result.losses.end(), 0.0);
   std::vector<Tensor> outputs;
   for (const auto& stage : stages_)
     for (const auto& [micro_batch, output] : stage->outputs()) outputs.push_back(output.to(default_device()));

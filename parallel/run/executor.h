@@ -32,8 +32,9 @@ struct StepContext {
 };
 
 struct RunResult {
-  double loss = 0;           ///< summed over the micro-batches in their order; 0 on meta
-  double gradient_norm = 0;  ///< 0 in evaluation and on meta; when it is not finite no weight has changed
+  double loss = 0;             ///< summed over the micro-batches in their order; 0 on meta
+  std::vector<double> losses;  ///< of the micro-batches whose loss is computed here, in their order
+  double gradient_norm = 0;    ///< 0 in evaluation and on meta; when it is not finite no weight has changed
   double flops = 0;
   Tensor output;                    ///< of the graph's output node, all samples in order, on the host; when the run keeps it
   double loss_weight = 0;           ///< of the mini-batch
@@ -83,7 +84,9 @@ class Executor {
   const std::vector<DevicePtr>& devices() const { return devices_; }
   const DeviceRanks& ranks() const { return ranks_; }
   /// Of all programs that it runs, as of training. Refers to the executor.
-  Layout layout() const { return {topology_, partition_, device_of_stage_, rematerialize_, static_cast<int>(devices_.size()), true}; }
+  Layout layout() const {
+    return {topology_, partition_, device_of_stage_, rematerialize_, static_cast<int>(devices_.size()), true, replication_};
+  }
 
  private:
   class DeviceRun;
@@ -108,8 +111,9 @@ class Executor {
   const Partition partition_;
   const std::vector<int> device_of_stage_;
   const std::vector<bool> rematerialize_;
+  const Replication replication_;
   const Dataflow flow_;
-  const int64_t parameter_count_;       ///< of the model
+  const NormLayout norm_layout_;
   const std::shared_ptr<Group> group_;  ///< null for one process
   const DeviceRanks ranks_;
   double clock_offset_ = 0;  ///< to the root's

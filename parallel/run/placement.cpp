@@ -5,11 +5,12 @@ namespace sluice::parallel {
 namespace {
 
 Placement placement_of(const layers::Graph::Parameter& description, const Stage::Parameter& parameter, int device) {
-  const int64_t single = Device::charged_size(description.spec.shape.elements() * static_cast<int64_t>(size_of(DType::f32)));
-  const bool has_copy = !parameter.working.shares_storage(parameter.master);
-  const int64_t copy = has_copy ? Device::charged_size(parameter.working.bytes()) : 0;
-  return {description.name, device, (parameter.master.defined() ? single : 0) + copy, single,
-          single * static_cast<int64_t>(parameter.states.size() + (parameter.average.defined() ? 1 : 0))};
+  const auto charged = [](int64_t elements) { return Device::charged_size(elements * static_cast<int64_t>(size_of(DType::f32))); };
+  const int64_t whole = charged(description.spec.shape.elements()), own = parameter.owned ? charged(parameter.range.count) : 0;
+  const bool is_one = parameter.working.shares_storage(parameter.master);
+  const int64_t value = is_one ? Device::charged_size(parameter.working.bytes()) : own + Device::charged_size(parameter.working.bytes());
+  return {description.name, device, value, whole,
+          own * static_cast<int64_t>(parameter.states.size() + (parameter.average.defined() ? 1 : 0))};
 }
 
 }  // namespace

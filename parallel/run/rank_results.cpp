@@ -1,7 +1,9 @@
 #include "parallel/run/rank_results.h"
 
 #include <algorithm>
+#include <numeric>
 
+#include "core/ops/concat.h"
 #include "parallel/group/collectives.h"
 #include "parallel/run/tensor_packet.h"
 
@@ -18,7 +20,7 @@ struct Span {
 /// What one rank alone knows.
 std::string of_this_rank(const DeviceRanks& ranks, double began, const RunResult& result) {
   PacketWriter packet;
-  packet << result.loss << result.loss_weight << result.flops << result.wish << result.bytes_between_ranks << began;
+  packet << result.losses << result.loss_weight << result.flops << result.wish << result.bytes_between_ranks << began;
   write(packet, result.output);
   for (int device = ranks.rank() * ranks.per_rank(), end = device + ranks.per_rank(); device < end; ++device) {
     packet << result.peak_bytes[device];
@@ -38,16 +40,18 @@ void add_events(int device, const std::vector<Action>& actions, const std::vecto
     trace.events.push_back({device, actions[i], spans[i].start + shift, spans[i].end + shift, spans[i].live_bytes});
 }
 
-/// A loss, an output and their weight come from one rank each; the others' are 0.
+/// Losses and outputs come from the ranks of the last stages, in the order of their replicas, which is that of micro-batches; each of these
+/// ranks knows the weight of all.
 void add(const std::string& bytes, int rank, const DeviceRanks& ranks, const Program& program, double began, RunResult& result) {
   PacketReader packet(bytes);
-  result.loss += packet.read<double>();
-  result.loss_weight += packet.read<double>();
+  for (const double loss : packet.read<std::vector<double>>()) result.losses.push_back(loss);
+  result.loss_weight = std::max(result.loss_weight, packet.read<double>());
   result.flops += packet.read<double>();
   result.wish.signal = std::max(result.wish.signal, packet.read<Wish>().signal);
   result.bytes_between_ranks += packet.read<int64_t>();
   const double shift = packet.read<double>() - began;
-  if (Tensor output = read_tensor(packet); output.defined()) result.output = std::move(output);
+  if (Tensor output = read_tensor(packet); output.defined())
+    result.output = result.output.defined() ? concat({result.output, output}, 0) : std::move(output);
   for (int device = rank * ranks.per_rank(), end = device + ranks.per_rank(); device < end; ++device) {
     packet >> result.peak_bytes[device];
     add_events(device, program.devices[device], packet.read<std::vector<Span>>(), shift, result.trace);
@@ -77,6 +81,7 @@ void share(Group& group, const DeviceRanks& ranks, const Program& program, doubl
   if (group.is_root()) {
     for (const TraceEvent& event : result.trace.events) result.trace.seconds = std::max(result.trace.seconds, event.end);
     result.bubble = result.trace.bubble();
+    result.loss = std::accumulate(result.losses.begin(), result.losses.end(), 0.0);
   }
   const std::string shared = broadcast(group, group.is_root() ? of_all(result) : "");
   if (!group.is_root()) take_over(shared, result);

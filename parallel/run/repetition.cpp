@@ -24,23 +24,31 @@ std::vector<Positions> positions_of(const std::vector<Action>& actions, int micr
   return positions;
 }
 
-bool repeats_second(const std::vector<Action>& actions, int micro_batches) {
+bool repeats_second(const std::vector<Action>& actions, const MicroBatchRange& own, int micro_batches) {
   const auto positions = positions_of(actions, micro_batches);
   const auto stands_before = [&](size_t a, size_t b) { return a < b && are_alike(actions[a], actions[b]); };
-  const auto comes_before = [&](size_t first, size_t later) {
+  const auto comes_before = [&](int first, int later) {
     return std::ranges::equal(positions[first].posts, positions[later].posts, stands_before) &&
            std::ranges::equal(positions[first].others, positions[later].others, stands_before);
   };
-  for (size_t later = 2; later < positions.size(); ++later)
-    if (!comes_before(1, later)) return false;
-  return comes_before(0, 1);
+  for (int later = own.first + 2; later < own.end; ++later)
+    if (!comes_before(own.first + 1, later)) return false;
+  return comes_before(own.first, own.first + 1);
 }
 
 }  // namespace
 
+MicroBatchRange micro_batches_of_device(const Program& program, int device) {
+  const auto stage = std::ranges::find(program.device_of_stage, device) - program.device_of_stage.begin();
+  return program.micro_batches_of(static_cast<int>(stage));
+}
+
 bool repeats_micro_batches(const Program& program, int64_t samples) {
-  if (!program.training || program.micro_batches < 3 || samples % program.micro_batches != 0) return false;
-  return std::ranges::all_of(program.devices, [&](const auto& actions) { return repeats_second(actions, program.micro_batches); });
+  const auto& [replicas, blocks, shards] = program.replication;
+  if (!program.training || program.micro_batches < 3 * replicas || samples % program.micro_batches != 0 || blocks > replicas) return false;
+  for (int device = 0; device < program.device_count(); ++device)
+    if (!repeats_second(program.devices[device], micro_batches_of_device(program, device), program.micro_batches)) return false;
+  return true;
 }
 
 void Repetition::begin() {
@@ -52,8 +60,8 @@ void Repetition::end(const Action& action, double seconds, int64_t wire_bytes) {
   const int64_t peak = device_->peak_bytes(), live = device_->live_bytes();
   const Taken taken{peak - live_, live - live_, device_->counted() - counted_, seconds, wire_bytes};
   const bool is_post = action.kind == ActionKind::recv_post;
-  if (action.micro_batch == 1 && is_post) posts_.emplace(action.transfer, taken);
-  if (action.micro_batch == 1 && !is_post) taken_.push_back(taken);
+  if (action.micro_batch == first_ + 1 && is_post) posts_.emplace(action.transfer, taken);
+  if (action.micro_batch == first_ + 1 && !is_post) taken_.push_back(taken);
 }
 
 void Repetition::repeat(const Action& action) {

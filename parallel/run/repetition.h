@@ -10,9 +10,12 @@ namespace sluice::parallel {
 
 /// Whether on every device the third micro-batch and all later ones take what the second took: training in equal micro-batches, whose
 /// actions each device runs in one order whatever the micro-batch, those of the first and the second one before those of the later ones;
-/// where receives are posted does not matter. The first differs, as it makes what the others only add to.
+/// where receives are posted does not matter. The first differs, as it makes what the others only add to; of a replica's blocks each has one.
 /// `samples`  of the mini-batch.
 bool repeats_micro_batches(const Program& program, int64_t samples);
+
+/// Those of the replica that a device belongs to.
+MicroBatchRange micro_batches_of_device(const Program& program, int device);
 
 /// What the second micro-batch takes on a device that only counts, action by action, for the micro-batches that repeat it: it is the same for
 /// all of them, and a large model has many.
@@ -27,12 +30,13 @@ class Repetition {
     int64_t wire_bytes = 0;  ///< of a Send or a Recv
   };
 
-  Repetition(DevicePtr device, int micro_batches) : device_(std::move(device)), ended_(static_cast<size_t>(micro_batches), 0) {}
+  Repetition(DevicePtr device, const MicroBatchRange& micro_batches)
+      : device_(std::move(device)), first_(micro_batches.first), ended_(static_cast<size_t>(micro_batches.end), 0) {}
   ~Repetition() { device_->release(held_); }
   Repetition(const Repetition&) = delete;
   Repetition& operator=(const Repetition&) = delete;
 
-  static bool is_repeated(const Action& action) { return action.micro_batch > 1; }
+  bool is_repeated(const Action& action) const { return action.micro_batch > first_ + 1; }
   /// What the repeated action takes, which has not ended yet.
   const Taken& taken(const Action& action) const {
     return action.kind == ActionKind::recv_post ? posts_.at(action.transfer) : taken_[ended_[action.micro_batch]];
@@ -46,6 +50,7 @@ class Repetition {
 
  private:
   DevicePtr device_;
+  int first_;                        ///< micro-batch of the device
   std::vector<size_t> ended_;        ///< by repeated micro-batch: how many of its actions, RecvPosts aside
   std::vector<Taken> taken_;         ///< by the second one's actions, RecvPosts aside
   std::map<Transfer, Taken> posts_;  ///< by the second one's RecvPosts

@@ -20,23 +20,34 @@ std::vector<int64_t> micro_batch_bounds(int64_t samples, int micro_batches) {
   return bounds;
 }
 
-Stage::Stage(const layers::Graph& graph, const Topology& topology, const Dataflow& flow, const Partition& partition, int index,
-             DevicePtr device, layers::Tables& tables, StageOptions options)
+Stage::Stage(const layers::Graph& graph, const Layout& layout, const Dataflow& flow, int index, DevicePtr device, layers::Tables& tables,
+             StageOptions options)
     : graph_(graph),
-      topology_(topology),
+      topology_(layout.topology),
       flow_(flow),
+      replication_(layout.replication),
+      stages_(layout.partition.stage_count()),
       index_(index),
-      first_(partition.first_node(index)),
-      end_(partition.end_node(index)),
+      replica_(index / stages_),
+      first_(layout.partition.first_node(index % stages_)),
+      end_(layout.partition.end_node(index % stages_)),
+      shards_(shards_of(graph, layout.partition, index % stages_, layout.replication.replicas)),
       device_(std::move(device)),
       options_(options),
-      node_parameters_(topology.node_count()),
-      node_tables_(topology.node_count()),
+      node_parameters_(topology_.node_count()),
+      node_tables_(topology_.node_count()),
       statistics_(graph, first_, end_, device_, options_.averages),
-      last_use_(topology.value_count(), -1),
-      last_recompute_use_(topology.value_count(), -1) {
+      last_use_(topology_.value_count(), -1),
+      last_recompute_use_(topology_.value_count(), -1) {
+  for (const auto& tied : topology_.tied) {
+    const auto found = std::ranges::find(graph.parameters(), tied.parameter, &layers::Graph::Parameter::name);
+    tied_parameters_.push_back(static_cast<int>(found - graph.parameters().begin()));
+    auto& parts = tied_parts_.emplace_back();
+    for (const Shard& shard : shards_of(graph, layout.partition, layout.partition.stage_of(tied.nodes.front()), replication_.replicas))
+      parts.push_back(elements_in(shard, tied_parameters_.back()));
+  }
   for (int node = first_; node < end_; ++node)
-    for (int value : topology.nodes[node].inputs) {
+    for (int value : topology_.nodes[node].inputs) {
       last_use_[value] = node;
       if (flow.nodes[node].recomputed) last_recompute_use_[value] = node;
     }
@@ -65,8 +76,7 @@ Tensor Stage::load(const RunContext& run, int micro_batch, int value) const {
 }
 
 void Stage::forward(const RunContext& run, int micro_batch) {
-  run_micro_batches_ = run.micro_batches();
-  is_watched_ = run.is_watched;
+  run_ = &run;
   run_nodes(run, micro_batch, false);
 }
 
@@ -149,7 +159,11 @@ Tensor Stage::run_node(const RunContext& run, int micro_batch, int node, std::ma
   return y.value();
 }
 
-void Stage::backward(int micro_batch) { run_backward(micro_batch, Pass::all); }
+void Stage::backward(int micro_batch) {
+  run_backward(micro_batch, Pass::all);
+  end_block(micro_batch);
+}
+
 void Stage::input_gradient(int micro_batch) { run_backward(micro_batch, Pass::inputs); }
 
 void Stage::weight_gradient(int micro_batch) {
@@ -165,6 +179,7 @@ void Stage::weight_gradient(int micro_batch) {
     accumulate(node, backward, parameters);
     state.deferred.erase(deferred);
   }
+  end_block(micro_batch);
 }
 
 std::map<int, Tensor> Stage::received_gradients(MicroBatch& state, int micro_batch) const {
@@ -237,28 +252,13 @@ void Stage::accumulate(int node, Backward& backward, const std::vector<NodePtr>&
     Tensor& sum = parameters_[node_parameters_[node][i]].gradients[node];
     watch("a gradient of the parameters", gradient.defined() ? gradient : sum);
     if (!gradient.defined() || sum.defined()) continue;
-    const bool keep = gradient.is_contiguous() && (run_micro_batches_ == 1 || gradient.is_exclusive());
+    const bool keep = gradient.is_contiguous() && (run_->micro_batches() == 1 || gradient.is_exclusive());
     sum = keep ? std::move(gradient) : gradient.clone();
   }
 }
 
 void Stage::watch(const char* what, const Tensor& made) const {
-  if (is_watched_ && made.defined() && !is_finite(made)) throw DivergenceError(join(what, where().text(), " on ", device_->name()));
-}
-
-void Stage::reduce_tied(int tied) {
-  const auto& uses = flow_.tied_uses[tied];
-  for (auto& parameter : parameters_) {
-    if (graph_.parameters()[parameter.index].name != topology_.tied[tied].parameter) continue;
-    Tensor sum;
-    for (int node : uses) {
-      Tensor part = is_here(node) ? std::move(parameter.gradients[node]) : std::move(tied_received_[{tied, node}]);
-      if (part.defined()) add_part(sum, std::move(part));
-    }
-    for (int node : uses) tied_received_.erase({tied, node});
-    parameter.gradients.clear();
-    parameter.gradients[topology_.tied[tied].nodes.front()] = std::move(sum);
-  }
+  if (run_->is_watched && made.defined() && !is_finite(made)) throw DivergenceError(join(what, where().text(), " on ", device_->name()));
 }
 
 namespace {
@@ -273,22 +273,23 @@ Tensor found_or_undefined(const std::map<Key, Tensor>& tensors, const Key& key) 
 }  // namespace
 
 Tensor Stage::outgoing(const Transfer& transfer, int micro_batch) const {
-  if (transfer.payload == Payload::activation) return micro_batches_.at(micro_batch).to_send.at(transfer.value);
-  if (transfer.payload == Payload::tied_weight) return tied(transfer.value).working;
-  const Tensor sum = transfer.payload == Payload::gradient
-                         ? found_or_undefined(micro_batches_.at(micro_batch).contributions, {transfer.value, transfer.consumer})
-                         : found_or_undefined(tied(transfer.value).gradients, transfer.consumer);
-  return sum.defined() ? sum.dense() : sum;
-}
-
-layers::ValueType Stage::expected_tied(const Transfer& transfer) const {
-  const Tensor& working = tied(transfer.value).working;
-  return {working.shape(), transfer.payload == Payload::tied_weight ? working.dtype() : DType::f32};
-}
-
-const Stage::Parameter& Stage::tied(int number) const {
-  const auto& name = topology_.tied[number].parameter;
-  return *std::ranges::find_if(parameters_, [&](const Parameter& p) { return graph_.parameters()[p.index].name == name; });
+  const auto dense = [](const Tensor& x) { return x.defined() ? x.dense() : x; };
+  switch (transfer.payload) {
+    case Payload::activation:
+      return micro_batches_.at(micro_batch).to_send.at(transfer.value);
+    case Payload::gradient:
+      return dense(found_or_undefined(micro_batches_.at(micro_batch).contributions, {transfer.value, transfer.consumer}));
+    case Payload::gradient_shard:
+      return found_or_undefined(packed_, {transfer.from, transfer.to});
+    case Payload::gradient_sum:
+      return pack_sums();
+    case Payload::weight_shard:
+      return pack_weights();
+    case Payload::statistics:
+      return statistics_.observed();
+    default:
+      return dense(tied_part(transfer));
+  }
 }
 
 void Stage::incoming(const Transfer& transfer, int micro_batch, Tensor tensor) {
@@ -300,14 +301,24 @@ void Stage::incoming(const Transfer& transfer, int micro_batch, Tensor tensor) {
       micro_batches_[micro_batch].gradients[{transfer.value, transfer.consumer}] = std::move(tensor);
       return;
     case Payload::tied_gradient:
-      tied_received_[{transfer.value, transfer.consumer}] = std::move(tensor);
+      tied_received_[{transfer.value, transfer.consumer, replica_of(transfer.from)}] = std::move(tensor);
       return;
+    case Payload::gradient_shard:
+      packed_[{transfer.from, transfer.to}] = std::move(tensor);
+      return;
+    case Payload::gradient_sum:
+      return unpack_sums(replica_of(transfer.from), tensor);
+    case Payload::weight_shard:
+      return unpack_weights(replica_of(transfer.from), tensor);
+    case Payload::statistics:
+      return statistics_.add(tensor, part_of(run_->micro_batches(), replica_of(transfer.from), replication_.replicas), run_->first_sample);
     default:
-      copy(tensor, tied(transfer.value).working);
+      if (const Tensor place = tied_part(transfer); place.defined()) copy(tensor, place);
   }
 }
 
 void Stage::free(const Buffer& buffer) {
+  if (buffer.kind == Buffer::Kind::shard) packed_.erase({buffer.value, buffer.consumer});
   const auto found = micro_batches_.find(buffer.micro_batch);
   if (found == micro_batches_.end()) return;
   MicroBatch& state = found->second;
@@ -326,10 +337,13 @@ void Stage::free(const Buffer& buffer) {
 void Stage::reset() {
   micro_batches_.clear();
   tied_received_.clear();
+  packed_.clear();
+  blocks_.clear();
   losses_.clear();
   outputs_.clear();
   statistics_.forget();
   drop_gradients();
+  run_ = nullptr;
 }
 
 }  // namespace sluice::parallel

@@ -13,6 +13,7 @@
 #include "layers/tables.h"
 #include "layers/value_type.h"
 #include "parallel/program/dataflow.h"
+#include "parallel/run/shards.h"
 #include "parallel/run/statistics.h"
 
 namespace sluice::parallel {
@@ -61,10 +62,10 @@ struct StageOptions {
 /// Threads  one: the device's worker.
 class Stage {
  public:
-  /// `flow`  of training, over `partition`. Graph, topology and flow live as long as the stage. `tables` are those of the device, which
-  /// its stages share.
-  Stage(const layers::Graph& graph, const Topology& topology, const Dataflow& flow, const Partition& partition, int index, DevicePtr device,
-        layers::Tables& tables, StageOptions options);
+  /// `flow`  of training, of `layout`. `index`  through the replicas. Graph, flow and what the layout refers to live as long as the stage.
+  /// `tables` are those of the device, which its stages share.
+  Stage(const layers::Graph& graph, const Layout& layout, const Dataflow& flow, int index, DevicePtr device, layers::Tables& tables,
+        StageOptions options);
 
   int index() const { return index_; }
   const DevicePtr& device() const { return device_; }
@@ -76,28 +77,38 @@ class Stage {
   void backward(int micro_batch);
   void input_gradient(int micro_batch);
   void weight_gradient(int micro_batch);
+  void shard_gradients();
+  void fold_shards();
   void reduce_tied(int tied);
   void free(const Buffer& buffer);
   /// What a Send of this stage takes, and where a Recv of this stage puts it.
   Tensor outgoing(const Transfer& transfer, int micro_batch) const;
   void incoming(const Transfer& transfer, int micro_batch, Tensor tensor);
-  /// What a Recv of a tied parameter's gradient or weight gets.
-  layers::ValueType expected_tied(const Transfer& transfer) const;
+  /// What a Recv at the end of a step gets; nothing where that is not known.
+  std::optional<layers::ValueType> expected(const Transfer& transfer) const;
   /// @}
 
   struct Parameter {
-    int index;                        ///< into Graph::parameters()
-    bool owned;                       ///< this stage runs the optimizer on it
-    Tensor master;                    ///< f32: what the optimizer changes and checkpoints keep, when owned
-    Tensor working;                   ///< what forward and backward read: the master itself, or its bf16 copy
-    std::vector<Tensor> states;       ///< of the optimizer, when owned
-    Tensor average;                   ///< exponential moving average of the master, when owned and asked for
-    std::map<int, Tensor> gradients;  ///< by using node, in f32; complete after the last backward
+    int index;           ///< into Graph::parameters()
+    bool owned;          ///< this stage runs the optimizer on it, or on a part of it
+    ElementRange range;  ///< on which elements, when owned
+    Tensor master;       ///< f32: what the optimizer changes and checkpoints keep, when owned; of the range, as a list if it is a part
+    Tensor working;      ///< what forward and backward read: the master is in its memory, or it is a copy
+    std::vector<Tensor> states;  ///< of the optimizer, when owned; like the master
+    Tensor average;              ///< exponential moving average of the master, when owned and asked for
+    std::map<int, Tensor>
+        gradients;  ///< by using node, in f32; complete after the last backward. After fold_shards those of this replica's shard
+    std::map<int64_t, Tensor> sums{};  ///< by first element: those of the other replicas' shards, as they added them up
   };
   std::vector<Parameter>& parameters() { return parameters_; }
+  const std::vector<Parameter>& parameters() const { return parameters_; }
   StageStatistics& statistics() { return statistics_; }
-  /// The gradient that the optimizer sees, after reduce_tied. Errors  UsageError when no backward ran.
+  /// The gradient that the optimizer sees, after reduce_tied: of the parameter's range. Errors  UsageError when no backward ran.
   Tensor gradient(const Parameter& parameter) const;
+  /// What this replica adds up, of which it makes a part of the norm.
+  const Shard& shard() const { return shards_[replica_]; }
+  /// The gradient of a piece of it. Errors  as gradient().
+  Tensor gradient(const ShardPiece& piece) const;
   /// What the optimizer's step number `step` (from 1) has to do here: the owned parameters. Errors  as gradient().
   std::vector<OptimizerSlot> slots(int64_t step) const;
   /// The owned parameters' moving averages, with what they follow; empty when there are none.
@@ -111,6 +122,8 @@ class Stage {
   /// What forward reads of a parameter.
   const Tensor& shown(const Parameter& parameter) const;
   void drop_gradients();
+  /// Brings what forward reads up to the masters that were just stepped, where it is an f32 copy of them.
+  void copy_masters();
 
   /// Loss values of the micro-batches that ran, by micro-batch; only the stage with the loss node has any.
   const std::map<int, Tensor>& losses() const { return losses_; }
@@ -143,7 +156,7 @@ class Stage {
 
   Parameter make_parameter(int index) const;
   const Parameter& tied(int number) const;
-  void write_working(const Parameter& parameter, int64_t step) const;
+  void write_working(const Parameter& parameter, const Tensor& master, const ElementRange& range, int64_t step) const;
   std::optional<RandomStream> rounding(const Parameter& parameter, int64_t step) const;
   void run_nodes(const RunContext& run, int micro_batch, bool again);
   Tensor run_node(const RunContext& run, int micro_batch, int node, std::map<int, Tensor>& live, bool again);
@@ -156,10 +169,42 @@ class Stage {
   void watch(const char* what, const Tensor& made) const;
   bool is_here(int node) const { return node >= first_ && node < end_; }
 
+  /// Elements of a parameter in the one tensor in which a shard is sent.
+  struct PackedPiece {
+    size_t position;  ///< in parameters_
+    int node;         ///< of gradients: the using node
+    ElementRange elements;
+    int64_t offset;
+    Tensor in(const Tensor& packed) const { return packed.slice(0, offset, offset + elements.count); }
+  };
+  struct Packing {
+    std::vector<PackedPiece> pieces;
+    int64_t elements() const { return pieces.empty() ? 0 : pieces.back().offset + pieces.back().elements.count; }
+  };
+  Packing packing(const Shard& shard, bool by_use) const;
+  Tensor room(const Packing& packing, DType dtype) const;
+  std::vector<int> uses_here(int parameter) const;
+  void end_block(int micro_batch);
+  Tensor pack_weights() const;
+  Tensor pack_sums() const;
+  void unpack_weights(int replica, const Tensor& packed);
+  void unpack_sums(int replica, const Tensor& packed);
+  ElementRange tied_elements(const Transfer& transfer) const;
+  Tensor tied_part(const Transfer& transfer) const;
+  Tensor use_of_all_replicas(int tied, int node);
+  size_t position_of(int parameter) const;
+  ElementRange whole(int parameter) const { return {0, graph_.parameters()[parameter].spec.shape.elements()}; }
+  int replica_of(int stage) const { return stage / stages_; }
+
   const layers::Graph& graph_;
   const Topology& topology_;
   const Dataflow& flow_;
-  int index_, first_, end_;
+  const Replication replication_;
+  int stages_;  ///< of one replica
+  int index_, replica_, first_, end_;
+  std::vector<Shard> shards_;                          ///< by replica: of this stage's parameters
+  std::vector<int> tied_parameters_;                   ///< by tied parameter: into Graph::parameters()
+  std::vector<std::vector<ElementRange>> tied_parts_;  ///< by tied parameter and replica: what that one adds up
   DevicePtr device_;
   StageOptions options_;
   std::vector<Parameter> parameters_;
@@ -169,10 +214,11 @@ class Stage {
   bool shows_averages_ = false;
   std::vector<int> last_use_, last_recompute_use_;  ///< by value: last node here (of those recomputed) that reads it, or -1
   std::map<int, MicroBatch> micro_batches_;
-  std::map<std::pair<int, int>, Tensor> tied_received_;  ///< by (tied, node)
+  std::map<std::tuple<int, int, int>, Tensor> tied_received_;  ///< by (tied, node, replica)
+  std::map<std::pair<int, int>, Tensor> packed_;               ///< shards by (stage that made it, stage that adds it up)
+  std::map<std::pair<size_t, int>, TreeSum<Tensor>> blocks_;   ///< by (position in parameters_, node): sums of fold blocks
   std::map<int, Tensor> losses_, outputs_;
-  int run_micro_batches_ = 1;
-  bool is_watched_ = false;
+  const RunContext* run_ = nullptr;  ///< while there is one
 };
 
 }  // namespace sluice::parallel

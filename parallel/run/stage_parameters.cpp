@@ -17,40 +17,61 @@ void initialize(const Tensor& x, const layers::Graph::Parameter& parameter, uint
 
 }  // namespace
 
+/// Averages are shown in the place of what forward reads (show_averages), so a part of a parameter that has one is a copy.
 Stage::Parameter Stage::make_parameter(int index) const {
   const auto& description = graph_.parameters()[index];
-  const Shape& shape = description.spec.shape;
-  const Tensor master = empty(shape, DType::f32, device_);
-  initialize(master, description, options_.seed);
-  Parameter made{index, is_here(description.nodes.front()), master, master, {}, {}, {}};
-  if (const DType dtype = working_dtype(options_.precision); dtype != DType::f32) {
-    made.working = empty(shape, dtype, device_);
-    write_working(made, 0);
+  const Tensor start = empty(description.spec.shape, DType::f32, device_);
+  initialize(start, description, options_.seed);
+  Parameter made{.index = index,
+                 .owned = false,
+                 .range = whole(index),
+                 .master = start,
+                 .working = start,
+                 .states = {},
+                 .average = {},
+                 .gradients = {}};
+  if (replication_.shards()) made.range = elements_in(shard(), index);
+  made.owned = is_here(description.nodes.front()) && made.range.count > 0;
+  const bool is_part = made.owned && made.range != whole(index);
+  const DType dtype = working_dtype(options_.precision);
+  if (dtype != DType::f32 || (is_part && options_.averages)) {
+    made.working = empty(description.spec.shape, dtype, device_);
+    write_working(made, start, whole(index), 0);
   }
+  if (is_part) made.master = elements_of(start, made.range);
+  if (is_part && !made.working.shares_storage(start)) made.master = made.master.clone();
   if (!made.owned) made.master = Tensor();
-  for (size_t i = 0; made.owned && i < options_.optimizer_states; ++i) made.states.push_back(zeros(shape, DType::f32, device_));
+  for (size_t i = 0; made.owned && i < options_.optimizer_states; ++i)
+    made.states.push_back(zeros(made.master.shape(), DType::f32, device_));
   if (made.owned && options_.averages) made.average = made.master.clone();
   return made;
 }
 
-void Stage::write_working(const Parameter& parameter, int64_t step) const {
-  if (parameter.working.shares_storage(parameter.master)) return;
-  if (const auto stream = rounding(parameter, step))
-    round_stochastically(parameter.master, parameter.working, *stream);
+void Stage::write_working(const Parameter& parameter, const Tensor& master, const ElementRange& range, int64_t step) const {
+  if (parameter.working.shares_storage(master)) return;
+  const Tensor working = elements_of(parameter.working, range).reshape(master.shape());
+  if (const auto stream = rounding(parameter, step); stream && working.dtype() == DType::bf16)
+    round_stochastically(master, working, *stream, range.first);
   else
-    copy(parameter.master, parameter.working);
+    copy(master, working);
 }
 
 void Stage::write_working(int64_t step) {
   shows_averages_ = false;
   for (const auto& parameter : parameters_)
-    if (parameter.owned) write_working(parameter, step);
+    if (parameter.owned) write_working(parameter, parameter.master, parameter.range, step);
+}
+
+void Stage::copy_masters() {
+  for (const auto& parameter : parameters_)
+    if (parameter.owned && parameter.working.dtype() == DType::f32) write_working(parameter, parameter.master, parameter.range, 0);
 }
 
 void Stage::show_averages() {
   shows_averages_ = true;
   for (const auto& parameter : parameters_)
-    if (parameter.owned && !parameter.working.shares_storage(parameter.master)) copy(parameter.average, parameter.working);
+    if (parameter.owned && !parameter.working.shares_storage(parameter.master))
+      copy(parameter.average, elements_of(parameter.working, parameter.range).reshape(parameter.average.shape()));
 }
 
 const Tensor& Stage::shown(const Parameter& parameter) const {
@@ -76,22 +97,21 @@ std::vector<OptimizerSlot> Stage::slots(int64_t step) const {
   for (const auto& parameter : parameters_) {
     if (!parameter.owned) continue;
     const bool decays = graph_.parameters()[parameter.index].spec.decay;
-    const bool has_copy = !parameter.working.shares_storage(parameter.master);
-    slots.push_back({parameter.master, gradient(parameter), parameter.states, decays, has_copy ? parameter.working : Tensor(),
-                     rounding(parameter, step)});
+    OptimizerSlot slot{.parameter = parameter.master, .gradient = gradient(parameter), .states = parameter.states, .decay = decays};
+    if (parameter.working.dtype() != DType::f32)
+      slot.working = elements_of(parameter.working, parameter.range).reshape(parameter.master.shape());
+    slot.stochastic = rounding(parameter, step);
+    slot.first_element = parameter.range.first;
+    slots.push_back(std::move(slot));
   }
   return slots;
 }
 
-Tensor Stage::gradient(const Parameter& parameter) const {
-  const auto& name = graph_.parameters()[parameter.index].name;
-  require(parameter.gradients.size() == 1 && parameter.gradients.begin()->second.defined(), "step: parameter '", name,
-          "' has no gradient; the loss does not depend on it");
-  return parameter.gradients.begin()->second;
-}
-
 void Stage::drop_gradients() {
-  for (auto& parameter : parameters_) parameter.gradients.clear();
+  for (auto& parameter : parameters_) {
+    parameter.gradients.clear();
+    parameter.sums.clear();
+  }
 }
 
 }  // namespace sluice::parallel

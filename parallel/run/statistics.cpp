@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "core/ops/concat.h"
 #include "core/where.h"
 
 namespace sluice::parallel {
@@ -55,6 +56,48 @@ void StageStatistics::commit(const Tensor& sum_of_squares, double ema_decay) {
     averages.push_back({entry.average.variance, entry.running.variance});
   }
   moving_average_step(averages, ema_decay, sum_of_squares);
+}
+
+Tensor StageStatistics::observed() const {
+  std::vector<Tensor> lists;
+  for (const auto& entry : entries_)
+    for (const auto& [micro_batch, runs] : entry.observed)
+      for (const BatchMoments& moments : runs) lists.insert(lists.end(), {moments.mean, moments.variance});
+  return lists.empty() ? Tensor() : concat(lists, 0);
+}
+
+std::optional<layers::ValueType> StageStatistics::expected(const MicroBatchRange& micro_batches) const {
+  int64_t elements = 0;
+  for (const auto& entry : entries_) {
+    if (entry.observed.empty()) return std::nullopt;
+    for (const BatchMoments& moments : entry.observed.begin()->second) elements += 2 * moments.mean.elements();
+  }
+  return layers::ValueType{{elements * micro_batches.count()}, entries_[0].running.mean.dtype()};
+}
+
+void StageStatistics::add(const Tensor& observed, const MicroBatchRange& micro_batches, const std::vector<int64_t>& first_sample) {
+  const auto samples = [&](int micro_batch) { return first_sample[micro_batch + 1] - first_sample[micro_batch]; };
+  int64_t at = 0;
+  const auto next = [&](int64_t elements) {
+    at += elements;
+    return observed.slice(0, at - elements, at);
+  };
+  for (auto& entry : entries_) {
+    const auto own = *entry.observed.begin();
+    for (const auto& [other, runs] : entry.observed)
+      for (size_t run = 0; run < runs.size(); ++run)
+        require(runs.size() == own.second.size() && runs[run].count % samples(other) == 0 &&
+                    runs[run].count * samples(own.first) == own.second[run].count * samples(other),
+                "statistics: replicas need as many numbers of every sample for '", graph_.statistics()[entry.index].name, "', got ",
+                own.second[run].count, " of ", samples(own.first), " samples and ", runs[run].count, " of ", samples(other),
+                "; train with one replica");
+    for (int micro_batch = micro_batches.first; micro_batch < micro_batches.end; ++micro_batch)
+      for (const BatchMoments& like : own.second) {
+        const int64_t channels = like.mean.elements();
+        const Tensor mean = next(channels), variance = next(channels);
+        entry.observed[micro_batch].push_back({mean, variance, like.count / samples(own.first) * samples(micro_batch)});
+      }
+  }
 }
 
 void StageStatistics::forget() {

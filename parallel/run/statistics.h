@@ -1,10 +1,13 @@
 #pragma once
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "core/ops/moving_average.h"
 #include "core/ops/running_statistics.h"
 #include "layers/graph.h"
+#include "layers/value_type.h"
+#include "parallel/program/replication.h"
 
 namespace sluice::parallel {
 
@@ -29,6 +32,16 @@ class StageStatistics {
   /// Follows the mini-batch with the running statistics: all that was observed, in the order of micro-batches and runs; and with their averages.
   /// A sum of squares of the gradients that is not finite leaves them as they are.
   void commit(const Tensor& sum_of_squares, double ema_decay);
+  /// @name What replicas of a stage send each other, to put it together with their own
+  /// @{
+  /// Means and variances of all micro-batches that were observed here, in the order of statistics, micro-batches and runs: one list.
+  Tensor observed() const;
+  /// That of other micro-batches, as long as those here have seen as many runs. Nothing where there are none here.
+  std::optional<layers::ValueType> expected(const MicroBatchRange& micro_batches) const;
+  /// Adds that of other micro-batches. How many numbers they saw follows from their samples: each sample has as many.
+  /// Errors  UsageError when those here saw other numbers for each sample.
+  void add(const Tensor& observed, const MicroBatchRange& micro_batches, const std::vector<int64_t>& first_sample);
+  /// @}
   /// Drops what was observed and not committed.
   void forget();
 

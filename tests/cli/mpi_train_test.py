@@ -111,6 +111,27 @@ class OneAnswer(RanksTest):
         for what in ("weights_hash", "loss", "accuracy"):
             self.assertEqual(over_ranks[what], one[what])
 
+    def test_of_replicas(self):
+        keys = dict(train__steps=4, model__layers=4, model__tied_embeddings="true", pipeline__micro_batches=5, pipeline__fold_blocks=4)
+        one = self.train(**keys)
+        for devices, replicas, ranks in ((4, 2, 2), (4, 2, 4), (4, 4, 4), (2, 2, 2)):
+            with self.subTest(devices=devices, replicas=replicas, ranks=ranks):
+                over_ranks = self.train_over(ranks, devices, pipeline__replicas=replicas, **keys)
+                for what in ("weights_hash", "loss"):
+                    self.assertEqual(over_ranks[what], one[what])
+                for device in over_ranks["devices"]:
+                    self.assertEqual(device["peak_bytes"], device["predicted_peak_bytes"])
+                bytes_sent = over_ranks["between_ranks"]
+                self.assertEqual(bytes_sent["step_bytes"], bytes_sent["planned_step_bytes"])
+
+    def test_of_replicas_that_come_and_go(self):
+        keys = dict(model__layers=4, pipeline__micro_batches=4)
+        whole = self.train(train__steps=9, pipeline__fold_blocks=4, **keys)
+        self.train_over(4, 4, train__steps=3, pipeline__replicas=4, **keys)
+        self.train_over(2, 4, "--resume", "auto", train__steps=6, pipeline__replicas=2, pipeline__shard_optimizer="false", **keys)
+        last = self.train("--resume", "auto", out="ranks", train__steps=9, **keys)
+        self.assertEqual(last["weights_hash"], whole["weights_hash"])
+
     def test_of_a_training_that_goes_over_to_other_ranks(self):
         whole = self.train(train__steps=9)
         self.train_over(2, 2, train__steps=3)

@@ -81,6 +81,30 @@ class BadInput(ProgramTest):
     def test_unknown_key_names_the_nearest(self):
         self.refuse(2, "train.step", "train.steps", arguments=self.tiny("--set", "train.step=3"))
 
+    def test_replicas_that_do_not_fit(self):
+        four = dict(pipeline__devices='"4x cpu"', pipeline__micro_batches=4)
+        self.refuse(2, "pipeline.replicas", "each of the 3 replicas, got 4", arguments=self.tiny(pipeline__replicas=3, **four))
+        self.refuse(2, "pipeline.replicas", "got 3 in all", "set 2 or 4", arguments=self.tiny(pipeline__replicas=2, pipeline__fold_blocks=3, **four))
+        self.refuse(2, "pipeline.micro_batches", "each of the 2 replicas, got 1",
+                    arguments=self.tiny(pipeline__devices='"2x cpu"', pipeline__replicas=2, pipeline__micro_batches=1))
+        self.refuse(2, "pipeline.replan", "pipeline.replicas = 1", arguments=self.tiny(pipeline__replicas=2, pipeline__replan="true", **four))
+
+    def test_fold_blocks_of_the_checkpoint_win(self):
+        keys = dict(pipeline__devices='"2x cpu"', pipeline__micro_batches=4, pipeline__replicas=2)
+        whole = self.train(train__steps=4, pipeline__fold_blocks=4, **keys)
+        self.train(train__steps=2, pipeline__fold_blocks=4, out="parts", **keys)
+        done = sluice(*self.tiny("--resume", "auto", "--json", self.folder / "j.json", output__dir=self.folder / "parts", train__steps=4,
+                                 pipeline__fold_blocks=2, **keys))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("pipeline.fold_blocks: the checkpoint was trained with 4", done.stderr)
+        self.assertEqual(json.loads((self.folder / "j.json").read_text())["weights_hash"], whole["weights_hash"])
+        self.refuse(2, "pipeline.replicas", "got 1 in all", arguments=self.tiny("--resume", self.one_block(), output__dir=self.folder / "run", **keys))
+
+    def one_block(self):
+        """A checkpoint of a training without replicas."""
+        self.train(train__steps=2, out="plain")
+        return self.folder / "plain"
+
     def test_unknown_command_and_flag_name_the_nearest(self):
         self.refuse(2, "'train'", arguments=["trian", "tiny"])
         self.refuse(2, "'--resume'", arguments=["train", "tiny", "--resum", "auto"])

@@ -86,6 +86,8 @@ Action action(ActionKind kind, int micro_batch) {
 
 Program program_of(const std::vector<std::pair<ActionKind, int>>& list) {
   Program program;
+  program.partition.sizes = {1};
+  program.device_of_stage = {0};
   program.micro_batches = 3;
   program.devices.resize(1);
   for (const auto& [kind, micro_batch] : list) program.devices[0].push_back(action(kind, micro_batch));

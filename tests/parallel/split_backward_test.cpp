@@ -77,9 +77,12 @@ int64_t held_by_a_stage(const layers::Graph& graph) {
   const auto device = make_device("meta:0");
   const Topology topology = topology_of(graph);
   const Partition whole{{topology.node_count()}};
-  const Dataflow flow = dataflow({topology, whole, {0}, std::vector<bool>(topology.node_count(), false), 1, true});
+  const std::vector<int> placement{0};
+  const std::vector<bool> nothing_again(topology.node_count(), false);
+  const Layout layout{topology, whole, placement, nothing_again, 1, true};
+  const Dataflow flow = dataflow(layout);
   layers::Tables tables(device, DType::f32);
-  Stage stage(graph, topology, flow, whole, 0, device, tables, {});
+  Stage stage(graph, layout, flow, 0, device, tables, {});
   const Batch batch = meta_batch(graph, kSamples);
   RunContext run;
   run.batch = &batch;

@@ -40,10 +40,11 @@ struct Plan {
   Schedule schedule;
   std::vector<bool> rematerialize;
   std::vector<int64_t> value_bytes{};  ///< by value, one micro-batch; may be empty
+  Replication replication{};
 
   /// With the bytes of what is on the wire, as if the program were counted.
   Program lowered() const {
-    Program program = lower(topology, partition, schedule, rematerialize);
+    Program program = lower(topology, partition, schedule, rematerialize, {}, replication);
     for (auto& actions : program.devices)
       for (Action& action : actions)
         if (!value_bytes.empty() && action.transfer.of_micro_batch()) action.bytes = value_bytes[action.transfer.value];
@@ -74,7 +75,8 @@ inline Plan skip_plan(std::vector<int> sizes, std::string_view schedule, int mic
 }
 
 inline std::ostream& operator<<(std::ostream& out, const Plan& plan) {
-  out << plan.schedule.name << ", M " << plan.schedule.micro_batches << ", sizes";
+  out << plan.schedule.name << ", M " << plan.schedule.micro_batches << ", " << plan.replication.replicas
+      << (plan.replication.shards_optimizer ? " replicas, sizes" : " whole replicas, sizes");
   for (int size : plan.partition.sizes) out << ' ' << size;
   for (int node = 0; node < plan.topology.node_count(); ++node) {
     out << "; " << plan.topology.value_of(node) << (plan.topology.differentiable[plan.topology.value_of(node)] ? "" : " constant")
@@ -181,6 +183,20 @@ inline Schedule random_schedule(int stages) {
   return sequential_schedule(device_of_stage, stages, micro_batches, pick(0, 2) == 0);
 }
 
+/// A stage a device, every replica in an order of its own.
+inline Schedule random_replicas(int stages, int replicas, int micro_batches) {
+  std::vector<Schedule> schedules;
+  for (int replica = 0; replica < replicas; ++replica) {
+    const int own = part_of(micro_batches, replica, replicas).count();
+    const std::vector plain = {NamedSchedule::gpipe, NamedSchedule::one_f_one_b, NamedSchedule::zb_h1};
+    std::vector<int> in_order(stages);
+    for (int stage = 0; stage < stages; ++stage) in_order[stage] = stage;
+    const int kind = pick(0, 5);
+    schedules.push_back(kind < 3 ? make_schedule(plain[kind], stages, own) : sequential_schedule(in_order, stages, own, kind == 3));
+  }
+  return replicated(schedules, micro_batches);
+}
+
 /// A plan that `lower` takes: skips, several consumers, constants, tied parameters, any partition, schedule and placement.
 inline Plan random_plan() {
   Plan plan{random_topology(), {}, {}, {}, {}};
@@ -189,6 +205,15 @@ inline Plan random_plan() {
   plan.schedule = random_schedule(plan.partition.stage_count());
   for (int node = 0; node < nodes; ++node) plan.rematerialize.push_back(pick(0, 2) == 0);
   for (int value = 0; value < plan.topology.value_count(); ++value) plan.value_bytes.push_back(8 * pick(0, 9));
+  return plan;
+}
+
+/// The same for two to four replicas.
+inline Plan random_replicated_plan() {
+  Plan plan = random_plan();
+  plan.replication = {pick(2, 5), 0, pick(0, 2) == 0};
+  plan.replication.fold_blocks = plan.replication.replicas << pick(0, 3);
+  plan.schedule = random_replicas(plan.partition.stage_count(), plan.replication.replicas, plan.replication.replicas + pick(0, 5));
   return plan;
 }
 

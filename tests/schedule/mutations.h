@@ -170,6 +170,13 @@ inline std::vector<Mutation> mutations_of_order() {
       {"CommitsStatisticsAfterTheStep", is_kind(ActionKind::commit_statistics), move_to_end},
       {"ReducesTiedAfterTheStep", is_kind(ActionKind::reduce_tied), move_to_end},
       {"ReducesTiedBeforeItReceives", is_transfer(ActionKind::recv, Payload::tied_gradient), move_to_end},
+      {"SharesBeforeTheGradientsAreWhole", not_alone(ActionKind::shard_gradients), move_to_front},
+      {"FoldsBeforeTheShardsCome", is_transfer(ActionKind::recv, Payload::gradient_shard), move_to_end},
+      {"FoldsAfterTheStep", is_kind(ActionKind::fold_shards), move_to_end},
+      {"SendsWeightsToReplicasBeforeTheStep", is_transfer(ActionKind::send, Payload::weight_shard), move_to_front},
+      {"SendsStatisticsBeforeTheForwards", is_transfer(ActionKind::send, Payload::statistics), move_to_front},
+      {"CommitsStatisticsBeforeThoseOfReplicasCome", is_transfer(ActionKind::recv, Payload::statistics), move_to_end},
+      {"StepsBeforeTheSumsOfReplicasCome", is_transfer(ActionKind::recv, Payload::gradient_sum), move_to_end},
       {"SendsTiedWeightsBeforeTheStep", is_transfer(ActionKind::send, Payload::tied_weight), move_to_front},
   };
 }
@@ -317,8 +324,8 @@ inline std::vector<std::pair<std::string, std::function<void(Program&)>>> random
       {"to", [=](Program& p) { off(any(p).transfer.to); }},
       {"value", [=](Program& p) { off(any(p).transfer.value); }},
       {"consumer", [=](Program& p) { off(any(p).transfer.consumer); }},
-      {"payload", [=](Program& p) { any(p).transfer.payload = static_cast<Payload>(pick(0, 7)); }},
-      {"kind", [=](Program& p) { any(p).kind = static_cast<ActionKind>(pick(0, 14)); }},
+      {"payload", [=](Program& p) { any(p).transfer.payload = static_cast<Payload>(pick(0, static_cast<int>(Payload::statistics) + 1)); }},
+      {"kind", [=](Program& p) { any(p).kind = static_cast<ActionKind>(pick(0, static_cast<int>(ActionKind::step) + 1)); }},
       {"bytes", [=](Program& p) { any(p).bytes += pick(-1, 2); }},
       {"free no more", [=](Program& p) { any(p).frees.clear(); }},
       {"free elsewhere",
@@ -343,7 +350,7 @@ inline std::vector<std::pair<std::string, std::function<void(Program&)>>> random
       {"placement", [=](Program& p) { off(p.device_of_stage[pick(0, p.stage_count())]); }},
       {"partition",
        [=](Program& p) {
-         const int stage = pick(0, p.stage_count()), other = pick(0, p.stage_count());
+         const int stage = pick(0, p.partition.stage_count()), other = pick(0, p.partition.stage_count());
          ++p.partition.sizes[stage];
          --p.partition.sizes[other];
        }},

@@ -103,8 +103,8 @@ TEST(ProgramCodec, HasTheSameBytesForEver) {
   action.bytes = -300;
   program.devices = {{action}};
   constexpr char kBytes[] =
-      "SlPr\x02\x06own\x04\x02\x80\x01\x06\x02\x04\x00\x00\x06\x05\x00\x02\x02"
-      "\x1a\x01\x01\x00\x01\x01\x01\x01\x02\x02\x02\x04\x01\x01\xd7\x04\x00\x00";
+      "SlPr\x04\x06own\x04\x02\x80\x01\x02\x02\x02\x06\x02\x04\x00\x00\x06\x05\x00\x02\x02"
+      "\x1e\x01\x01\x00\x01\x01\x01\x01\x02\x02\x02\x04\x01\x01\xd7\x04\x00\x00";
   const std::string wanted(kBytes, sizeof kBytes - 1);
   EXPECT_EQ(encode(program), wanted) << "change kProgramVersion with the format";
   EXPECT_EQ(decode_program(wanted), program);
@@ -124,7 +124,7 @@ TEST(ProgramCodec, KeepsTheLargestNumbers) {
 TEST(ProgramCodec, NamesTheByteAndTheCure) {
   const std::string bytes = encode(small_program());
   expect_error<DataError>([&] { decode_program(""); }, {"'SlPr' at byte 0 of 0", "install the same build"});
-  expect_error<DataError>([&] { decode_program("SlPr\x04"); }, {"needs format 1 at byte 4 of 5", "got format 2"});
+  expect_error<DataError>([&] { decode_program("SlPr\x02"); }, {"needs format 2 at byte 4 of 5", "got format 1"});
   expect_error<DataError>([&] { decode_program(bytes.substr(0, 7)); }, {"a number of items", "byte 5 of 7"});
   expect_error<DataError>([&] { decode_program(bytes + "x"); }, {"needs the end", "got 1 bytes more"});
   std::string wrong = bytes;
@@ -134,10 +134,10 @@ TEST(ProgramCodec, NamesTheByteAndTheCure) {
 
 TEST(ProgramCodec, TakesNoMoreMemoryThanTheBytesJustify) {
   const std::string most = "\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01";  // 2^63 - 1
-  expect_error<DataError>([&] { decode_program("SlPr\x02" + most); }, {"the 0 bytes behind it can hold", "9223372036854775807"});
-  const std::string empty_name(1, '\0'), no_stages(4, '\0');
-  expect_error<DataError>([&] { decode_program("SlPr\x02" + empty_name + most); }, {"number of items"});
-  expect_error<DataError>([&] { decode_program("SlPr\x02" + empty_name + no_stages + most); }, {"number of flags"});
+  expect_error<DataError>([&] { decode_program("SlPr\x04" + most); }, {"the 0 bytes behind it can hold", "9223372036854775807"});
+  const std::string empty_name(1, '\0'), no_stages(7, '\0');
+  expect_error<DataError>([&] { decode_program("SlPr\x04" + empty_name + most); }, {"number of items"});
+  expect_error<DataError>([&] { decode_program("SlPr\x04" + empty_name + no_stages + most); }, {"number of flags"});
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ class SymbolicRun {
   SymbolicRun(const Topology& topology, const Program& program)
       : topology_(topology),
         program_(program),
-        flow_(dataflow(
-            {topology, program.partition, program.device_of_stage, program.rematerialize, program.device_count(), program.training})),
+        flow_(dataflow({topology, program.partition, program.device_of_stage, program.rematerialize, program.device_count(),
+                        program.training, program.replication})),
         stages_(program.stage_count()),
         devices_(program.devices.size()) {}
 
@@ -53,9 +53,11 @@ class SymbolicRun {
     std::map<Buffer, std::size_t> buffers;
     std::map<int, Tape> tapes;
     std::set<int> forwards;
-    std::map<int, std::size_t> gradients;  // by tied parameter; -1 for all others
-    std::map<std::pair<int, int>, std::size_t> tied_parts;
-    std::map<int, std::size_t> tied_weights;
+    std::map<int, std::size_t> gradients;                         // by tied parameter; -1 for all others
+    std::map<std::tuple<int, int, int>, std::size_t> tied_parts;  // by tied parameter, node and sender
+    std::map<std::pair<int, int>, std::size_t> tied_weights;      // by tied parameter and sender
+    std::map<std::pair<Payload, int>, std::size_t> of_replicas;   // sums, statistics and weights by sender
+    std::size_t folded = 0;
     std::size_t outputs = 0, statistics = 0, weights = 0;
     int commits = 0;
   };
@@ -183,7 +185,7 @@ class SymbolicRun {
   void send(int device, const Action& action) {
     const Transfer& t = action.transfer;
     std::optional<std::size_t> content;
-    if (t.of_micro_batch()) {
+    if (t.has_buffers()) {
       const auto found = stages_[action.stage].buffers.find(sent_buffer(t, action.micro_batch));
       if (found != stages_[action.stage].buffers.end()) content = found->second;
     } else if (t.payload == Payload::norm_part) {
@@ -194,6 +196,12 @@ class SymbolicRun {
       content = mix({stages_[action.stage].gradients[t.value], static_cast<std::size_t>(t.consumer)});
     } else if (t.payload == Payload::tied_weight && stages_[action.stage].weights != 0) {
       content = mix({stages_[action.stage].weights, static_cast<std::size_t>(t.value)});
+    } else if (t.payload == Payload::weight_shard && stages_[action.stage].weights != 0) {
+      content = stages_[action.stage].weights;
+    } else if (t.payload == Payload::gradient_sum) {
+      content = sum_of_stage(stages_[action.stage]);
+    } else if (t.payload == Payload::statistics) {
+      content = stages_[action.stage].outputs;
     }
     const int to = device_at(t, t.to);
     const bool is_sender = t.between_devices() ? t.from == device : t.from == action.stage;
@@ -215,7 +223,7 @@ class SymbolicRun {
   void finish_send(int device, const Action& action) {
     done_.erase({device, key(action)});
     const bool is_kept =
-        !action.transfer.of_micro_batch() || stages_[action.stage].buffers.contains(sent_buffer(action.transfer, action.micro_batch));
+        !action.transfer.has_buffers() || stages_[action.stage].buffers.contains(sent_buffer(action.transfer, action.micro_batch));
     if (!is_kept) fail();
   }
 
@@ -223,20 +231,54 @@ class SymbolicRun {
     const Transfer& t = action.transfer;
     const std::size_t content = mail_.extract(key(action)).mapped();
     if (t.between_devices() ? t.to != device : t.to != action.stage) return void(fail());
-    if (t.of_micro_batch()) {
+    if (t.has_buffers()) {
       if (!stages_[action.stage].buffers.emplace(received_buffer(t, action.micro_batch), content).second) fail();
     } else if (t.payload == Payload::norm_part) {
       devices_[device].parts[t.from] = content;
     } else if (t.payload == Payload::norm) {
       devices_[device].norm = content;
     } else if (t.payload == Payload::tied_gradient) {
-      stages_[action.stage].tied_parts[{t.value, t.consumer}] = content;
-    } else {
-      stages_[action.stage].tied_weights[t.value] = content;
+      stages_[action.stage].tied_parts[{t.value, t.consumer, t.from}] = content;
+    } else if (t.payload == Payload::tied_weight) {
+      stages_[action.stage].tied_weights[{t.value, t.from}] = content;
+    } else if (!stages_[action.stage].of_replicas.emplace(std::pair(t.payload, t.from), content).second) {
+      fail();
+    }
+  }
+
+  static std::size_t sum_of_stage(const Stage& stage) {
+    std::size_t sum = stage.folded;
+    for (const auto& [tied, gradient] : stage.gradients) sum = mix({sum, gradient});
+    return sum;
+  }
+
+  /// What other replicas have sent so far.
+  static std::size_t of_replicas(const Stage& stage, Payload payload) {
+    std::size_t sum = 23;
+    for (const auto& [from, content] : stage.of_replicas)
+      if (from.first == payload) sum = mix({sum, static_cast<std::size_t>(from.second), content});
+    return sum;
+  }
+
+  void make_shards(int number) {
+    Stage& stage = stages_[number];
+    auto shards = flow_.stages[number].shards_out;
+    shards.push_back({Payload::gradient_shard, -1, -1, number, number});
+    for (const Transfer& shard : shards)
+      if (!stage.buffers.emplace(sent_buffer(shard, -1), mix({stage.gradients[-1], static_cast<std::size_t>(shard.to)})).second) fail();
+  }
+
+  void fold(int number) {
+    Stage& stage = stages_[number];
+    for (const Buffer& buffer : folded_buffers(flow_.stages[number], number)) {
+      if (!stage.buffers.contains(buffer)) return void(fail());
+      stage.folded = mix({stage.folded, stage.buffers[buffer]});
     }
   }
 
   void finish(int device, const Action& action) {
+    if (action.kind == ActionKind::shard_gradients) return make_shards(action.stage);
+    if (action.kind == ActionKind::fold_shards) return fold(action.stage);
     Device& d = devices_[device];
     const auto stages_here = [&](auto visit) {
       for (int s = 0; s < program_.stage_count(); ++s)
@@ -246,15 +288,13 @@ class SymbolicRun {
       Stage& stage = stages_[action.stage];
       std::size_t sum = stage.gradients[action.transfer.value];
       for (const auto& [use, part] : stage.tied_parts)
-        if (use.first == action.transfer.value) sum = mix({sum, part});
+        if (std::get<0>(use) == action.transfer.value) sum = mix({sum, part});
       stage.gradients[action.transfer.value] = mix({sum, 17});
-      std::erase_if(stage.tied_parts, [&](const auto& part) { return part.first.first == action.transfer.value; });
+      std::erase_if(stage.tied_parts, [&](const auto& part) { return std::get<0>(part.first) == action.transfer.value; });
     } else if (action.kind == ActionKind::gradient_norm) {
       if (d.part) return void(fail());
       d.part = 19;
-      stages_here([&](Stage& stage) {
-        for (const auto& [tied, gradient] : stage.gradients) d.part = mix({*d.part, gradient});
-      });
+      stages_here([&](Stage& stage) { d.part = mix({*d.part, sum_of_stage(stage)}); });
     } else if (action.kind == ActionKind::reduce_norm) {
       if (!d.part) return void(fail());
       d.norm = d.part;
@@ -263,13 +303,10 @@ class SymbolicRun {
     } else if (action.kind == ActionKind::commit_statistics) {
       Stage& stage = stages_[action.stage];
       if (!d.norm || stage.commits++ > 0) return void(fail());
-      stage.statistics = mix({*d.norm, stage.outputs});
+      stage.statistics = mix({*d.norm, stage.outputs, of_replicas(stage, Payload::statistics)});
     } else {
       if (!d.norm || d.steps++ > 0) return void(fail());
-      stages_here([&](Stage& stage) {
-        stage.weights = *d.norm;
-        for (const auto& [tied, gradient] : stage.gradients) stage.weights = mix({stage.weights, gradient});
-      });
+      stages_here([&](Stage& stage) { stage.weights = mix({*d.norm, sum_of_stage(stage), of_replicas(stage, Payload::gradient_sum)}); });
     }
   }
 
@@ -285,9 +322,11 @@ class SymbolicRun {
   bool left_over() const {
     bool left = !mail_.empty() || !done_.empty();
     for (const auto& [ends, channel] : channels_) left = left || !channel.sent.empty() || !channel.posted.empty();
-    for (const Stage& stage : stages_)
+    for (std::size_t number = 0; number < stages_.size(); ++number) {
+      const Stage& stage = stages_[number];
       left = left || !stage.buffers.empty() || !stage.tapes.empty() || !stage.tied_parts.empty() ||
-             static_cast<int>(stage.forwards.size()) != program_.micro_batches;
+             static_cast<int>(stage.forwards.size()) != program_.micro_batches_of(static_cast<int>(number)).count();
+    }
     for (const Device& device : devices_) left = left || !device.parts.empty();
     return left;
   }
@@ -296,7 +335,9 @@ class SymbolicRun {
     std::vector<std::size_t> all;
     for (const Stage& stage : stages_) {
       all.insert(all.end(), {stage.outputs, stage.statistics, stage.weights});
-      for (const auto& [tied, weight] : stage.tied_weights) all.push_back(mix({static_cast<std::size_t>(tied), weight}));
+      for (const auto& [tied, weight] : stage.tied_weights)
+        all.push_back(mix({static_cast<std::size_t>(tied.first), static_cast<std::size_t>(tied.second), weight}));
+      all.push_back(of_replicas(stage, Payload::weight_shard));
       for (const auto& [tied, gradient] : stage.gradients) all.push_back(gradient);
     }
     return all;

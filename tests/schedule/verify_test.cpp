@@ -36,6 +36,14 @@ Plan folded_plan() {
           {8, 8, 16, 8, 24, 8, 8}};
 }
 
+/// Two replicas of the rich plan, the second one with a micro-batch more.
+Plan replicated_plan(bool shards_optimizer = true) {
+  Plan plan = rich_plan();
+  plan.replication = {2, 4, shards_optimizer};
+  plan.schedule = replicated({make_schedule(NamedSchedule::one_f_one_b, 3, 2), make_schedule(NamedSchedule::zb_h1, 3, 3)}, 5);
+  return plan;
+}
+
 std::string reason(const Plan& plan, const Program& program) {
   const auto found = verify(plan.topology, program);
   return found ? found->reason : "nothing found";
@@ -61,16 +69,21 @@ void expect_refusal_everywhere(const Mutation& mutation, const Plan& plan) {
 }
 
 TEST_P(Verify, RefusesTheRichProgramAtEveryPlaceThat) {
-  EXPECT_FALSE(places(GetParam(), rich_plan().lowered()).empty());
+  const auto applies = [](const Plan& plan) { return !places(GetParam(), plan.lowered()).empty(); };
+  EXPECT_TRUE(applies(rich_plan()) || applies(replicated_plan(true)) || applies(replicated_plan(false)));
   expect_refusal_everywhere(GetParam(), rich_plan());
 }
 
 TEST_P(Verify, RefusesTheFoldedProgramAtEveryPlaceThat) { expect_refusal_everywhere(GetParam(), folded_plan()); }
 
+TEST_P(Verify, RefusesReplicasAtEveryPlaceThat) {
+  for (const bool shards_optimizer : {true, false}) expect_refusal_everywhere(GetParam(), replicated_plan(shards_optimizer));
+}
+
 INSTANTIATE_TEST_SUITE_P(Mutations, Verify, testing::ValuesIn(all_mutations()), [](const auto& info) { return info.param.name; });
 
 RC_GTEST_PROP(VerifyRandom, RefusesAnyProgramWithAnyDamage, ()) {
-  const Plan plan = random_plan();
+  const Plan plan = pick(0, 2) == 0 ? random_plan() : random_replicated_plan();
   Program program = plan.lowered();
   const auto mutations = all_mutations();
   const Mutation& mutation = mutations[pick(0, static_cast<int>(mutations.size()))];
@@ -90,7 +103,7 @@ TEST(VerifyRandom, RefusesAllRandomDamageThatChangesWhatIsComputed) {
   };
   std::map<std::string, Tally> tallies;
   const bool holds = rc::check([&] {
-    const Plan plan = random_plan();
+    const Plan plan = pick(0, 2) == 0 ? random_plan() : random_replicated_plan();
     const Program right = plan.lowered();
     const auto wanted = SymbolicRun(plan.topology, right).end();
     RC_ASSERT(wanted);
@@ -109,7 +122,7 @@ TEST(VerifyRandom, RefusesAllRandomDamageThatChangesWhatIsComputed) {
 }
 
 TEST(SymbolicRun, TellsWrongProgramsFromRightOnes) {
-  for (const Plan& plan : {rich_plan(), folded_plan()}) {
+  for (const Plan& plan : {rich_plan(), folded_plan(), replicated_plan()}) {
     const Program right = plan.lowered();
     const auto wanted = SymbolicRun(plan.topology, right).end();
     ASSERT_TRUE(wanted);

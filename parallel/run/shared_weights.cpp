@@ -1,0 +1,102 @@
+#include "parallel/run/shared_weights.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/ops/copy.h"
+#include "parallel/group/collectives.h"
+#include "parallel/run/tensor_packet.h"
+
+namespace sluice::parallel {
+
+namespace {
+
+class SharedWeights {
+ public:
+  SharedWeights(const layers::Graph& graph, const Executor& executor, Group* group)
+      : graph_(graph), executor_(executor), layout_(executor.layout()), group_(group) {
+    for (int stage = 0; stage < layout_.partition.stage_count(); ++stage)
+      shards_.push_back(shards_of(graph, layout_.partition, stage, layout_.replication.replicas));
+  }
+
+  void share() {
+    for (int parameter = 0; parameter < static_cast<int>(graph_.parameters().size()); ++parameter)
+      for (int replica = 0; replica < layout_.replication.replicas; ++replica) share_from(parameter, replica);
+  }
+
+ private:
+  int owner(int parameter, int replica) const { return layout_.stage_of(graph_.parameters()[parameter].nodes.front(), replica); }
+  int rank_of(int stage) const { return executor_.ranks().of(layout_.device_of_stage[stage]); }
+
+  ElementRange elements(int parameter, int replica) const {
+    if (layout_.replication.shards()) return elements_in(shards_[owner(parameter, 0)][replica], parameter);
+    return {0, graph_.parameters()[parameter].spec.shape.elements()};
+  }
+
+  /// The stages that read what the owner of a replica has; itself not among them.
+  std::set<int> readers(int parameter, int replica) const {
+    std::set<int> stages;
+    for (int other = 0; other < layout_.replication.replicas; ++other)
+      if (layout_.replication.shards() || other == replica)
+        for (const int node : graph_.parameters()[parameter].nodes) stages.insert(layout_.stage_of(node, other));
+    stages.erase(owner(parameter, replica));
+    return stages;
+  }
+
+  const Stage::Parameter& parameter_of(const Stage& stage, int parameter) const {
+    return *std::ranges::find(stage.parameters(), parameter, &Stage::Parameter::index);
+  }
+
+  const Stage* here(int stage) const {
+    const auto found = std::ranges::find(executor_.stages(), stage, [](const auto& own) { return own->index(); });
+    return found == executor_.stages().end() ? nullptr : found->get();
+  }
+
+  void share_from(int parameter, int replica) {
+    const ElementRange range = elements(parameter, replica);
+    const auto stages = readers(parameter, replica);
+    if (range.count == 0 || stages.empty()) return;
+    const Stage* from = here(owner(parameter, replica));
+    Tensor shown;
+    if (from) shown = shown_of(*from, parameter_of(*from, parameter));
+    if (group_) shown = over_ranks(rank_of(owner(parameter, replica)), stages, std::move(shown));
+    for (const int stage : stages)
+      if (const Stage* to = here(stage)) copy(shown, elements_of(parameter_of(*to, parameter).working, range));
+  }
+
+  /// What is shown in place of the weights is of the owner's range alone.
+  static Tensor shown_of(const Stage& stage, const Stage::Parameter& parameter) {
+    const Tensor& shown = stage.shown(parameter);
+    return shown.shares_storage(parameter.working) ? elements_of(shown, parameter.range) : shown.reshape({shown.elements()});
+  }
+
+  /// On the ranks that read it, and on the owner's.
+  Tensor over_ranks(int owner, const std::set<int>& stages, Tensor shown) {
+    std::set<int> ranks;
+    for (const int stage : stages) ranks.insert(rank_of(stage));
+    ranks.erase(owner);
+    if (ranks.contains(group_->rank())) {
+      const std::string bytes = group_->hear(owner, kNoEnd);
+      PacketReader packet(bytes);
+      return read_tensor(packet);
+    }
+    if (owner != group_->rank() || ranks.empty()) return shown;
+    PacketWriter packet;
+    write(packet, shown);
+    const std::string bytes = packet.take();
+    for (const int rank : ranks) group_->tell(rank, bytes);
+    return shown;
+  }
+
+  const layers::Graph& graph_;
+  const Executor& executor_;
+  const Layout layout_;
+  Group* const group_;
+  std::vector<std::vector<Shard>> shards_;  // by stage of a replica, and replica
+};
+
+}  // namespace
+
+void share_weights(const layers::Graph& graph, const Executor& executor, Group* group) { SharedWeights(graph, executor, group).share(); }
+
+}  // namespace sluice::parallel

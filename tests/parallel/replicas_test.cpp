@@ -1,0 +1,335 @@
+// Promise 1 over replicas: for a number of fold blocks, the same bits for any number of replicas, with bytes as planned.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "parallel/checkpoint.h"
+#include "parallel/group/thread_group.h"
+#include "parallel/plan/choose.h"
+#include "parallel/plan/model_topology.h"
+#include "parallel/plan/plan_codec.h"
+#include "parallel/plan/plan_programs.h"
+#include "parallel/program/program_bytes.h"
+#include "parallel/trainer.h"
+#include "tests/expect_error.h"
+#include "tests/parallel/tiny_models.h"
+#include "tests/temporary_folder.h"
+
+namespace sluice::parallel {
+namespace {
+
+using sluice::testing::image_batch;
+using sluice::testing::image_graph;
+using sluice::testing::skip_batch;
+using sluice::testing::skip_graph;
+using sluice::testing::tiny_transformer_options;
+using sluice::testing::token_batch;
+
+struct Job {
+  int replicas = 1, stages = 1, ranks = 1;
+  int fold_blocks = 4;
+  bool shards_optimizer = true;
+  NamedSchedule schedule = NamedSchedule::one_f_one_b;
+  int micro_batches = 5;
+  Precision precision = Precision::f32;
+  double ema = 0;
+  Remat remat = Remat::none;
+
+  int devices() const { return replicas * stages; }
+};
+
+std::string describe(const Job& job) {
+  return join(job.replicas, " replicas of ", job.stages, " devices on ", job.ranks, " ranks, ", job.fold_blocks, " blocks, ",
+              job.shards_optimizer ? "sharded" : "whole", " optimizer, ", name_of(job.schedule), ", ", job.micro_batches,
+              " micro-batches, ", name_of(job.precision));
+}
+
+PlanOptions options_of(const Job& job, int64_t samples) {
+  return {.batch = samples,
+          .micro_batches = job.micro_batches,
+          .schedule = {job.schedule, job.schedule == NamedSchedule::interleaved ? 2 : 1},
+          .remat = job.remat,
+          .precision = job.precision,
+          .replicas = job.replicas,
+          .fold_blocks = job.fold_blocks,
+          .shards_optimizer = job.shards_optimizer};
+}
+
+std::unique_ptr<Trainer> trainer_of(Group& group, const layers::Graph& graph, const Job& job, int64_t samples) {
+  const auto all = devices(join(job.devices(), "x cpu"));
+  const Plan chosen = planned_by_root(group.size() > 1 ? &group : nullptr, all, [&] { return plan(graph, all, options_of(job, samples)); });
+  TrainerOptions options{.seed = 3, .clip = 0.5, .timeout_seconds = 60, .stochastic_rounding = job.precision == Precision::bf16};
+  options.group = std::shared_ptr<Group>(std::shared_ptr<Group>(), &group);
+  AdamW optimizer({.lr = 1e-2});
+  optimizer.ema = job.ema;
+  return std::make_unique<Trainer>(graph, chosen, optimizer, options);
+}
+
+struct Outcome {
+  std::string hash;
+  std::vector<double> losses;
+  std::map<std::string, std::vector<double>> states;
+  bool operator==(const Outcome&) const = default;
+};
+
+template <class MakeBatch>
+Outcome steps_of(Trainer& trainer, const Job& job, int64_t samples, const MakeBatch& batch) {
+  AdamW optimizer({.lr = 1e-2});
+  optimizer.ema = job.ema;
+  Outcome outcome;
+  for (uint64_t step = 0; step < 3; ++step) {
+    const StepResult result = trainer.step(batch(step));
+    outcome.losses.insert(outcome.losses.end(), {result.loss, result.gradient_norm});
+    EXPECT_EQ(result.bytes_between_ranks, result.planned_bytes_between_ranks) << describe(job);
+    EXPECT_EQ(result.peak_bytes, counted_peak_bytes(trainer.graph(), trainer.plan(), optimizer, samples)) << describe(job);
+  }
+  const auto evaluation = trainer.evaluate(batch(77), true);
+  outcome.losses.push_back(evaluation.loss_sum / evaluation.weight);
+  for (const double value : evaluation.output.to_vector()) outcome.losses.push_back(value);
+  outcome.losses.push_back(trainer.step(batch(4)).loss);
+  outcome.hash = trainer.weights_hash();
+  for (const auto& [name, tensor] : trainer.optimizer_states()) outcome.states[name] = tensor.to_vector();
+  for (const auto& [name, tensor] : trainer.averages()) outcome.states[name + "/average"] = tensor.to_vector();
+  return outcome;
+}
+
+/// States are put together over the ranks.
+template <class MakeBatch>
+Outcome train(const layers::Graph& graph, const Job& job, int64_t samples, const MakeBatch& batch) {
+  std::mutex mutex;
+  Outcome all;
+  run_ranks(job.ranks, [&](Group& group) {
+    const auto trainer = trainer_of(group, graph, job, samples);
+    Outcome outcome = steps_of(*trainer, job, samples, batch);
+    std::lock_guard lock(mutex);
+    EXPECT_TRUE(all.hash.empty() || outcome.losses == all.losses) << "ranks differ: " << describe(job);
+    all.hash = outcome.hash;
+    all.losses = outcome.losses;
+    for (auto& [name, values] : outcome.states) EXPECT_TRUE(all.states.emplace(name, values).second) << name << " is on two ranks";
+  });
+  return all;
+}
+
+/// Replicas of 1 and 2 devices, as threads and ranks, against one device with the same blocks.
+template <class MakeBatch>
+void expect_one_answer(const layers::Graph& graph, int64_t samples, Job base, const MakeBatch& batch) {
+  const Outcome one = train(graph, base, samples, batch);
+  for (const int replicas : {1, 2, 4})
+    for (const int stages : {1, 2})
+      for (const bool shards : {true, false}) {
+        Job job = base;
+        job.replicas = replicas;
+        job.stages = stages;
+        job.shards_optimizer = shards;
+        if (replicas == 1 && !shards) continue;
+        EXPECT_EQ(train(graph, job, samples, batch), one) << describe(job);
+        job.ranks = job.devices() > 4 ? 4 : job.devices();
+        if (job.ranks == 1) continue;
+        EXPECT_EQ(train(graph, job, samples, batch), one) << describe(job);
+      }
+}
+
+TEST(Replicas, GiveOneAnswerForATransformerWithTiedEmbeddings) {
+  auto options = tiny_transformer_options();
+  for (const int64_t vocab : {4100, 19}) {  // the embedding has three grains, which shards cut, or lies in one shard
+    options.vocab = vocab;
+    const layers::Graph graph = models::transformer_lm(options);
+    for (const auto schedule : kNamedSchedules) {
+      if (vocab == 19 && schedule != NamedSchedule::zb_v) continue;
+      expect_one_answer(graph, 10, {.schedule = schedule}, [&](uint64_t seed) { return token_batch(options, 10, seed); });
+    }
+  }
+}
+
+TEST(Replicas, GiveOneAnswerInBf16WithMovingAverages) {
+  auto options = tiny_transformer_options();
+  options.vocab = 4100;
+  const layers::Graph graph = models::transformer_lm(options);
+  for (const auto precision : {Precision::f32, Precision::bf16})
+    expect_one_answer(graph, 10, {.precision = precision, .ema = 0.9}, [&](uint64_t seed) { return token_batch(options, 10, seed); });
+}
+
+TEST(Replicas, GiveOneAnswerForRunningStatistics) {
+  for (const int micro_batches : {4, 7})
+    expect_one_answer(image_graph(), 10, {.micro_batches = micro_batches, .ema = 0.5}, [](uint64_t seed) { return image_batch(10, seed); });
+}
+
+TEST(Replicas, GiveOneAnswerForADagWithSkipsThatIsRecomputed) {
+  for (const auto remat : {Remat::none, Remat::full})
+    expect_one_answer(skip_graph(), 9, {.remat = remat}, [](uint64_t seed) { return skip_batch(9, seed); });
+}
+
+TEST(Replicas, OneBlockGivesTheBitsOfTrainingsWithoutBlocks) {
+  const auto options = tiny_transformer_options();
+  const layers::Graph graph = models::transformer_lm(options);
+  const auto batch = [&](uint64_t seed) { return token_batch(options, 8, seed); };
+  const auto all = devices("cpu:0");
+  Trainer plain(graph, plan(graph, all, {.batch = 8, .micro_batches = 5, .schedule = NamedSchedule::one_f_one_b}), AdamW({.lr = 1e-2}),
+                {.seed = 3, .clip = 0.5});
+  for (uint64_t step = 0; step < 3; ++step) plain.step(batch(step));
+  plain.evaluate(batch(77));
+  plain.step(batch(4));
+  EXPECT_EQ(train(graph, {.fold_blocks = 1}, 8, batch).hash, plain.weights_hash());
+  EXPECT_NE(train(graph, {.fold_blocks = 4}, 8, batch).hash, plain.weights_hash()) << "blocks are what the answer depends on";
+  EXPECT_NE(train(graph, {.fold_blocks = 2}, 8, batch).hash, train(graph, {.fold_blocks = 4}, 8, batch).hash);
+}
+
+/// A model whose parameters are of any size: cut, whole, and far smaller than a grain.
+layers::Graph uneven_graph() {
+  layers::Graph net;
+  const auto x = net.input("x", {6}), target = net.input("target", {}, DType::i32);
+  auto h = net.add("wide", layers::Linear(6, 30000), x);
+  h = net.add("narrow", layers::Linear(30000, 4), h);
+  net.loss(net.add("loss", layers::CrossEntropy(), {net.add("logits", layers::Linear(4, 5), h), target}));
+  return net;
+}
+
+int64_t elements_of(const layers::Graph& graph) {
+  int64_t all = 0;
+  for (const auto& parameter : graph.parameters()) all += parameter.spec.shape.elements();
+  return all;
+}
+
+TEST(Replicas, HaveAnEqualPartOfTheStatesWithinAGrain) {
+  const layers::Graph graph = uneven_graph();
+  const int64_t all = elements_of(graph);
+  for (const int replicas : {2, 3, 4, 7}) {
+    const Partition whole{{static_cast<int>(graph.nodes().size())}};
+    int64_t sum = 0;
+    for (const Shard& shard : shards_of(graph, whole, 0, replicas)) {
+      int64_t own = 0;
+      for (const ShardPiece& piece : shard) {
+        own += piece.elements.count;
+        EXPECT_EQ(piece.elements.first % kShardGrain, 0);
+      }
+      EXPECT_LT(std::abs(own * replicas - all), kShardGrain * replicas) << replicas << " replicas";
+      sum += own;
+    }
+    EXPECT_EQ(sum, all) << replicas << " replicas";
+  }
+}
+
+/// Each replica sends each other one its shard of the gradients in f32 and gets its weights: as many bytes as the two halves of a ring take,
+/// but for what lies between packed pieces.
+TEST(Replicas, SendAsManyBytesAsARing) {
+  const layers::Graph graph = uneven_graph();
+  const auto bytes_of = [&](int replicas, bool shards_optimizer) {
+    const auto all = devices(join(replicas, "x cpu"));
+    const Plan chosen = plan(graph, all, {.batch = 8, .micro_batches = 8, .replicas = replicas, .shards_optimizer = shards_optimizer});
+    const Topology topology = topology_of(graph);
+    const AdamW optimizer({});
+    PlanPrograms programs(graph, topology, chosen, optimizer, stage_options(chosen, optimizer));
+    const Program program = programs.count(programs.step(declared_shape(graph, 8))).program;
+    int64_t bytes = 0;
+    for (const auto& actions : program.devices)
+      for (const Action& action : actions)
+        if (action.kind == ActionKind::send && !action.transfer.between_devices()) bytes += action.bytes;
+    return bytes;
+  };
+  constexpr int64_t kBetweenPieces = 16 * 4;  // bytes at most
+  const auto pieces = static_cast<int64_t>(graph.parameters().size());
+  for (const int replicas : {2, 4})
+    for (const bool shards_optimizer : {true, false}) {
+      const int64_t ring = 2 * (replicas - 1) * elements_of(graph) * 4;  // of all replicas together
+      EXPECT_GE(bytes_of(replicas, shards_optimizer), ring);
+      EXPECT_LE(bytes_of(replicas, shards_optimizer), ring + 2 * (replicas - 1) * (pieces + replicas) * kBetweenPieces);
+    }
+}
+
+TEST(Replicas, EvaluateFewerMicroBatchesThanThereAreReplicas) {
+  const layers::Graph graph = skip_graph();
+  const auto losses = [&](int replicas) {
+    const auto all = devices(join(replicas, "x cpu"));
+    Trainer trainer(graph, plan(graph, all, {.batch = 8, .micro_batches = 4, .replicas = replicas}), AdamW({}), {.seed = 3});
+    const auto result = trainer.evaluate(skip_batch(2, 5), true);
+    auto values = result.output.to_vector();
+    values.push_back(result.loss_sum);
+    return values;
+  };
+  EXPECT_EQ(losses(4), losses(1));
+}
+
+TEST(Replicas, GoOnFromCheckpointsOfAnyNumberOfThem) {
+  auto options = tiny_transformer_options();
+  options.vocab = 4100;
+  const layers::Graph graph = models::transformer_lm(options);
+  const auto batch = [&](uint64_t seed) { return token_batch(options, 10, seed); };
+  const std::vector<Job> jobs = {{.replicas = 1, .stages = 2},
+                                 {.replicas = 2, .stages = 1, .ranks = 2},
+                                 {.replicas = 2, .stages = 2, .ranks = 2, .shards_optimizer = false},
+                                 {.replicas = 4, .stages = 1, .ranks = 4},
+                                 {.replicas = 4, .stages = 1}};
+  for (const Precision precision : {Precision::f32, Precision::bf16})
+    for (Job from : jobs) {
+      const TemporaryFolder folder;
+      from.precision = precision;
+      from.ema = 0.9;
+      std::string hash, later;
+      run_ranks(from.ranks, [&](Group& group) {
+        const auto trainer = trainer_of(group, graph, from, 10);
+        for (uint64_t step = 0; step < 2; ++step) trainer->step(batch(step));
+        OutputFolder output(folder.path() / "run", group.size() > 1 ? &group : nullptr);
+        output.save(*trainer, "", {}, 1);
+        const std::string saved = trainer->weights_hash();
+        trainer->step(batch(2));
+        const std::string after = trainer->weights_hash();
+        if (group.is_root()) std::tie(hash, later) = std::pair(saved, after);
+      });
+      for (Job to : jobs) {
+        to.precision = precision;
+        to.ema = 0.9;
+        run_ranks(to.ranks, [&](Group& group) {
+          const auto trainer = trainer_of(group, graph, to, 10);
+          restore(open_checkpoint(folder.path() / "run" / "step-00000002"), *trainer);
+          EXPECT_EQ(trainer->weights_hash(), hash) << describe(from) << " -> " << describe(to);
+          trainer->step(batch(2));
+          EXPECT_EQ(trainer->weights_hash(), later) << describe(from) << " -> " << describe(to);
+        });
+      }
+    }
+}
+
+TEST(Replicas, ErrorsNameWhatDoesNotFitAndTheCure) {
+  const layers::Graph graph = skip_graph();
+  const auto planned = [&](const char* names, const PlanOptions& options) { plan(graph, devices(names), options); };
+  expect_error<UsageError>([&] { planned("3x cpu", {.batch = 8, .micro_batches = 4, .replicas = 2}); },
+                           {"PlanOptions::replicas", "equally many devices for each of the 2 replicas, got 3", "a multiple of 2"});
+  expect_error<UsageError>([&] { planned("2x cpu", {.batch = 8, .micro_batches = 1, .replicas = 2}); },
+                           {"PlanOptions::micro_batches", "at least one for each of the 2 replicas, got 1"});
+  expect_error<UsageError>([&] { planned("2x cpu", {.batch = 8, .micro_batches = 4, .replicas = 2, .fold_blocks = 3}); },
+                           {"fold blocks for each of the 2 replicas, got 3", "set 2 or 4"});
+  Trainer trainer(graph, plan(graph, devices("2x cpu"), {.batch = 8, .micro_batches = 4, .replicas = 2}), AdamW({}));
+  expect_error<UsageError>([&] { trainer.step(skip_batch(8, 1), 1); }, {"at least one micro-batch for each of the 2 replicas, got 1"});
+  Plan other = trainer.plan();
+  other.replication.fold_blocks = 4;
+  expect_error<UsageError>([&] { trainer.move_to(other); }, {"2 fold blocks, got 4", "decide the bits"});
+}
+
+/// To another number of replicas in the middle of a training.
+TEST(Replicas, MoveToOtherPlansWithTheSameBits) {
+  const layers::Graph graph = image_graph();
+  const auto batch = [](uint64_t seed) { return image_batch(10, seed); };
+  Job job{.micro_batches = 4, .ema = 0.5};
+  const Outcome wanted = train(graph, job, 10, batch);
+  job.replicas = 2;
+  run_ranks(1, [&](Group& group) {
+    const auto trainer = trainer_of(group, graph, job, 10);
+    trainer->step(batch(0));
+    Job other = job;
+    other.replicas = 4;
+    trainer->move_to(plan(graph, devices("4x cpu"), options_of(other, 10)));
+    trainer->step(batch(1));
+    other.replicas = 1;
+    other.stages = 2;
+    trainer->move_to(plan(graph, devices("2x cpu"), options_of(other, 10)));
+    trainer->step(batch(2));
+    trainer->step(batch(4));
+    EXPECT_EQ(trainer->weights_hash(), wanted.hash);
+  });
+}
+
+}  // namespace
+}  // namespace sluice::parallel

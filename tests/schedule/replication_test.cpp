@@ -1,0 +1,128 @@
+#include "parallel/program/replication.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <numeric>
+
+#include "parallel/program/program_bytes.h"
+#include "parallel/program/verify.h"
+#include "tests/expect_error.h"
+#include "tests/schedule/example_plans.h"
+
+namespace sluice::parallel {
+namespace {
+
+/// A sum in words, so that its order shows. Nothing adds nothing.
+std::string in_words(std::string a, std::string b) {
+  if (a.empty() || b.empty()) return a + b;
+  return "(" + a + "+" + b + ")";
+}
+
+std::string tree_of(const std::vector<std::string>& parts) {
+  TreeSum<std::string> tree;
+  for (const std::string& part : parts) tree.push(part, in_words);
+  return tree.take(in_words);
+}
+
+std::vector<std::string> numbered(int first, int end) {
+  std::vector<std::string> names;
+  for (int number = first; number < end; ++number) names.push_back(std::to_string(number));
+  return names;
+}
+
+TEST(TreeSum, AddsPairsOfPairs) {
+  EXPECT_EQ(tree_of(numbered(0, 1)), "0");
+  EXPECT_EQ(tree_of(numbered(0, 2)), "(0+1)");
+  EXPECT_EQ(tree_of(numbered(0, 4)), "((0+1)+(2+3))");
+  EXPECT_EQ(tree_of(numbered(0, 7)), "(((0+1)+(2+3))+((4+5)+6))");
+  EXPECT_EQ(tree_of({"0", "", "", "3"}), "(0+3)") << "an empty part keeps its place";
+}
+
+/// The claim that fault_of keeps to: then replicas add up whole nodes of the tree.
+RC_GTEST_PROP(TreeSum, IsTheSameWhoeverAddsUpWholeNodes, ()) {
+  const int replicas = pick(1, 9), each = 1 << pick(0, 4);
+  std::vector<std::string> parts = numbered(0, replicas * each), of_replicas;
+  for (std::string& part : parts)
+    if (pick(0, 4) == 0) part.clear();
+  for (int replica = 0; replica < replicas; ++replica)
+    of_replicas.push_back(tree_of({parts.begin() + replica * each, parts.begin() + (replica + 1) * each}));
+  RC_ASSERT(tree_of(of_replicas) == tree_of(parts));
+}
+
+RC_GTEST_PROP(Parts, CoverAllMicroBatchesOnceAndInOrder, ()) {
+  const int micro_batches = pick(1, 40), parts = pick(1, 20);
+  int next = 0;
+  for (int part = 0; part < parts; ++part) {
+    const MicroBatchRange range = part_of(micro_batches, part, parts);
+    RC_ASSERT(range.first == next);
+    RC_ASSERT(range.end >= range.first);
+    for (; next < range.end; ++next) RC_ASSERT(part_with(next, micro_batches, parts) == part);
+  }
+  RC_ASSERT(next == micro_batches);
+}
+
+/// A replica's micro-batches are those of its blocks.
+RC_GTEST_PROP(Parts, OfReplicasAreWholeBlocks, ()) {
+  const int micro_batches = pick(1, 40), replicas = pick(1, 9), each = 1 << pick(0, 4);
+  for (int replica = 0; replica < replicas; ++replica) {
+    const MicroBatchRange own = part_of(micro_batches, replica, replicas);
+    RC_ASSERT(own.first == part_of(micro_batches, replica * each, replicas * each).first);
+    RC_ASSERT(own.end == part_of(micro_batches, (replica + 1) * each - 1, replicas * each).end);
+  }
+}
+
+TEST(Replication, NamesWhatDoesNotFitAndTheCure) {
+  EXPECT_EQ(fault_of({1, 1}), "");
+  EXPECT_EQ(fault_of({1, 6}), "");
+  EXPECT_EQ(fault_of({3, 12}), "");
+  EXPECT_NE(fault_of({2, 6}).find("needs 1, 2, 4, 8, ... fold blocks for each of the 2 replicas, got 6 in all; set 2 or 4"),
+            std::string::npos);
+  EXPECT_NE(fault_of({4, 2}).find("got 2"), std::string::npos);
+  EXPECT_NE(fault_of({2, 1}).find("got 1"), std::string::npos);
+  EXPECT_NE(fault_of({0, 1}).find("at least one replica, got 0"), std::string::npos);
+  EXPECT_NE(fault_of({1, 0}).find("at least one fold block, got 0"), std::string::npos);
+}
+
+TEST(Replication, RefusesReplicasThatDoNotBelongTogether) {
+  const auto of = [](int devices, int micro_batches) { return make_schedule(NamedSchedule::gpipe, devices, micro_batches); };
+  expect_error<UsageError>([&] { replicated({}, 1); }, {"at least one replica"});
+  expect_error<UsageError>([&] { replicated({of(2, 2), of(2, 2)}, 5); }, {"for number 1, 3 micro-batches", "got 2, 2 and 2"});
+  expect_error<UsageError>([&] { replicated({of(2, 2), of(3, 2)}, 4); }, {"replicas of 2 devices", "got 3, 3 and 2"});
+  const Plan plan{chain_topology(2), {{1, 1}}, replicated({of(2, 1), of(2, 1)}, 2), {false, false}, {}, {2, 2}};
+  EXPECT_FALSE(verify(plan.topology, plan.lowered()));
+  Plan wrong = plan;
+  wrong.replication = {};
+  expect_error<UsageError>([&] { wrong.lowered(); }, {"the partition has 2 stages and the schedule 4"});
+  wrong.replication = {2, 6};
+  expect_error<UsageError>([&] { wrong.lowered(); }, {"fold blocks for each of the 2 replicas, got 6"});
+}
+
+/// All programs are right as `lower` makes them, whatever the window.
+RC_GTEST_PROP(Replication, IsLoweredToProgramsThatVerify, ()) {
+  const Plan plan = random_replicated_plan();
+  const TransferWindow window{pick(0, 4), pick(0, 4)};
+  const auto program = lower(plan.topology, plan.partition, plan.schedule, plan.rematerialize, window, plan.replication);
+  const auto found = verify(plan.topology, program);
+  if (found) RC_FAIL(join(found->reason, " in ", plan));
+}
+
+/// What leaves for other replicas leaves directly after the last backward, and is waited for at the end of the device's work, so that it
+/// overlaps the drain and holds nothing up.
+TEST(Replication, SendsGradientsAsSoonAsTheyAreWhole) {
+  const Plan plan{
+      chain_topology(2), {{1, 1}}, replicated({sequential_schedule({0, 0}, 1, 2, false), sequential_schedule({0, 0}, 1, 2, false)}, 4),
+      {false, false},    {},       {2, 2}};
+  const Program program = plan.lowered();
+  const Lines all = lines(program, plan.topology, 0);
+  const auto at = [&](const std::string& line) { return std::ranges::find(all, line) - all.begin(); };
+  EXPECT_EQ(at("ShardGrads(stage 1)") - at("B(stage 1, micro-batch 1)"), 3)
+      << testing::PrintToString(all);  // behind Send and Recv to stage 0
+  EXPECT_EQ(at("Send gradient shard from stage 1 to stage 3"), at("ShardGrads(stage 1)") + 1);
+  EXPECT_LT(at("ShardGrads(stage 1)"), at("B(stage 0, micro-batch 1)"));
+  EXPECT_GT(at("SendWait gradient shard from stage 1 to stage 3"), at("Send gradient shard from stage 0 to stage 2"));
+  EXPECT_LT(at("FoldShards(stage 0)"), at("GradNorm"));
+}
+
+}  // namespace
+}  // namespace sluice::parallel
