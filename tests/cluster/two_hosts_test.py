@@ -75,6 +75,17 @@ class OneAnswer(TwoHostsTest):
                         self.assertEqual(over["between_ranks"]["step_bytes"], over["between_ranks"]["planned_step_bytes"])
         self.assertEqual([host.processes() for host in self.hosts.hosts], [set(), set()])
 
+    def test_of_replicas(self):
+        for model in LANGUAGE_MODEL, dict(LANGUAGE_MODEL, train__precision="bf16"), IMAGE_MODEL:
+            keys = dict(model, pipeline__micro_batches=5, pipeline__fold_blocks=4)
+            one = self.fresh(self.train, **keys)
+            for devices, replicas, ranks in ((2, 2, 2), (4, 2, 2), (4, 2, 4), (4, 4, 4)):
+                with self.subTest(keys=keys, devices=devices, replicas=replicas, ranks=ranks):
+                    over = self.fresh(self.train_over, ranks, devices, pipeline__replicas=replicas, **keys)
+                    for what in "weights_hash", "loss", "accuracy":
+                        self.assertEqual(over[what], one[what], what)
+                    self.assertEqual(over["between_ranks"]["step_bytes"], over["between_ranks"]["planned_step_bytes"])
+
     def test_of_one_rank(self):
         self.assertEqual(self.train_over(1, 1, **LANGUAGE_MODEL)["weights_hash"], self.train(**LANGUAGE_MODEL)["weights_hash"])
 
