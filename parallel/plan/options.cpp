@@ -96,7 +96,7 @@ void check(const layers::Graph& graph, const std::vector<DevicePtr>& devices, co
 
 namespace {
 
-/// As replicas share it out evenly; the first may have less than others.
+/// What a replica has of it at most.
 int64_t share_of(int64_t all, int replicas) { return (all + replicas - 1) / replicas; }
 
 /// The plan of one replica, with its devices alone.

@@ -56,9 +56,10 @@ double compute_seconds(const Action& action, int device, const SimulationCosts& 
 /// What crosses once a mini-batch takes the bytes that were counted; before that only its latency.
 double wire_bytes(const Action& action, const SimulationCosts& costs) {
   const Transfer& transfer = action.transfer;
+  if (!transfer.of_micro_batch() && action.bytes > 0) return static_cast<double>(action.bytes);
   if (transfer.payload == Payload::norm_part) return costs.norm.part;
   if (transfer.payload == Payload::norm) return costs.norm.norm;
-  if (!transfer.of_micro_batch()) return static_cast<double>(action.bytes);
+  if (!transfer.of_micro_batch()) return 0;
   return costs.value_bytes.empty() ? 0 : at(costs.value_bytes, transfer.value, "value_bytes");
 }
 
