@@ -71,7 +71,7 @@ TEST_F(NcclTest, RefusesTwoRanksOnOneGpu) {
 
 TEST_F(NcclTest, WhatIsMissingOrTooOldIsNamedWithTheCure) {
   emulation::install_nccl(0);
-  EXPECT_EQ(nccl::unavailable_reason(), "the emulated machine has no NCCL");
+  EXPECT_EQ(nccl::unavailable_reason(), "the emulated machine has no NCCL; install one");
   EXPECT_EQ(nccl::library_version(), "");
   expect_error<UsageError>([] { nccl::new_unique_id(); }, {"nccl:", "has no NCCL"});
   emulation::install_nccl(22705);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "core/cuda/nccl_library.h"
 #include "core/cuda/nccl_version.h"
@@ -247,13 +248,15 @@ nccl::Loaded loaded_with(int version) {
   return {{ncclGetVersion, ncclGetErrorString, ncclGetLastError, ncclGetUniqueId, ncclCommInitRankConfig, ncclCommDestroy,
            ncclCommGetAsyncError, ncclGroupStart, ncclGroupEnd, ncclSend, ncclRecv},
           nccl::version_text(version),
-          version == 0 ? "the emulated machine has no NCCL" : nccl::version_fault(version)};
+          version == 0 ? "the emulated machine has no NCCL; install one" : nccl::version_fault(version)};
 }
 
 nccl::Loaded& state_of_library() {
   static nccl::Loaded state = loaded_with(nccl::kOldestVersion);
   return state;
 }
+
+thread_local std::optional<nccl::Loaded> library_of_thread;
 
 }  // namespace
 
@@ -263,11 +266,12 @@ Nccl& emulated_nccl() {
 }
 
 void install_nccl(int version) { state_of_library() = loaded_with(version); }
+void install_nccl_for_thread(int version) { library_of_thread = loaded_with(version); }
 
 }  // namespace sluice::emulation
 
 namespace sluice::nccl {
 
-const Loaded& loaded() { return emulation::state_of_library(); }
+const Loaded& loaded() { return emulation::library_of_thread ? *emulation::library_of_thread : emulation::state_of_library(); }
 
 }  // namespace sluice::nccl

@@ -42,5 +42,7 @@ Nccl& emulated_nccl();
 
 /// Puts NCCL of that version on the emulated machine, 22809 at first; 0: none. No communicator may live.
 void install_nccl(int version);
+/// The same for the calling thread alone, as if its rank were on another machine, until it ends.
+void install_nccl_for_thread(int version);
 
 }  // namespace sluice::emulation
