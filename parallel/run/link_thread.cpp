@@ -47,7 +47,7 @@ void LinkThread::add(LinkTransferPtr transfer) {
 
 bool LinkThread::wait_for_begin(const LinkTransfer& transfer, SteadyClock::time_point deadline) {
   std::unique_lock lock(state_->mutex);
-  state_->changed.wait_until(lock, deadline, [&] { return transfer.is_begun || !state_->closed.empty() || state_->error; });
+  state_->changed.wait_until(lock, deadline, [&] { return transfer.is_begun || state_->closed || state_->error; });
   state_->check();
   return transfer.is_begun;
 }
@@ -60,13 +60,13 @@ void LinkThread::check() const {
 void LinkThread::close(const std::string& reason) {
   {
     std::lock_guard lock(state_->mutex);
-    if (state_->closed.empty()) state_->closed = reason;
+    if (!state_->closed) state_->closed = reason;
   }
   state_->changed.notify_all();
 }
 
 void LinkThread::State::check() const {
-  require<CommError>(closed.empty(), closed);
+  if (closed) throw CommError(*closed);
   if (error) std::rethrow_exception(error);
 }
 
@@ -92,7 +92,7 @@ void LinkThread::work(State& state) {
       checked = SteadyClock::now();
     }
     std::unique_lock lock(state.mutex);
-    const auto is_over = [&] { return state.is_stopping || !state.closed.empty(); };
+    const auto is_over = [&] { return state.is_stopping || state.closed; };
     if (state.waiting.empty())
       state.changed.wait_for(lock, kCheckPeriod, [&] { return is_over() || !state.waiting.empty(); });
     else if (!has_begun)

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -73,7 +74,7 @@ class LinkThread {
     std::map<ChannelEnd, std::deque<LinkTransferPtr>> waiting;  ///< that have not begun
     std::set<GpuLink*> links;                                   ///< that were used
     bool is_stopping = false, has_stopped = false;
-    std::string closed;  ///< the reason; empty while it is open
+    std::optional<std::string> closed;  ///< the reason
     std::exception_ptr error;
     void check() const;
   };
