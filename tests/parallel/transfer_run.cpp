@@ -71,8 +71,9 @@ TransferRun::Arrived TransferRun::run_device(int index, const std::vector<Device
   const DevicePtr& device = devices[index];
   std::map<MessageKey, Tensor> sent, came;
   for (const Action& action : program_.devices[index]) {
+    if (!action.is_transfer()) continue;
     const ChannelEnds ends{program_.sender(action.transfer), program_.receiver(action.transfer)};
-    if (!action.is_transfer() || ends.from == ends.to) continue;
+    if (ends.from == ends.to) continue;
     const MessageKey key{action.transfer, action.micro_batch};
     switch (action.kind) {
       case ActionKind::send: {
