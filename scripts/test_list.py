@@ -51,11 +51,13 @@ TESTS = {
     "ops_emulated": Expected(13, not_with=EMULATED),
     "core_emulated": Expected(2, not_with=EMULATED),
     "cudnn_emulated": Expected(7, not_with=EMULATED),
+    "nccl_emulated": Expected(16, not_with=EMULATED),
     "attention_by_cudnn_emulated": Expected(9, not_with=EMULATED),
     "convolution_by_cudnn_emulated": Expected(5, not_with=EMULATED),
     "training_emulated": Expected(20, not_with=EMULATED),
     "ladder_emulated": Expected(1, not_with=EMULATED),
     "cudnn_plans": Expected(5, not_with=SANITIZERS, needs="nvcc and the headers of cuDNN"),
+    "nccl_library": Expected(1, not_with=SANITIZERS, needs="nvcc and the header of NCCL"),
     "kernels of every architecture": Expected(600, not_with=SANITIZERS, needs="nvcc"),
 }
 

@@ -161,8 +161,10 @@ void rmsprop_step(Cuda& cuda, const std::vector<OptimizerSlot>& slots, const Rms
 }
 
 void round_stochastically(Cuda& cuda, const Tensor& weights, const Tensor& working, const RandomStream& stream, int64_t first_element) {
-  const OptimizerSlot from{
-      .parameter = weights, .gradient = weights, .working = working, .stochastic = stream, .first_element = first_element};
+  OptimizerSlot from{weights, weights, {}};
+  from.working = working;
+  from.stochastic = stream;
+  from.first_element = first_element;
   const Slot<float> slot = slot_of<float>(from);
   constexpr int64_t kOfBlock = kThreads * Pack<float>::kCount;
   launch(cuda, "round_stochastically", {static_cast<unsigned>((slot.count + kOfBlock - 1) / kOfBlock), kThreads}, round_slot, slot);

@@ -12,7 +12,7 @@ namespace sluice::parallel {
 
 namespace {
 
-std::span<std::byte> bytes_of(const Tensor& tensor) {
+std::span<std::byte> memory_of(const Tensor& tensor) {
   if (!tensor.defined() || tensor.bytes() == 0) return {};
   return {static_cast<std::byte*>(const_cast<void*>(static_cast<const void*>(tensor.data()))), static_cast<size_t>(tensor.bytes())};
 }
@@ -115,7 +115,7 @@ class RankTransport : public Transport {
     const auto [place, is_new] = transfers.try_emplace({ends, key});
     require<Error>(is_new, "transport: needs one message of each transfer and micro-batch, got a second one of ", text_of(key),
                    "; this is a fault of Sluice, report it");
-    place->second = {tensor, start(bytes_of(tensor))};
+    place->second = {tensor, start(memory_of(tensor))};
   }
 
   std::optional<Transfer> end_of(Transfers& transfers, const ChannelEnds& ends, const MessageKey& key, double seconds) {

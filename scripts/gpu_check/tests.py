@@ -1,6 +1,7 @@
 """Section tests: every test that runs on the device, values and gradients of all ops before the rest. A faulty access spoils the rest of
 its process, so each group of tests has one of its own, and the first case of a group that fails runs again alone, waiting for every kernel
-so that the error names the right one."""
+so that the error names the right one. Group nccl is the transport between ranks over links that send to themselves: one GPU shows that calls,
+events and bytes are right, and nothing of orders that hang, which takes two."""
 import re
 
 from build import program
@@ -67,7 +68,7 @@ def again(runner, path, case):
 def run(runner, machine, arguments):
     ops, parallel, core = (program(machine, arguments, name) for name in ("tests/ops/test_ops", "tests/test_parallel", "tests/test_core"))
     groups = op_groups(runner, ops)
-    todo = [("training", parallel, "CudaTraining*"), ("core", core, "Cuda*"),
+    todo = [("training", parallel, "CudaTraining*"), ("core", core, "Cuda*"), ("nccl", parallel, "CudaNccl*"),
             *[(group, ops, ":".join(f"Ops/OpTest.{first}/{group}_*_on_cuda" for first in FIRST)) for group in groups]]
     if not arguments.quick:
         others = ":".join(f"Ops/OpTest.{first}/*" for first in FIRST)

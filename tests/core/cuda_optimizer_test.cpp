@@ -4,6 +4,7 @@
 #include "core/ops/copy.h"
 #include "core/ops/optimizer_step.h"
 #include "tests/core/cuda_fixture.h"
+#include "tests/expect_error.h"
 #include "tests/tolerance.h"
 
 namespace sluice {
@@ -110,6 +111,43 @@ TEST_F(CudaOptimizer, ChangesNothingWhenTheNormIsNotFinite) {
       EXPECT_EQ(slots[i].working.to_vector(), untouched[i].working.to_vector()) << "slot " << i;
     }
   }
+}
+
+/// A parameter stepped as a whole, and in two parts as two replicas do, with the same bits, random ones included.
+void expect_the_same_bits_in_parts(const DevicePtr& device) {
+  constexpr int64_t kElements = 9003, kCut = 4096;
+  const auto slot_of = [&] {
+    const auto array = [&](const char* what, DType dtype) { return named_normal(what, kElements, dtype, device).clone(); };
+    OptimizerSlot slot{array("parameter", DType::f32), array("gradient", DType::f32), {array("m", DType::f32), array("v", DType::f32)}};
+    fill(slot.states[1], 0.5);
+    slot.working = array("working", DType::bf16);
+    slot.stochastic = RandomStream{random_key(5, "parts"), 2};
+    return slot;
+  };
+  const auto part_of = [](const OptimizerSlot& whole, int64_t first, int64_t end) {
+    OptimizerSlot part = whole;
+    for (Tensor* x : {&part.parameter, &part.gradient, &part.states[0], &part.states[1], &part.working}) *x = x->slice(0, first, end);
+    part.first_element = first;
+    return part;
+  };
+  const OptimizerSlot whole = slot_of(), parts = slot_of();
+  adam_step({whole}, kAdam);
+  adam_step({part_of(parts, 0, kCut), part_of(parts, kCut, kElements)}, kAdam);
+  for (const auto part : {&OptimizerSlot::parameter, &OptimizerSlot::working})
+    EXPECT_EQ((parts.*part).to_vector(), (whole.*part).to_vector());
+  for (int state : {0, 1}) EXPECT_EQ(parts.states[state].to_vector(), whole.states[state].to_vector());
+  fill(parts.working, 0);
+  round_stochastically(parts.parameter.slice(0, kCut, kElements), parts.working.slice(0, kCut, kElements), *parts.stochastic, kCut);
+  EXPECT_EQ(parts.working.slice(0, kCut, kElements).to_vector(), whole.working.slice(0, kCut, kElements).to_vector());
+}
+
+TEST(OptimizerSteps, HaveTheSameBitsInParts) { expect_the_same_bits_in_parts(default_device()); }
+
+TEST_F(CudaOptimizer, HasTheSameBitsInParts) { expect_the_same_bits_in_parts(make_device("cuda:0")); }
+
+TEST(OptimizerSteps, RefusePartsThatBeginWithinRandomBlocks) {
+  const Tensor weights = zeros({16}), working = zeros({16}, DType::bf16);
+  expect_error<UsageError>([&] { round_stochastically(weights, working, {1, 1}, 4); }, {"a multiple of 8, got 4"});
 }
 
 TEST_F(CudaOptimizer, RoundsWorkingCopiesStochasticallyAsTheCpuDoes) {

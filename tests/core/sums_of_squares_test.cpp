@@ -46,6 +46,31 @@ void expect_the_same_bits_at_any_address(const DevicePtr& device) {
   }
 }
 
+/// As several devices make it that each have whole chunks of a tensor.
+void expect_the_same_bits_in_parts(const DevicePtr& device) {
+  const int64_t chunk = squares_chunk(device->backend()), elements = 3 * chunk + 77;
+  for (DType dtype : {DType::f32, DType::bf16, DType::f64}) {
+    const Tensor x = named_normal("x", elements, dtype, device).clone();
+    const Tensor partial = full({4}, -1, DType::f64, device), sums = full({3}, -1, DType::f64, device);
+    squares_of_chunks(x.slice(0, 2 * chunk, elements), partial.slice(0, 2, 4));
+    squares_of_chunks(x.slice(0, 0, 2 * chunk), partial.slice(0, 0, 2));
+    sum_of_chunks(partial, sums, 1);
+    EXPECT_EQ(sums.to_vector(), (std::vector<double>{-1, sum_of_squares(x).item(), -1})) << name_of(dtype);
+  }
+  squares_of_chunks(zeros({0}, DType::f32, device), zeros({0}, DType::f64, device));
+}
+
+TEST(SumsOfSquares, HaveTheSameBitsWhenChunksAreSummedApart) { expect_the_same_bits_in_parts(default_device()); }
+
+TEST(SumsOfSquares, RefusesPartsThatDoNotFit) {
+  const Tensor x = zeros({32769}), sums = zeros({2}, DType::f64);
+  expect_error<UsageError>([&] { squares_of_chunks(x, zeros({1}, DType::f64)); }, {"needs room f64 [2]", "got f64 [1]"});
+  expect_error<UsageError>([&] { squares_of_chunks(x, zeros({2})); }, {"needs room f64 [2]", "got f32 [2]"});
+  expect_error<UsageError>([&] { squares_of_chunks(zeros({3}, DType::i32), zeros({1}, DType::f64)); }, {"floating dtype"});
+  expect_error<UsageError>([&] { sum_of_chunks(zeros({2}, DType::f64), sums, 2); }, {"a place in [0, 2), got 2"});
+  expect_error<UsageError>([&] { sum_of_chunks(zeros({2}), sums, 0); }, {"needs f64 [N]"});
+}
+
 TEST(SumsOfSquares, OfAListAreThoseOfEachAlone) { expect_sums_of_a_list(default_device()); }
 
 TEST(SumsOfSquares, HaveTheSameBitsAtAnyAddress) { expect_the_same_bits_at_any_address(default_device()); }
@@ -63,6 +88,8 @@ TEST(SumsOfSquares, RefusesAListThatDoesNotFit) {
 using CudaSumsOfSquares = CudaTest;
 
 TEST_F(CudaSumsOfSquares, OfAListAreThoseOfEachAlone) { expect_sums_of_a_list(make_device("cuda:0")); }
+
+TEST_F(CudaSumsOfSquares, HaveTheSameBitsWhenChunksAreSummedApart) { expect_the_same_bits_in_parts(make_device("cuda:0")); }
 
 TEST_F(CudaSumsOfSquares, HaveTheSameBitsAtAnyAddress) { expect_the_same_bits_at_any_address(make_device("cuda:0")); }
 

@@ -212,7 +212,7 @@ cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(ve
 cudaError_t cudaDeviceSynchronize() {
   return call([](Runtime& state) {
     refuse_to_wait_for_device("cudaDeviceSynchronize", current_device());
-    state.run_device(current_device());
+    state.wait_for([&] { state.run_device(current_device()); });
   });
 }
 

@@ -28,7 +28,10 @@ cudaError_t release(const char* name, void* memory) {
   std::lock_guard lock(runtime().mutex);
   const cudaError_t status = call([&](Runtime& state) {
     refuse_as_unsafe(name);
-    state.run_everything();
+    const auto* allocation = state.memory.find(memory);
+    const int device = allocation ? allocation->device : Memory::kHost;
+    state.run_others(device);
+    state.wait_for([&] { state.run_device(device); });
   });
   if (status == cudaErrorStreamCaptureUnsupported) return status;
   if (!memory || runtime().memory.release(memory)) return status;
@@ -85,7 +88,7 @@ void copy(Runtime& state, void* to, const void* from, size_t bytes, cudaMemcpyKi
     node.work = [to, staged = std::vector<char>(bytes_now, bytes_now + bytes)] { std::memcpy(to, staged.data(), staged.size()); };
     state.submit(stream, std::move(node));
   }
-  if (!target.pinned) state.queue_of(stream)->run_all();
+  if (!target.pinned) state.wait_for([&] { state.queue_of(stream)->run_all(); });
 }
 
 void set(Runtime& state, void* memory, int value, size_t bytes, cudaStream_t stream) {

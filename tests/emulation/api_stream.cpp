@@ -13,7 +13,11 @@ template <class Run>
 cudaError_t answer(unsigned& queries, bool passed, Run&& run) {
   if (passed) return cudaSuccess;
   if (++queries % kQueriesThatRun != 0) return cudaErrorNotReady;
-  run();
+  try {
+    run();
+  } catch (const Blocked&) {
+    return cudaErrorNotReady;
+  }
   return cudaSuccess;
 }
 
@@ -40,7 +44,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   std::lock_guard lock(runtime().mutex);
   if (!stream) return remember(cudaErrorInvalidResourceHandle, "cudaStreamDestroy: the default stream cannot be destroyed");
   std::erase(runtime().captured, stream);
-  const cudaError_t status = call([&](Runtime&) { stream->queue->run_all(); });
+  const cudaError_t status = call([&](Runtime& state) { state.wait_for([&] { stream->queue->run_all(); }); });
   std::erase(runtime().queues, stream->queue);
   delete stream;
   return status;
@@ -49,7 +53,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return call([&](Runtime& state) {
     refuse_to_wait_for("cudaStreamSynchronize", stream);
-    state.queue_of(stream)->run_all();
+    state.wait_for([&] { state.queue_of(stream)->run_all(); });
   });
 }
 
@@ -114,9 +118,9 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  return call([&](Runtime&) {
+  return call([&](Runtime& state) {
     refuse_captured("cudaEventSynchronize", event);
-    if (event->mark) event->mark->pass();
+    if (event->mark) state.wait_for([&] { event->mark->pass(); });
   });
 }
 

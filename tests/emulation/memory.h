@@ -14,7 +14,7 @@ namespace sluice::emulation {
 class Memory {
  public:
   static constexpr int kHost = -1;  ///< the "device" of pinned host memory
-  static constexpr int kDevices = 2;
+  static constexpr int kDevices = 4;
   struct Allocation {
     uintptr_t begin = 0;
     size_t bytes = 0;

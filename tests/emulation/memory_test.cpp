@@ -116,7 +116,7 @@ TEST(DeviceMemory, TwoDevicesCountTheirOwnBytes) {
   EXPECT_EQ(cudaMemcpyPeerAsync(there.data, 0, here.data, 0, 8), cudaErrorInvalidValue);
   EXPECT_EQ(cudaMemcpyPeerAsync(there.data, 1, here.data, 0, 8), cudaSuccess);
   EXPECT_EQ(there.values(), here.values());
-  EXPECT_EQ(cudaSetDevice(2), cudaErrorInvalidDevice);
+  EXPECT_EQ(cudaSetDevice(4), cudaErrorInvalidDevice);
   void* memory = nullptr;
   EXPECT_EQ(cudaMalloc(&memory, total), cudaErrorMemoryAllocation);
   EXPECT_EQ(cudaGetLastError(), cudaErrorMemoryAllocation);

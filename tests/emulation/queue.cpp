@@ -8,14 +8,30 @@ namespace sluice::emulation {
 void Queue::put(std::function<void()> work) {
   waiting_.push_back(std::move(work));
   ++put_;
-  if (waiting_.size() > kMostWaiting) run_until(run_ + 1);
+  if (waiting_.size() <= kMostWaiting) return;
+  try {
+    run_until(run_ + 1);
+  } catch (const Blocked&) {  // as a launch queue does that another rank holds up
+  }
 }
 
 void Queue::run_until(uint64_t position) {
+  if (run_ < position && is_running_) throw Blocked{};
   while (run_ < position) {
-    const auto work = std::move(waiting_.front());
+    auto work = std::move(waiting_.front());
     waiting_.pop_front();
-    work();  // may run other queues, and they this one up to here
+    is_running_ = true;
+    try {
+      work();  // may run other queues, and they this one up to here
+    } catch (const Blocked&) {
+      is_running_ = false;
+      waiting_.push_front(std::move(work));
+      throw;
+    } catch (...) {
+      is_running_ = false;
+      throw;
+    }
+    is_running_ = false;
     ++run_;
   }
 }

@@ -1,18 +1,29 @@
 #include "tests/emulation/runtime.h"
 
 #include <cstdlib>
+#include <thread>
 
 #include "core/error.h"
 
 namespace sluice::emulation {
+
+void RuntimeMutex::yield(std::chrono::microseconds time) {
+  const int depth = depth_;
+  for (int i = 0; i < depth; ++i) unlock();
+  std::this_thread::sleep_for(time);
+  for (int i = 0; i < depth; ++i) lock();
+}
 
 Runtime::Runtime() {
   if (const char* text = std::getenv("SLUICE_EMULATION_SEED")) seed = std::strtoull(text, nullptr, 10);
   for (int device = 0; device < kDevices; ++device) queues.push_back(std::make_shared<Queue>(device, true));
 }
 
-void Runtime::run_everything() {
-  for (const auto& queue : queues) queue->run_all();
+void Runtime::run_others(int device) {
+  for (const auto& queue : queues) try {
+      if (queue->device() != device) queue->run_all();
+    } catch (const Blocked&) {
+    }
 }
 
 void Runtime::run_device(int device) {
@@ -24,13 +35,15 @@ const std::shared_ptr<Queue>& Runtime::queue_of(cudaStream_t stream) { return st
 
 void Runtime::submit(cudaStream_t stream, CUgraphNode_st node) {
   if (is_captured(stream)) return stream->capture->nodes.push_back(std::move(node));
-  const auto& queue = queue_of(stream);
+  const std::shared_ptr<Queue> queue = queue_of(stream);
   if (!stream) refuse_default_stream(queue->device());
   queue->put(std::move(node.work));
   if (stream) return;
-  for (const auto& other : queues)
-    if (other->device() == queue->device() && other->waits_for_default() && other != queue) other->run_all();
-  queue->run_all();
+  wait_for([&] {
+    for (const auto& other : queues)
+      if (other->device() == queue->device() && other->waits_for_default() && other != queue) other->run_all();
+    queue->run_all();
+  });
 }
 
 void Runtime::set_fault(const std::string& what) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -11,6 +12,7 @@
 #include "tests/emulation/capture.h"
 #include "tests/emulation/memory.h"
 #include "tests/emulation/queue.h"
+#include "tests/emulation/ranks.h"
 #include "tests/emulation/shared_memory.h"
 
 struct CUstream_st {
@@ -37,10 +39,29 @@ struct Refusal {
 template <class... Parts>
 void check(bool ok, cudaError_t code, const Parts&... parts);
 
+/// A recursive mutex that a thread which waits for another rank can let go of, however often it holds it.
+class RuntimeMutex {
+ public:
+  void lock() {
+    mutex_.lock();
+    ++depth_;
+  }
+  void unlock() {
+    --depth_;
+    mutex_.unlock();
+  }
+  /// Lets others in for so long. Threads  the one that holds it.
+  void yield(std::chrono::microseconds time);
+
+ private:
+  std::recursive_mutex mutex_;
+  int depth_ = 0;  ///< of the thread that holds it
+};
+
 /// All state of the emulated devices.
-/// Threads  any, one at a time: `mutex` is held during every call, and so while kernels run.
+/// Threads  any, one at a time: `mutex` is held during every call, and so while kernels run; but not while a call waits for another rank.
 struct Runtime {
-  std::recursive_mutex mutex;
+  RuntimeMutex mutex;
   Memory memory;
   SharedMemory shared_memory;
   Block block;
@@ -50,16 +71,41 @@ struct Runtime {
   std::string fault;                                   ///< of a kernel; until `reset`
   uint64_t seed = 1, launches = 0;
   bool has_peer_access = true;
+  Ranks ranks;  ///< that wait for each other
 
   Runtime();
-  /// All work of all streams, or of one device.
-  void run_everything();
+  /// All work of one device.
   void run_device(int device);
+  /// That of all others, as far as it waits for no rank.
+  void run_others(int device);
   /// Queues work on a stream, or adds it to the stream's capture; on the default stream it runs at once, after that of the streams that
   /// wait for it.
   void submit(cudaStream_t stream, CUgraphNode_st node);
   const std::shared_ptr<Queue>& queue_of(cudaStream_t stream);
   void set_fault(const std::string& what);
+
+  /// Calls `is_over` until it returns true, and lets other threads in between. It changes nothing when it returns false.
+  /// Errors  KernelFault when the ranks are torn down.
+  template <class IsOver>
+  void wait_until(IsOver&& is_over) {
+    for (; !is_over(); mutex.yield(std::chrono::microseconds(100))) {
+      ranks.note_wait();
+      if (ranks.are_torn_down()) throw KernelFault("a wait for another rank was torn down");
+    }
+    ranks.note_end_of_wait();
+  }
+  /// The same for work of queues that `run` runs.
+  template <class Run>
+  void wait_for(Run&& run) {
+    wait_until([&] {
+      try {
+        run();
+        return true;
+      } catch (const Blocked&) {
+        return false;
+      }
+    });
+  }
 };
 Runtime& runtime();
 

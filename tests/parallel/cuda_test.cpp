@@ -24,6 +24,7 @@ struct Choice {
   Remat remat = Remat::none;
   Precision precision = Precision::f32;
   CudaGraphs graphs = CudaGraphs::off;
+  int replicas = 1, fold_blocks = 1;
 };
 
 /// The emulation runs a step in seconds, a GPU in milliseconds.
@@ -54,7 +55,9 @@ class CudaTraining : public ::testing::Test {
                  .schedule = choice.schedule,
                  .partition = PartitionRule::uniform,
                  .remat = choice.remat,
-                 .precision = choice.precision});
+                 .precision = choice.precision,
+                 .replicas = choice.replicas,
+                 .fold_blocks = choice.fold_blocks});
   }
 
   Batch batch(uint64_t seed) const { return token_batch(options_, kSamples, seed); }
@@ -126,6 +129,19 @@ TEST_F(CudaTraining, HasOneAnswerWhateverThePartitionScheduleAndRematerializatio
           EXPECT_EQ(outcome.hash, reference.hash) << names << ' ' << name_of(schedule) << ' ' << name_of(remat);
           EXPECT_EQ(outcome.losses, reference.losses) << names << ' ' << name_of(schedule) << ' ' << name_of(remat);
         }
+  }
+}
+
+TEST_F(CudaTraining, HasOneAnswerWhateverTheReplicas) {
+  for (const Precision precision : {Precision::f32, Precision::bf16}) {
+    const Outcome reference = train({.precision = precision, .fold_blocks = 4}, 2);
+    const auto expect_same = [&](const char* names, int replicas) {
+      const Outcome outcome = train({.devices = names, .precision = precision, .replicas = replicas, .fold_blocks = 4}, 2);
+      EXPECT_EQ(outcome.hash, reference.hash) << replicas << " replicas on " << names << ", " << name_of(precision);
+      EXPECT_EQ(outcome.losses, reference.losses) << replicas << " replicas on " << names << ", " << name_of(precision);
+    };
+    for (const int replicas : {2, 4}) expect_same("cuda:0,cuda:0,cuda:0,cuda:0", replicas);
+    if (cuda_device_count() > 1) expect_same("cuda:0,cuda:1", 2);
   }
 }
 

@@ -41,7 +41,7 @@ cudaError_t cudaPeekAtLastError();
 const char* cudaGetErrorName(cudaError_t error);
 const char* cudaGetErrorString(cudaError_t error);  ///< of the calling thread's last error of this kind
 
-// Devices: two, with the numbers of an H200.
+// Devices: four, with the numbers of an H200.
 struct cudaDeviceProp {
   char name[256];
   size_t totalGlobalMem, sharedMemPerBlock;
