@@ -13,6 +13,7 @@
 #include "parallel/checkpoint/layout.h"
 #include "parallel/group/collectives.h"
 #include "parallel/run/agreement.h"
+#include "parallel/run/model_hash.h"
 
 namespace sluice::parallel {
 
@@ -198,7 +199,7 @@ fs::path OutputFolder::save_whole(const Trainer& trainer, const std::string& con
                                   const std::map<std::string, std::string>& further_files, int keep) {
   const auto contents = checkpoint_layout::contents_of(trainer);
   together(group_, [&] { require_finite(contents, trainer.steps_done()); });
-  const std::string name = checkpoint_layout::folder_name(trainer.steps_done()), hash = trainer.weights_hash();
+  const std::string name = checkpoint_layout::folder_name(trainer.steps_done()), hash = hash_of_model(trainer.group(), contents.model);
   const fs::path folder = path_ / name;
   std::optional<TemporaryFolder> made;  // by the root
   const fs::path temporary = on_root(group_, [&] {

@@ -17,8 +17,8 @@ int part_with(int micro_batch, int micro_batches, int parts) {
 
 std::string fault_of(const Replication& replication) {
   const auto [replicas, blocks, shards] = replication;
-  if (replicas < 1) return join("needs at least one replica, got ", replicas);
-  if (blocks < 1) return join("needs at least one fold block, got ", blocks);
+  if (replicas < 1) return join("needs at least one replica, got ", replicas, "; set 1 to train without others");
+  if (blocks < 1) return join("needs at least one fold block, got ", blocks, "; set 1 to add gradients up one after the other");
   if (replicas == 1) return {};
   if (blocks % replicas == 0 && std::has_single_bit(static_cast<unsigned>(blocks / replicas))) return {};
   return join("needs 1, 2, 4, 8, ... fold blocks for each of the ", replicas, " replicas, got ", blocks, " in all; set ", replicas, " or ",
@@ -34,7 +34,8 @@ Schedule replicated(const std::vector<Schedule>& replicas, int micro_batches) {
     const MicroBatchRange range = part_of(micro_batches, replica, parts);
     require(own.device_count() == devices && own.stage_count() == stages && own.micro_batches == range.count(),
             "schedule: needs replicas of ", devices, " devices, ", stages, " stages and, for number ", replica, ", ", range.count(),
-            " micro-batches, got ", own.device_count(), ", ", own.stage_count(), " and ", own.micro_batches);
+            " micro-batches, got ", own.device_count(), ", ", own.stage_count(), " and ", own.micro_batches,
+            "; make each for its part_of the mini-batch");
     for (const int device : own.device_of_stage) all.device_of_stage.push_back(replica * devices + device);
     for (const auto& order : own.devices) {
       auto& actions = all.devices.emplace_back(order);

@@ -81,19 +81,12 @@ class GpuRankTransport : public Transport {
  private:
   using Transfers = std::map<std::pair<ChannelEnds, MessageKey>, LinkTransferPtr>;
 
-  static std::string text_of(const MessageKey& key) {
-    return join("value ", key.transfer.value, " from ", key.transfer.from, " to ", key.transfer.to, ", micro-batch ", key.micro_batch);
-  }
-
   bool is_local(const ChannelEnds& ends) const { return ranks_.of(ends.from) == ranks_.of(ends.to); }
   int pairs_of_devices() const { return ranks_.per_rank() * ranks_.per_rank(); }
   /// Of the group, for what an end tells: the pair of devices among those of their two ranks, once for each direction of telling.
   int group_channel(const ChannelEnds& ends, bool sender_tells) const {
     return ends.from % ranks_.per_rank() * ranks_.per_rank() + ends.to % ranks_.per_rank() + (sender_tells ? 0 : pairs_of_devices());
   }
-  /// So that ends of a channel whose orders differ hang, which is reported, and nobody computes with another value.
-  static uint8_t label(const MessageKey& key) { return static_cast<uint8_t>(hash_of(key.transfer, key.micro_batch)); }
-
   LinkTransferPtr transfer_of(const ChannelEnds& ends, const MessageKey& key, Tensor tensor, Event ready) const {
     require(!tensor.defined() || (tensor.device().kind() == DeviceKind::cuda && tensor.is_contiguous()),
             "pipeline.devices: needs row-major tensors on GPUs for links between GPUs, got ",
@@ -118,9 +111,9 @@ class GpuRankTransport : public Transport {
     require<Error>(is_new, "transport: needs one message of each transfer and micro-batch, got a second one of ", text_of(key),
                    "; this is a fault of Sluice, report it");
     transfer->telling =
-        group_.send(transfer->other, group_channel(ends, transfer->is_send), std::as_bytes(std::span(&transfer->told, 1)), label(key));
+        group_.send(transfer->other, group_channel(ends, transfer->is_send), std::as_bytes(std::span(&transfer->told, 1)), label_of(key));
     transfer->hearing = group_.receive(transfer->other, group_channel(ends, !transfer->is_send),
-                                       std::as_writable_bytes(std::span(&transfer->heard, 1)), label(key));
+                                       std::as_writable_bytes(std::span(&transfer->heard, 1)), label_of(key));
     thread_->add(std::move(transfer));
   }
 

@@ -23,10 +23,6 @@ SteadyClock::duration spin_of(int devices) {
   return has_cores ? std::chrono::microseconds(2000) : std::chrono::microseconds(20);
 }
 
-std::string text_of(const MessageKey& key) {
-  return join("value ", key.transfer.value, " from ", key.transfer.from, " to ", key.transfer.to, ", micro-batch ", key.micro_batch);
-}
-
 /// One channel. Whichever end comes second to a transfer hands it over, so that neither waits for the other's thread.
 class LocalChannel {
  public:

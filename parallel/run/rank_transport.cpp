@@ -43,7 +43,7 @@ class RankTransport : public Transport {
     if (is_local(ends)) return local_->send(ends, key, std::move(message));
     require_host(message.tensor);
     begin(sent_, ends, key, std::move(message.tensor),
-          [&](std::span<std::byte> bytes) { return group_.send(ranks_.of(ends.to), channel(ends), bytes, label(key)); });
+          [&](std::span<std::byte> bytes) { return group_.send(ranks_.of(ends.to), channel(ends), bytes, label_of(key)); });
   }
 
   void post(const ChannelEnds& ends, const MessageKey& key, Place place) override {
@@ -52,7 +52,7 @@ class RankTransport : public Transport {
             " is made by a module that does not say it; give it output_shape(), or keep it on the rank that reads it");
     require_host(place.room);
     begin(posted_, ends, key, std::move(place.room),
-          [&](std::span<std::byte> bytes) { return group_.receive(ranks_.of(ends.from), channel(ends), bytes, label(key)); });
+          [&](std::span<std::byte> bytes) { return group_.receive(ranks_.of(ends.from), channel(ends), bytes, label_of(key)); });
   }
 
   std::optional<Message> receive(const ChannelEnds& ends, const MessageKey& key, double seconds) override {
@@ -92,10 +92,6 @@ class RankTransport : public Transport {
   };
   using Transfers = std::map<std::pair<ChannelEnds, MessageKey>, Transfer>;
 
-  static std::string text_of(const MessageKey& key) {
-    return join("value ", key.transfer.value, " from ", key.transfer.from, " to ", key.transfer.to, ", micro-batch ", key.micro_batch);
-  }
-
   static void require_host(const Tensor& tensor) {
     require(!tensor.defined() || tensor.device().kind() == DeviceKind::cpu, "pipeline.devices: needs CPU devices for several ranks, got ",
             tensor.defined() ? tensor.device().name() : "none", "; transfers between GPUs of several processes are not built yet");
@@ -104,9 +100,6 @@ class RankTransport : public Transport {
   bool is_local(const ChannelEnds& ends) const { return ranks_.of(ends.from) == ranks_.of(ends.to); }
   /// Of the pair of devices, among those of their two ranks.
   int channel(const ChannelEnds& ends) const { return ends.from % ranks_.per_rank() * ranks_.per_rank() + ends.to % ranks_.per_rank(); }
-
-  /// So that ends of a channel whose orders differ hang, which is reported, and nobody computes with another value.
-  static uint8_t label(const MessageKey& key) { return static_cast<uint8_t>(hash_of(key.transfer, key.micro_batch)); }
 
   template <class Begin>
   void begin(Transfers& transfers, const ChannelEnds& ends, const MessageKey& key, Tensor tensor, const Begin& start) {

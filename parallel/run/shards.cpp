@@ -39,8 +39,8 @@ std::vector<Shard> shards_of(const layers::Graph& graph, const Partition& partit
 }
 
 ElementRange elements_in(const Shard& shard, int parameter) {
-  const auto found = std::ranges::find(shard, parameter, &ShardPiece::parameter);
-  return found == shard.end() ? ElementRange{} : found->elements;
+  const auto found = std::ranges::lower_bound(shard, parameter, {}, &ShardPiece::parameter);
+  return found == shard.end() || found->parameter != parameter ? ElementRange{} : found->elements;
 }
 
 Tensor elements_of(const Tensor& x, const ElementRange& range) { return x.reshape({x.elements()}).slice(0, range.first, range.end()); }
@@ -61,8 +61,8 @@ NormLayout::NormLayout(const layers::Graph& graph, const Layout& layout, DeviceK
 }
 
 const NormLayout::Split* NormLayout::split(int parameter) const {
-  const auto found = std::ranges::find(splits_, parameter, &Split::parameter);
-  return found == splits_.end() ? nullptr : &*found;
+  const auto found = std::ranges::lower_bound(splits_, parameter, {}, &Split::parameter);
+  return found == splits_.end() || found->parameter != parameter ? nullptr : &*found;
 }
 
 std::pair<int64_t, int64_t> NormLayout::chunks_of(const Split& split, const ElementRange& elements) const {

@@ -4,7 +4,6 @@
 #include <set>
 
 #include "core/ops/copy.h"
-#include "parallel/group/collectives.h"
 #include "parallel/run/tensor_packet.h"
 
 namespace sluice::parallel {
@@ -59,7 +58,7 @@ class SharedWeights {
     const Stage* from = here(owner(parameter, replica));
     Tensor shown;
     if (from) shown = shown_of(*from, parameter_of(*from, parameter));
-    if (group_) shown = over_ranks(rank_of(owner(parameter, replica)), stages, std::move(shown));
+    if (group_) over_ranks(rank_of(owner(parameter, replica)), stages, {parameter, range}, shown);
     for (const int stage : stages)
       if (const Stage* to = here(stage)) copy(shown, elements_of(parameter_of(*to, parameter).working, range));
   }
@@ -70,22 +69,16 @@ class SharedWeights {
     return shown.shares_storage(parameter.working) ? elements_of(shown, parameter.range) : shown.reshape({shown.elements()});
   }
 
-  /// On the ranks that read it, and on the owner's.
-  Tensor over_ranks(int owner, const std::set<int>& stages, Tensor shown) {
+  /// From the owner's rank to those that read it.
+  void over_ranks(int owner, const std::set<int>& stages, const ShardPiece& piece, Tensor& shown) const {
     std::set<int> ranks;
     for (const int stage : stages) ranks.insert(rank_of(stage));
     ranks.erase(owner);
-    if (ranks.contains(group_->rank())) {
-      const std::string bytes = group_->hear(owner, kNoEnd);
-      PacketReader packet(bytes);
-      return read_tensor(packet);
-    }
-    if (owner != group_->rank() || ranks.empty()) return shown;
-    PacketWriter packet;
-    write(packet, shown);
-    const std::string bytes = packet.take();
-    for (const int rank : ranks) group_->tell(rank, bytes);
-    return shown;
+    if (owner == group_->rank()) tell_list(*group_, ranks, shown);
+    if (!ranks.contains(group_->rank())) return;
+    const auto reader = std::ranges::find_if(stages, [&](int stage) { return here(stage) != nullptr; });
+    shown = empty({piece.elements.count}, parameter_of(*here(*reader), piece.parameter).working.dtype());
+    hear_list(*group_, owner, shown);
   }
 
   const layers::Graph& graph_;

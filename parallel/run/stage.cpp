@@ -52,18 +52,16 @@ Stage::Stage(const layers::Graph& graph, const Layout& layout, const Dataflow& f
       if (flow.nodes[node].recomputed) last_recompute_use_[value] = node;
     }
 
-  std::map<int, int> positions;
   for (int node = first_; node < end_; ++node) {
     WhereScope scope({graph.nodes()[node].name.c_str(), index_, -1});
     node_tables_[node] = tables.of(*graph.nodes()[node].module);
     for (int parameter : graph.nodes()[node].parameters) {
-      if (!positions.contains(parameter)) {
-        positions[parameter] = static_cast<int>(parameters_.size());
-        parameters_.push_back(make_parameter(parameter));
-      }
-      node_parameters_[node].push_back(positions[parameter]);
+      const auto [place, is_new] = positions_.try_emplace(parameter, parameters_.size());
+      if (is_new) parameters_.push_back(make_parameter(parameter));
+      node_parameters_[node].push_back(static_cast<int>(place->second));
     }
   }
+  if (replication_.replicas > 1) make_packings();
 }
 
 Tensor Stage::load(const RunContext& run, int micro_batch, int value) const {

@@ -89,16 +89,17 @@ class Stage {
   /// @}
 
   struct Parameter {
-    int index;           ///< into Graph::parameters()
-    bool owned;          ///< this stage runs the optimizer on it, or on a part of it
-    ElementRange range;  ///< on which elements, when owned
-    Tensor master;       ///< f32: what the optimizer changes and checkpoints keep, when owned; of the range, as a list if it is a part
-    Tensor working;      ///< what forward and backward read: the master is in its memory, or it is a copy
-    std::vector<Tensor> states;  ///< of the optimizer, when owned; like the master
-    Tensor average;              ///< exponential moving average of the master, when owned and asked for
-    std::map<int, Tensor>
-        gradients;  ///< by using node, in f32; complete after the last backward. After fold_shards those of this replica's shard
-    std::map<int64_t, Tensor> sums{};  ///< by first element: those of the other replicas' shards, as they added them up
+    int index = -1;                     ///< into Graph::parameters()
+    bool owned = false;                 ///< this stage runs the optimizer on it, or on a part of it
+    ElementRange range{};               ///< on which elements, when owned
+    ElementRange shard{};               ///< of which elements this replica adds up the gradients; none where another stage does
+    std::vector<int> uses{};            ///< nodes of this stage that make gradients of it, ascending
+    Tensor master{};                    ///< f32: what the optimizer changes and checkpoints keep, when owned; of a part a list
+    Tensor working{};                   ///< what forward and backward read: the master is in its memory, or it is a copy
+    std::vector<Tensor> states{};       ///< of the optimizer, when owned; like the master
+    Tensor average{};                   ///< exponential moving average of the master, when owned and asked for
+    std::map<int, Tensor> gradients{};  ///< by using node, in f32; complete after the last backward. Of the shard after fold_shards
+    std::map<int64_t, Tensor> sums{};   ///< by first element: of the other replicas' shards, as they added them up
   };
   std::vector<Parameter>& parameters() { return parameters_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
@@ -182,6 +183,7 @@ class Stage {
     int64_t elements() const { return pieces.empty() ? 0 : pieces.back().offset + pieces.back().elements.count; }
   };
   Packing packing(const Shard& shard, bool by_use) const;
+  void make_packings();
   Tensor room(const Packing& packing, DType dtype) const;
   std::vector<int> uses_here(int parameter) const;
   void end_block(int micro_batch);
@@ -192,7 +194,7 @@ class Stage {
   ElementRange tied_elements(const Transfer& transfer) const;
   Tensor tied_part(const Transfer& transfer) const;
   Tensor use_of_all_replicas(int tied, int node);
-  size_t position_of(int parameter) const;
+  size_t position_of(int parameter) const { return positions_.at(parameter); }
   ElementRange whole(int parameter) const { return {0, graph_.parameters()[parameter].spec.shape.elements()}; }
   int replica_of(int stage) const { return stage / stages_; }
 
@@ -202,6 +204,9 @@ class Stage {
   const Replication replication_;
   int stages_;  ///< of one replica
   int index_, replica_, first_, end_;
+  std::map<int, size_t> positions_;                    ///< in parameters_, by Graph's
+  std::vector<Packing> gradient_packings_;             ///< by replica: of what that one adds up
+  std::vector<Packing> weight_packings_;               ///< by replica: of what that one has added up
   std::vector<Shard> shards_;                          ///< by replica: of this stage's parameters
   std::vector<int> tied_parameters_;                   ///< by tied parameter: into Graph::parameters()
   std::vector<std::vector<ElementRange>> tied_parts_;  ///< by tied parameter and replica: what that one adds up

@@ -22,16 +22,11 @@ Stage::Parameter Stage::make_parameter(int index) const {
   const auto& description = graph_.parameters()[index];
   const Tensor start = empty(description.spec.shape, DType::f32, device_);
   initialize(start, description, options_.seed);
-  Parameter made{.index = index,
-                 .owned = false,
-                 .range = whole(index),
-                 .master = start,
-                 .working = start,
-                 .states = {},
-                 .average = {},
-                 .gradients = {}};
-  if (replication_.shards()) made.range = elements_in(shard(), index);
-  made.owned = is_here(description.nodes.front()) && made.range.count > 0;
+  const bool is_mine = is_here(description.nodes.front());
+  Parameter made{.index = index, .uses = uses_here(index), .master = start, .working = start};
+  if (is_mine) made.shard = replication_.replicas == 1 ? whole(index) : elements_in(shard(), index);
+  made.range = replication_.shards() ? made.shard : whole(index);
+  made.owned = is_mine && made.range.count > 0;
   const bool is_part = made.owned && made.range != whole(index);
   const DType dtype = working_dtype(options_.precision);
   if (dtype != DType::f32 || (is_part && options_.averages)) {

@@ -33,7 +33,7 @@ void Stage::end_block(int micro_batch) {
   const bool is_last = micro_batch + 1 == part_of(all, replica_, replication_.replicas).end;
   const int next = is_last ? first + own : part_with(micro_batch + 1, all, blocks);
   for (size_t position = 0; position < parameters_.size(); ++position)
-    for (const int node : uses_here(parameters_[position].index)) {
+    for (const int node : parameters_[position].uses) {
       auto& tree = blocks_[{position, node}];
       for (int empty = first; tree.empty() && empty < block; ++empty) tree.push(Tensor(), sum_of);
       auto sum = parameters_[position].gradients.extract(node);
@@ -55,18 +55,22 @@ std::vector<int> Stage::uses_here(int parameter) const {
   return uses;
 }
 
-size_t Stage::position_of(int parameter) const {
-  return static_cast<size_t>(std::ranges::find(parameters_, parameter, &Parameter::index) - parameters_.begin());
-}
-
 /// `by_use`: a piece for each of the uses here, else one a parameter.
 Stage::Packing Stage::packing(const Shard& shard, bool by_use) const {
   Packing packing;
   for (const auto& [parameter, elements] : shard) {
-    const auto uses = by_use ? uses_here(parameter) : std::vector{graph_.parameters()[parameter].nodes.front()};
-    for (const int node : uses) packing.pieces.push_back({position_of(parameter), node, elements, aligned(packing.elements())});
+    const size_t position = position_of(parameter);
+    const auto uses = by_use ? parameters_[position].uses : std::vector{graph_.parameters()[parameter].nodes.front()};
+    for (const int node : uses) packing.pieces.push_back({position, node, elements, aligned(packing.elements())});
   }
   return packing;
+}
+
+void Stage::make_packings() {
+  for (const Shard& shard : shards_) {
+    gradient_packings_.push_back(packing(shard, true));
+    weight_packings_.push_back(packing(shard, false));
+  }
 }
 
 /// Between the pieces there are zeros, so that what is sent is the same bytes every time.
@@ -81,7 +85,7 @@ Tensor Stage::room(const Packing& packing, DType dtype) const {
 /// Frees each gradient when the last of its elements is in a shard, so that both are never there as a whole.
 void Stage::shard_gradients() {
   for (int to = 0; to < replication_.replicas; ++to) {
-    const Packing packing = this->packing(shards_[to], true);
+    const Packing& packing = gradient_packings_[to];
     const Tensor packed = room(packing, DType::f32);
     for (const PackedPiece& piece : packing.pieces) {
       Parameter& parameter = parameters_[piece.position];
@@ -96,7 +100,7 @@ void Stage::shard_gradients() {
 }
 
 void Stage::fold_shards() {
-  const Packing packing = this->packing(shard(), true);
+  const Packing& packing = gradient_packings_[replica_];
   if (packing.pieces.empty()) return;
   TreeSum<Tensor> replicas;
   for (int from = 0; from < replication_.replicas; ++from)
@@ -135,10 +139,10 @@ Tensor Stage::gradient(const ShardPiece& piece) const {
 /// Without a sharded optimizer the pieces that the replicas added up become one tensor again.
 Tensor Stage::gradient(const Parameter& parameter) const {
   const Shape& shape = parameter.master.shape();
-  const ElementRange own = elements_in(shard(), parameter.index);
-  if (own == parameter.range) return gradient(ShardPiece{parameter.index, own}).reshape(shape);
+  const ShardPiece own{parameter.index, parameter.shard};
+  if (parameter.shard == parameter.range) return gradient(own).reshape(shape);
   std::map<int64_t, Tensor> pieces = parameter.sums;
-  if (own.count > 0) pieces[own.first] = gradient(ShardPiece{parameter.index, own});
+  if (parameter.shard.count > 0) pieces[parameter.shard.first] = gradient(own);
   if (pieces.size() == 1) return pieces.begin()->second.reshape(shape);
   std::vector<Tensor> parts;
   for (const auto& [first, piece] : pieces) parts.push_back(piece);
@@ -146,7 +150,7 @@ Tensor Stage::gradient(const Parameter& parameter) const {
 }
 
 Tensor Stage::pack_sums() const {
-  const Packing packing = this->packing(shard(), false);
+  const Packing& packing = weight_packings_[replica_];
   const Tensor packed = room(packing, DType::f32);
   for (const PackedPiece& piece : packing.pieces)
     copy(gradient(ShardPiece{parameters_[piece.position].index, piece.elements}), piece.in(packed));
@@ -154,19 +158,19 @@ Tensor Stage::pack_sums() const {
 }
 
 void Stage::unpack_sums(int replica, const Tensor& packed) {
-  for (const PackedPiece& piece : packing(shards_[replica], false).pieces)
+  for (const PackedPiece& piece : weight_packings_[replica].pieces)
     parameters_[piece.position].sums[piece.elements.first] = piece.in(packed);
 }
 
 Tensor Stage::pack_weights() const {
-  const Packing packing = this->packing(shard(), false);
+  const Packing& packing = weight_packings_[replica_];
   const Tensor packed = room(packing, working_dtype(options_.precision));
   for (const PackedPiece& piece : packing.pieces) copy(elements_of(parameters_[piece.position].working, piece.elements), piece.in(packed));
   return packed;
 }
 
 void Stage::unpack_weights(int replica, const Tensor& packed) {
-  for (const PackedPiece& piece : packing(shards_[replica], false).pieces)
+  for (const PackedPiece& piece : weight_packings_[replica].pieces)
     copy(piece.in(packed), elements_of(parameters_[piece.position].working, piece.elements));
 }
 
@@ -194,14 +198,14 @@ const Stage::Parameter& Stage::tied(int number) const { return parameters_[posit
 
 std::optional<layers::ValueType> Stage::expected(const Transfer& transfer) const {
   const DType working = working_dtype(options_.precision);
-  const auto packed = [&](int of, bool by_use, DType dtype) { return layers::ValueType{{packing(shards_[of], by_use).elements()}, dtype}; };
+  const auto packed = [](const Packing& packing, DType dtype) { return layers::ValueType{{packing.elements()}, dtype}; };
   switch (transfer.payload) {
     case Payload::gradient_shard:
-      return packed(replica_, true, DType::f32);
+      return packed(gradient_packings_[replica_], DType::f32);
     case Payload::gradient_sum:
-      return packed(replica_of(transfer.from), false, DType::f32);
+      return packed(weight_packings_[replica_of(transfer.from)], DType::f32);
     case Payload::weight_shard:
-      return packed(replica_of(transfer.from), false, working);
+      return packed(weight_packings_[replica_of(transfer.from)], working);
     case Payload::statistics:
       return statistics_.expected(part_of(run_->micro_batches(), replica_of(transfer.from), replication_.replicas));
     default:

@@ -1,6 +1,7 @@
 #include "parallel/run/state_parts.h"
 
-#include <set>
+#include <optional>
+#include <utility>
 
 #include "core/ops/copy.h"
 #include "parallel/group/collectives.h"
@@ -43,24 +44,6 @@ std::map<Key, int> owners_of(const std::map<Key, StatePart>& mine, Group* group)
     }
   }
   return owners;
-}
-
-constexpr int64_t kPieceElements = int64_t{1} << 25;  ///< of a control message
-
-void tell(Group& group, int rank, const Tensor& list) {
-  for (int64_t at = 0; at < list.elements(); at += kPieceElements) {
-    PacketWriter packet;
-    write(packet, list.slice(0, at, std::min(list.elements(), at + kPieceElements)).contiguous());
-    group.tell(rank, packet.take());
-  }
-}
-
-void hear(Group& group, int rank, const Tensor& list) {
-  for (int64_t at = 0; at < list.elements(); at += kPieceElements) {
-    const std::string bytes = group.hear(rank, kNoEnd);
-    PacketReader packet(bytes);
-    copy(read_tensor(packet), list.slice(0, at, std::min(list.elements(), at + kPieceElements)));
-  }
 }
 
 /// Puts the parts of one tensor together.
@@ -112,9 +95,9 @@ std::map<std::string, Tensor> whole_tensors(const std::vector<StatePart>& parts,
     if (rank == target) {
       const int64_t end = is_last ? assembly->whole().elements() : next->first.second;
       const Tensor room = assembly->next(end);
-      owner->second == rank ? copy(list_of(mine.at(owner->first)), room) : hear(*group, owner->second, room);
+      owner->second == rank ? copy(list_of(mine.at(owner->first)), room) : hear_list(*group, owner->second, room);
     } else if (rank == owner->second) {
-      tell(*group, target, list_of(mine.at(owner->first)));
+      tell_list(*group, {target}, list_of(mine.at(owner->first)));
     }
   }
   return tensors;

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,12 @@ struct MessageKey {
   int micro_batch = -1;
   auto operator<=>(const MessageKey&) const = default;
 };
+
+/// For messages of errors.
+std::string text_of(const MessageKey& key);
+/// What ranks label a message with, so that ends of a channel whose orders differ hang, which is reported, and nobody computes with another
+/// value.
+uint8_t label_of(const MessageKey& key);
 
 /// The list of transfers from one device to another.
 struct ChannelEnds {

@@ -98,6 +98,9 @@ class BadInput(ProgramTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("pipeline.fold_blocks: the checkpoint was trained with 4", done.stderr)
         self.assertEqual(json.loads((self.folder / "j.json").read_text())["weights_hash"], whole["weights_hash"])
+        evaluated = [sluice("eval", self.folder / "parts", "--json", "-", *sets(**devices)) for devices in (dict(), dict(pipeline__devices='"1x cpu"'))]
+        self.assertEqual([done.returncode for done in evaluated], [0, 0], evaluated[1].stderr)
+        self.assertEqual(*[json.loads(done.stdout)["loss"]["validation"] for done in evaluated])
         self.refuse(2, "pipeline.replicas", "got 1 in all", arguments=self.tiny("--resume", self.one_block(), output__dir=self.folder / "run", **keys))
 
     def one_block(self):

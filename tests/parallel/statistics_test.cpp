@@ -156,5 +156,33 @@ TEST(RunningStatistics, RefuseMomentsThatDoNotFit) {
       {"needs means like the running mean", "[3]"});
 }
 
+/// How many numbers another replica's micro-batches saw is not sent: it follows from their samples.
+TEST(StatisticsOfReplicas, NeedAsManyNumbersOfEverySample) {
+  const layers::Graph graph = image_graph();
+  const auto device = default_device();
+  const std::vector<int64_t> first_sample = {0, 2, 3, 5};
+  const auto added = [&](int64_t first_count, int64_t second_count) {
+    StageStatistics statistics(graph, 0, static_cast<int>(graph.nodes().size()), device, false);
+    int64_t elements = 0;
+    for (int node = 0; node < static_cast<int>(graph.nodes().size()); ++node)
+      for (const auto& [micro_batch, count] : {std::pair{0, first_count}, {1, second_count}}) {
+        std::vector<std::vector<BatchMoments>> seen;
+        for (const int index : graph.nodes()[node].statistics) {
+          const Shape channels{graph.statistics()[index].spec.channels};
+          seen.push_back({{zeros(channels), full(channels, 1), count}});
+          if (micro_batch == 0) elements += 2 * channels[0];
+        }
+        statistics.observe(node, micro_batch, std::move(seen));
+      }
+    EXPECT_EQ(statistics.expected({2, 3})->shape, Shape{elements});
+    statistics.add(zeros({elements}), {2, 3}, first_sample);
+    for (const auto& entry : statistics.entries()) EXPECT_EQ(entry.observed.at(2).at(0).count, first_count);
+  };
+  added(60, 30);
+  expect_error<UsageError>([&] { added(60, 31); },
+                           {"as many numbers of every sample", "60 of 2 samples and 31 of 1", "train with one replica"});
+  expect_error<UsageError>([&] { added(61, 61); }, {"as many numbers of every sample"});
+}
+
 }  // namespace
 }  // namespace sluice::parallel
