@@ -160,6 +160,8 @@ std::vector<DevicePtr> build_devices(const Settings& settings) {
   const std::string names = list_text(settings.texts("pipeline.devices"), ",");
   DescribedOptions described{precision_of(settings)};
   if (const std::string& link = settings.text("pipeline.link"); !link.empty()) described.link = describe_link(link);
+  described.devices_of_host = static_cast<int>(settings.integer("pipeline.host_devices"));
+  if (const std::string& link = settings.text("pipeline.host_link"); !link.empty()) described.host_link = describe_link(link);
   return devices(names, options, described);
 }
 
@@ -210,7 +212,7 @@ parallel::PlanOptions plan_options(const layers::Graph& graph, const Settings& s
           .partition = partition_choice(settings),
           .remat = remat_choice(graph, settings),
           .precision = precision_of(settings),
-          .replicas = static_cast<int>(settings.integer("pipeline.replicas")),
+          .replicas = count_choice(settings, "pipeline.replicas"),
           .fold_blocks = static_cast<int>(settings.integer("pipeline.fold_blocks")),
           .shards_optimizer = settings.flag("pipeline.shard_optimizer"),
           .optimizer = &optimizer,
@@ -218,10 +220,12 @@ parallel::PlanOptions plan_options(const layers::Graph& graph, const Settings& s
           .progress = [line = std::make_shared<SearchLine>(stderr)](const parallel::SearchProgress& progress) { line->show(progress); }};
 }
 
-parallel::Plan build_plan(const layers::Graph& graph, const Settings& settings, const Optimizer& optimizer, parallel::Group* ranks) {
+parallel::Plan build_plan(const layers::Graph& graph, const Settings& settings, const Optimizer& optimizer, parallel::Group* ranks,
+                          std::vector<parallel::ReplicaTrial>* trials) {
   const auto devices = build_devices(settings);
   return parallel::planned_by_root(ranks, devices, [&] {
     parallel::PlanOptions options = plan_options(graph, settings, optimizer);
+    if (trials) options.tried = [trials](const parallel::ReplicaTrial& trial) { trials->push_back(trial); };
     if (settings.text("pipeline.costs") == "measured") options.times = measured_times(graph, devices, settings, optimizer);
     return parallel::plan(graph, devices, options);
   });
@@ -235,8 +239,9 @@ parallel::Plan build_evaluation_plan(const layers::Graph& graph, const Settings&
   plain.set(join("pipeline.micro_batches=", micro_batches > 0 ? micro_batches : 1));
   plain.set("pipeline.costs=counted");
   plain.set("pipeline.remat=none");
-  const int64_t devices = static_cast<int64_t>(build_devices(settings).size()), replicas = settings.integer("pipeline.replicas");
-  if (devices % replicas != 0) {  // fewer devices than trained it
+  const int64_t devices = static_cast<int64_t>(build_devices(settings).size());
+  if (settings.is_text("pipeline.replicas") ||
+      devices % settings.integer("pipeline.replicas") != 0) {  // open, or fewer devices than trained it
     plain.set("pipeline.replicas=1");
     plain.set("pipeline.fold_blocks=1");
   }
@@ -261,8 +266,9 @@ parallel::TrainerOptions build_trainer_options(const Settings& settings) {
 
 parallel::Replanner build_replanner(const layers::Graph& graph, const Settings& settings, const Optimizer& optimizer,
                                     const std::vector<DeviceSpeed>& speeds) {
-  require(!settings.flag("pipeline.replan") || settings.integer("pipeline.replicas") == 1,
-          "pipeline.replan: needs pipeline.replicas = 1, got ", settings.integer("pipeline.replicas"),
+  const bool is_one = !settings.is_text("pipeline.replicas") && settings.integer("pipeline.replicas") == 1;
+  require(!settings.flag("pipeline.replan") || is_one, "pipeline.replan: needs pipeline.replicas = 1, got ",
+          toml_text(settings.value("pipeline.replicas")),
           ": plans of several replicas are not weighed against each other yet; set it to false");
   auto options = plan_options(graph, settings, optimizer);
   options.progress = [show = options.progress](const parallel::SearchProgress& progress) {
@@ -287,9 +293,13 @@ DeviceSpeed speed_of(const Device& device, Precision precision) {
     speed.flops_per_second = measured_peak_flops(std::min(cores, device.options().threads));
     speed.bytes_per_second = measured_bandwidth();
   }
-  if (declared == DeviceSpeed{}) return speed;
-  speed.link_bytes_per_second = declared.link_bytes_per_second;
-  speed.link_latency_seconds = declared.link_latency_seconds;
+  if (constexpr DeviceSpeed kUsual;
+      declared.link_bytes_per_second != kUsual.link_bytes_per_second || declared.link_latency_seconds != kUsual.link_latency_seconds) {
+    speed.link_bytes_per_second = declared.link_bytes_per_second;
+    speed.link_latency_seconds = declared.link_latency_seconds;
+  }
+  speed.host_link_bytes_per_second = declared.host_link_bytes_per_second;
+  speed.host_link_latency_seconds = declared.host_link_latency_seconds;
   return speed;
 }
 

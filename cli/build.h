@@ -21,8 +21,9 @@ std::vector<DevicePtr> build_devices(const Settings& settings);
 /// What [pipeline] leaves open and fixes. `optimizer` must outlive the options.
 /// Errors  also DataError for a schedule file that cannot be read.
 parallel::PlanOptions plan_options(const layers::Graph& graph, const Settings& settings, const Optimizer& optimizer);
+/// `trials`: filled on the root where pipeline.replicas is open.
 parallel::Plan build_plan(const layers::Graph& graph, const Settings& settings, const Optimizer& optimizer,
-                          parallel::Group* ranks = nullptr);
+                          parallel::Group* ranks = nullptr, std::vector<parallel::ReplicaTrial>* trials = nullptr);
 /// The same for evaluation alone: nothing is searched or measured.
 parallel::Plan build_evaluation_plan(const layers::Graph& graph, const Settings& settings, const Optimizer& optimizer);
 parallel::TrainerOptions build_trainer_options(const Settings& settings);

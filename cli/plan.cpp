@@ -13,6 +13,7 @@
 #include "cli/report/plan_plots.h"
 #include "core/file/file.h"
 #include "parallel/plan/advice.h"
+#include "parallel/plan/replicas.h"
 #include "parallel/schedule/csv.h"
 
 namespace sluice::cli {
@@ -40,6 +41,23 @@ void print_plan(std::FILE* out, const layers::Graph& graph, const parallel::Plan
     fmt::print(out, "does not fit: {}\n", prediction.reason);
 }
 
+void print_trials(std::FILE* out, const std::vector<parallel::ReplicaTrial>& trials) {
+  if (trials.empty()) return;
+  fmt::print(out, "{:>8} {:>8} {:>8} {:>12} {:>8} {:>12}\n", "replicas", "devices", "hosts", "step", "bubble", "peak");
+  for (const auto& trial : trials) {
+    const std::string devices =
+        fmt::format("{:>8} {:>8} {:>8}", trial.replicas, trial.devices_of_replica, trial.spans_hosts ? "across" : "-");
+    if (trial.is_bound)
+      fmt::print(out, "{} {:>12} {:>8} {:>12}  {}\n", devices, fmt::format(">= {:.4g} s", trial.step_seconds), "-", "-", trial.obstacle);
+    else if (trial.fits)
+      fmt::print(out, "{} {:>12} {:>8} {:>12}  {}\n", devices, fmt::format("{:.4g} s", trial.step_seconds),
+                 fmt::format("{:.1f} %", trial.bubble * 100), bytes_text(trial.peak_bytes), trial.obstacle);
+    else
+      fmt::print(out, "{} {:>12} {:>8} {:>12}  {}\n", devices, "does not fit", "-", bytes_text(trial.peak_bytes), trial.obstacle);
+  }
+  fmt::print(out, "{}\n", parallel::why_so_many_replicas(trials));
+}
+
 /// By node: forward and backward of a micro-batch, as the plan was measured or counted.
 std::vector<double> node_seconds(const layers::Graph& graph, int64_t batch, const parallel::Plan& plan, const Optimizer& optimizer,
                                  const parallel::DeviceSpeeds& speeds) {
@@ -49,7 +67,8 @@ std::vector<double> node_seconds(const layers::Graph& graph, int64_t batch, cons
   for (size_t device = 0; device < kinds.size(); ++device)
     if (auto& kind = times[kinds[device]]; kind.empty())
       kind = plan.times.empty()
-                 ? parallel::counted_nodes(graph, samples, speeds.of(device), plan.precision, optimizer, plan.devices[device]->backend())
+                 ? parallel::counted_nodes(graph, samples, speeds.of(device), plan.precision, optimizer, plan.devices[device]->backend(),
+                                           nullptr, plan.micro_batches / plan.replication.replicas)
                  : plan.times[kinds[device]];
   std::vector<double> seconds;
   const std::vector<int>& segments = plan.partition.segments().sizes;
@@ -72,7 +91,8 @@ int run_plan(const Arguments& arguments) {
   if (arguments.has("--profile")) settings.set("pipeline.costs=measured");
   const auto graph = build_graph(settings);
   const auto optimizer = build_optimizer(settings);
-  const auto plan = build_plan(graph, settings, *optimizer);
+  std::vector<parallel::ReplicaTrial> trials;
+  const auto plan = build_plan(graph, settings, *optimizer, nullptr, &trials);
   const parallel::DeviceSpeeds speeds(speeds_of(plan.devices, plan.precision));
   auto prediction = parallel::predict(graph, plan, *optimizer, settings.integer("train.batch"), speeds);
   if (!prediction.fits)
@@ -81,8 +101,11 @@ int run_plan(const Arguments& arguments) {
   prediction.reason = in_config_words(prediction.reason);
 
   const std::string json = arguments.text("--json"), svg = arguments.text("--svg"), html = arguments.text("--html");
-  if (json != "-") print_plan(stdout, graph, plan, prediction);
-  write_json(plan_json(graph, plan, prediction), json);
+  if (json != "-") {
+    print_trials(stdout, trials);
+    print_plan(stdout, graph, plan, prediction);
+  }
+  write_json(plan_json(graph, plan, prediction, trials), json);
   if (const std::string csv = arguments.text("--csv"); !csv.empty())
     write_file(csv, parallel::schedule_csv(parallel::schedule_of(plan, plan.micro_batches)));
   if (svg.empty() && html.empty()) return prediction.fits ? 0 : 4;

@@ -24,6 +24,7 @@
 #include "core/file/file.h"
 #include "data/loader.h"
 #include "parallel/checkpoint/initialize.h"
+#include "parallel/plan/replicas.h"
 #include "parallel/run/agreement.h"
 
 namespace sluice::cli {
@@ -48,7 +49,7 @@ class Training {
         steps_(settings_.integer("train.steps")),
         graph_(build_graph(settings_)),
         optimizer_(build_optimizer(settings_)),
-        plan_(build_plan(graph_, settings_, *optimizer_, ranks())),
+        plan_(build_plan(graph_, settings_, *optimizer_, ranks(), &trials_)),
         speeds_(job.is_root() ? speeds_of(plan_.devices, plan_.precision) : std::vector<DeviceSpeed>()),
         replanner_(build_replanner(graph_, settings_, *optimizer_, speeds_)) {
     job.set_watchdog(settings_.number("pipeline.timeout"));
@@ -57,6 +58,7 @@ class Training {
   int run() {
     ignore_output_signals();
     if (ranks()) say("{}\n", job_.text());
+    if (!trials_.empty()) say("{}\n", parallel::why_so_many_replicas(trials_));
     settings_.set(join("pipeline.micro_batches=", plan_.micro_batches));  // which decide the bits: a resumed training keeps them
     settings_.set(join("pipeline.fold_blocks=", plan_.replication.fold_blocks));
     record_.config = settings_.toml();
@@ -325,6 +327,7 @@ class Training {
   int64_t steps_, first_step_ = 0;
   layers::Graph graph_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::vector<parallel::ReplicaTrial> trials_;
   parallel::Plan plan_;
   std::vector<DeviceSpeed> speeds_;  ///< by device
   parallel::Replanner replanner_;

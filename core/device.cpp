@@ -165,6 +165,17 @@ Device::Options described_by(const DeviceDescription& description, std::string_v
   return options;
 }
 
+void set_links(DeviceSpeed& speed, const DescribedOptions& described) {
+  if (const auto& link = described.link) {
+    speed.link_bytes_per_second = link->bytes_per_second;
+    speed.link_latency_seconds = link->latency_seconds;
+  }
+  if (const auto& link = described.host_link) {
+    speed.host_link_bytes_per_second = link->bytes_per_second;
+    speed.host_link_latency_seconds = link->latency_seconds;
+  }
+}
+
 void require_known(std::string_view name, const std::string& kind) {
   if (is_description_file(kind)) return;
   std::vector<std::string> known = described_devices();
@@ -184,8 +195,7 @@ DevicePtr make_device(std::string_view name, Device::Options options, const Desc
   require_known(name, kind);
   const bool is_described = kind != "cpu" && kind != "cuda" && kind != "meta";
   if (is_described) options = described_by(describe_device(kind), kind, options, described);
-  if (described.link) options.speed.link_bytes_per_second = described.link->bytes_per_second;
-  if (described.link) options.speed.link_latency_seconds = described.link->latency_seconds;
+  set_links(options.speed, described);
   if (kind == "cuda") {
     const std::string reason = cuda_unavailable_reason();
     require(reason.empty(), "device '", name, "': ", reason, "; use cpu:N, or h200:N to plan for a GPU");
@@ -205,18 +215,22 @@ std::vector<DevicePtr> devices(std::string_view list, Device::Options options) {
 std::vector<DevicePtr> devices(std::string_view list, const Device::Options& options, const DescribedOptions& described) {
   std::vector<DevicePtr> result;
   int next_index = 0;
+  const auto add = [&](std::string_view name) {
+    Device::Options own = options;
+    if (described.devices_of_host > 0) own.host = static_cast<int>(result.size()) / described.devices_of_host;
+    result.push_back(make_device(name, own, described));
+  };
   while (!list.empty()) {
     const auto comma = list.find(',');
     const auto item = trimmed(list.substr(0, comma));
     list = comma == std::string_view::npos ? std::string_view{} : list.substr(comma + 1);
     const auto times = item.find("x ");
     if (times == std::string_view::npos) {
-      result.push_back(make_device(item, options, described));
+      add(item);
       continue;
     }
     const int count = parse_count(item.substr(0, times), item);
-    for (int i = 0; i < count; ++i)
-      result.push_back(make_device(join(trimmed(item.substr(times + 2)), ":", next_index++), options, described));
+    for (int i = 0; i < count; ++i) add(join(trimmed(item.substr(times + 2)), ":", next_index++));
   }
   require(!result.empty(), "devices: needs at least one device, as in 'cpu:0,cpu:1' or '4x meta'");
   return result;

@@ -33,6 +33,8 @@ struct DeviceSpeed {
   double bytes_per_second = 1e11;       ///< of its memory
   double link_bytes_per_second = 1e11;  ///< of a transfer to another device
   double link_latency_seconds = 0;
+  double host_link_bytes_per_second = 0;  ///< of a transfer to a device of another host; 0: as to others
+  double host_link_latency_seconds = 0;
 
   bool operator==(const DeviceSpeed&) const = default;
 };
@@ -61,6 +63,7 @@ class Device {
     DeviceKind stands_for = DeviceKind::cpu;  ///< of a meta device: the kind whose bytes it counts
     bool allow_tf32 = false;                  ///< of a CUDA device: products of f32 may round their factors to 10 bits of mantissa
     std::string model{};                      ///< of a meta device with a description: what its name begins with, "h200"
+    int host = 0;                             ///< the number of the host that it is in, for plans
   };
   Device(DeviceKind kind, int index, Options options);
   ~Device();

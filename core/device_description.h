@@ -49,9 +49,12 @@ DeviceSpeed speed_of(const DeviceDescription& description, Precision precision);
 /// What `devices` and `make_device` take from descriptions.
 struct DescribedOptions {
   Precision precision = Precision::bf16;
-  std::optional<LinkDescription> link{};  ///< instead of the devices' own
+  std::optional<LinkDescription> link{};       ///< instead of the devices' own
+  int devices_of_host = 0;                     ///< the first so many are in host 0, and so on; 0: all are in one
+  std::optional<LinkDescription> host_link{};  ///< between hosts, a device; none: as within a host
 };
-/// As devices(list, options) in core/device.h; devices with a description get their speed in a precision, and a link that was chosen.
+/// As devices(list, options) in core/device.h; devices with a description get their speed in a precision, and all get hosts and links that
+/// were chosen.
 std::vector<DevicePtr> devices(std::string_view list, const Device::Options& options, const DescribedOptions& described);
 
 }  // namespace sluice

@@ -25,7 +25,7 @@ Plan Replanner::measured(const Trainer& trainer, const StepTimes& steps) const {
   for (size_t device = 0; device < kinds.size(); ++device)
     if (kinds[device] == static_cast<int>(plan.times.size()))
       plan.times.push_back(counted_nodes(trainer.graph(), samples, speeds_.of(device), plan.precision, trainer.optimizer(),
-                                         plan.devices[device]->backend()));
+                                         plan.devices[device]->backend(), nullptr, plan.micro_batches));
   plan.times = measured_times(plan, std::move(plan.times), steps);
   return plan;
 }

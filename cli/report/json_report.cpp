@@ -91,7 +91,24 @@ Json model_json(const layers::Graph& graph) {
   return json;
 }
 
-Json plan_json(const layers::Graph& graph, const parallel::Plan& plan, const parallel::Prediction& prediction) {
+namespace {
+
+Json trial_json(const parallel::ReplicaTrial& trial) {
+  return {{"replicas", trial.replicas},
+          {"devices_of_replica", trial.devices_of_replica},
+          {"spans_hosts", trial.spans_hosts},
+          {"fits", trial.is_bound ? Json(nullptr) : Json(trial.fits)},
+          {"step_seconds", trial.step_seconds},
+          {"is_bound", trial.is_bound},
+          {"bubble", trial.is_bound ? Json(nullptr) : Json(trial.bubble)},
+          {"peak_bytes", trial.is_bound ? Json(nullptr) : Json(trial.peak_bytes)},
+          {"obstacle", trial.obstacle}};
+}
+
+}  // namespace
+
+Json plan_json(const layers::Graph& graph, const parallel::Plan& plan, const parallel::Prediction& prediction,
+               const std::vector<parallel::ReplicaTrial>& trials) {
   Json json = model_json(graph);
   json["fits"] = prediction.fits;
   json["reason"] = prediction.reason;
@@ -101,6 +118,8 @@ Json plan_json(const layers::Graph& graph, const parallel::Plan& plan, const par
   json["replicas"] = plan.replication.replicas;
   json["fold_blocks"] = plan.replication.fold_blocks;
   json["shard_optimizer"] = plan.replication.shards_optimizer;
+  json["replica_trials"] = Json::array();
+  for (const auto& trial : trials) json["replica_trials"].push_back(trial_json(trial));
   json["schedule"] = name_of(plan.schedule);
   json["transfer_window"] = {{"ahead", plan.window.ahead}, {"behind", plan.window.behind}};
   json["bound_seconds"] = plan.bound_seconds > 0 ? Json(plan.bound_seconds) : Json(nullptr);

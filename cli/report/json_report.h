@@ -12,7 +12,9 @@ using Json = nlohmann::ordered_json;
 /// The results of the commands under the names that every reader may rely on.
 Json train_json(const RunRecord& record);
 Json model_json(const layers::Graph& graph);
-Json plan_json(const layers::Graph& graph, const parallel::Plan& plan, const parallel::Prediction& prediction);
+/// `trials`: where the number of replicas was open.
+Json plan_json(const layers::Graph& graph, const parallel::Plan& plan, const parallel::Prediction& prediction,
+               const std::vector<parallel::ReplicaTrial>& trials = {});
 
 /// Writes to a file, or to standard output for "-"; does nothing for "". Errors  ResourceError.
 void write_json(const Json& json, const std::string& target);

@@ -47,9 +47,8 @@ class Advice {
     work_ += nodes * std::max(number ? *number : 0, 8);
     if (devices > nodes || work_ > kMostWork) return false;
     const auto counting = counting_devices(devices_, devices);
-    static const AdamW usual({});
     const Plan chosen = plan(graph_, counting, options);
-    const auto peaks = counted_peak_bytes(graph_, chosen, options.optimizer ? *options.optimizer : usual, options.batch);
+    const auto peaks = counted_peak_bytes(graph_, chosen, optimizer_of(options), options.batch);
     for (int device = 0; device < devices; ++device)
       if (peaks[device] > counting[device]->budget_bytes()) return false;
     return true;

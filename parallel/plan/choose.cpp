@@ -15,11 +15,6 @@ namespace {
 constexpr int kMostCorrections = 5;
 constexpr double kWorthIt = 1e-3;  // of the step: what a wider window has to save
 
-const Optimizer& optimizer_of(const PlanOptions& options) {
-  static const AdamW usual({});
-  return options.optimizer ? *options.optimizer : usual;
-}
-
 /// Whether nothing is left to choose.
 bool is_settled(const PlanChoices& choices, int devices) {
   return choices.schedules.size() == 1 && !choices.schedules[0].is_open && choices.micro_batches.size() == 1 && choices.rematerialize &&
@@ -268,6 +263,11 @@ std::vector<DevicePtr> one_of_each_kind(const std::vector<DevicePtr>& devices) {
 
 }  // namespace
 
+const Optimizer& optimizer_of(const PlanOptions& options) {
+  static const AdamW usual({});
+  return options.optimizer ? *options.optimizer : usual;
+}
+
 ModelCosts model_costs(const layers::Graph& graph, const PlanOptions& options, const std::vector<DevicePtr>& devices, int micro_batches,
                        SearchWatch& watch) {
   const int64_t samples = (options.batch + micro_batches - 1) / micro_batches;
@@ -275,9 +275,9 @@ ModelCosts model_costs(const layers::Graph& graph, const PlanOptions& options, c
   ModelCosts costs{{}, device_kinds(devices)};
   for (const auto& device : one_of_each_kind(devices)) {
     costs.kinds.push_back(model_bytes(graph, samples, options.precision, device->backend(), optimizer, &watch));
-    const auto times =
-        options.times ? options.times(samples, device)
-                      : counted_nodes(graph, samples, device->options().speed, options.precision, optimizer, device->backend(), &watch);
+    const auto times = options.times ? options.times(samples, device)
+                                     : counted_nodes(graph, samples, device->options().speed, options.precision, optimizer,
+                                                     device->backend(), &watch, micro_batches);
     set_times(costs.kinds.back(), times);
   }
   return costs;

@@ -8,6 +8,18 @@ namespace sluice::parallel {
 /// corrected until the best plan keeps to every budget.
 Plan choose_plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options, PlanChoices choices);
 
+/// Whose states are planned for.
+const Optimizer& optimizer_of(const PlanOptions& options);
+
+/// What no step of any plan takes less than (bound_seconds), over all numbers of micro-batches that may be chosen.
+struct StepBound {
+  double seconds = 0;
+  int micro_batches = 0;  ///< with which it is least
+  ModelCosts costs{};     ///< of as many
+};
+/// Errors  UsageError for devices and options that no plan is made for.
+StepBound step_bound(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options);
+
 /// The bytes that each device will hold at most, exact, whatever the budgets: one step on meta devices.
 std::vector<int64_t> counted_peak_bytes(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch);
 

@@ -5,6 +5,7 @@
 
 #include "autograd/backward.h"
 #include "autograd/recorded_ops.h"
+#include "core/ops/elementwise.h"
 #include "core/ops/moving_average.h"
 #include "core/ops/sums_of_squares.h"
 #include "core/where.h"
@@ -56,6 +57,7 @@ class WorkCounter {
     if (y.node() && topology_.differentiable[topology_.value_of(node)]) {  // else no gradient comes
       result.times.backward = timed([&] { Backward(y, empty_like(y.value())).run(); });
       count_split(node, result.times);
+      count_accumulation(node, result);
     }
     count_step(node, result);
     const Cost cost = device_->counted() - before;
@@ -94,6 +96,14 @@ class WorkCounter {
     Backward backward(y, empty_like(y.value()));
     times.input_gradient = timed([&] { backward.run_inputs(); });
     times.weight_gradient = timed([&] { backward.run_weights(); });
+  }
+
+  void count_accumulation(int node, NodeCount& result) const {
+    for (const int parameter : graph_.nodes()[node].parameters) {
+      const auto gradient = [&] { return empty(graph_.parameters()[parameter].spec.shape, DType::f32, device_); };
+      Tensor sum = gradient();
+      result.accumulation += timed([&] { add_part(sum, gradient()); });
+    }
   }
 
   void count_step(int node, NodeCount& result) const {

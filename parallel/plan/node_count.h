@@ -14,6 +14,7 @@ namespace sluice::parallel {
 struct NodeCount {
   NodeTimes times;             ///< on the meta device's clock
   std::string work;            ///< names inputs, parameters, recorded ops and their operations: nodes of equal work take equal times
+  double accumulation = 0;     ///< seconds on that clock: adds the gradients of its parameters to those of another micro-batch
   int64_t owned_elements = 0;  ///< of the parameters that the optimizer changes for this node
 };
 

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
-#include <utility>
 
 #include "core/suggestion.h"
+#include "parallel/plan/bound.h"
 #include "parallel/plan/check.h"
 #include "parallel/plan/choose.h"
+#include "parallel/plan/model_topology.h"
+#include "parallel/plan/replicas.h"
 #include "parallel/run/stage.h"
 
 namespace sluice::parallel {
@@ -94,54 +96,26 @@ void check(const layers::Graph& graph, const std::vector<DevicePtr>& devices, co
 
 }  // namespace
 
-namespace {
-
-/// What a replica has of it at most.
-int64_t share_of(int64_t all, int replicas) { return (all + replicas - 1) / replicas; }
-
-/// The plan of one replica, with its devices alone.
-Plan plan_of_replica(const layers::Graph& graph, const std::vector<DevicePtr>& devices, PlanOptions options) {
-  const int replicas = std::exchange(options.replicas, 1);
-  options.fold_blocks = 0;
-  options.batch = share_of(options.batch, replicas);
-  if (const int* number = std::get_if<int>(&options.micro_batches)) {
-    require(*number >= replicas, "PlanOptions::micro_batches: needs at least one for each of the ", replicas, " replicas, got ", *number,
-            "; give more micro-batches or fewer replicas");
-    options.micro_batches = static_cast<int>(share_of(*number, replicas));
+StepBound step_bound(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options) {
+  check(graph, devices, options);
+  const int count = static_cast<int>(devices.size());
+  const Topology topology = topology_of(graph);
+  SearchWatch unwatched;
+  StepBound least;
+  for (const int number : numbers_of_micro_batches(options, count)) {
+    const ModelCosts costs = model_costs(graph, options, devices, number, unwatched);
+    const double seconds = bound_seconds(topology, costs, count, number);
+    if (least.micro_batches == 0 || seconds < least.seconds) least = {seconds, number, costs};
   }
-  const auto end = devices.begin() + static_cast<ptrdiff_t>(devices.size()) / replicas;
-  return plan(graph, {devices.begin(), end}, options);
+  return least;
 }
-
-/// All replicas do as the first one.
-Plan plan_of_replicas(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options) {
-  const Replication replication{options.replicas, options.fold_blocks == 0 ? options.replicas : options.fold_blocks,
-                                options.shards_optimizer};
-  const std::string fault = fault_of(replication);
-  require(fault.empty(), "PlanOptions::replicas: ", fault);
-  require(!devices.empty() && devices.size() % static_cast<size_t>(options.replicas) == 0,
-          "PlanOptions::replicas: needs equally many devices for each of the ", options.replicas, " replicas, got ", devices.size(),
-          "; give a multiple of ", options.replicas);
-  Plan plan = plan_of_replica(graph, devices, options);
-  const int* number = std::get_if<int>(&options.micro_batches);
-  plan.micro_batches = number ? *number : plan.micro_batches * options.replicas;
-  micro_batch_bounds(options.batch, plan.micro_batches);
-  if (options.memory != kUnlimited)
-    for (auto& device : devices) device->set_budget_bytes(options.memory);
-  plan.devices = std::move(devices);
-  plan.replication = replication;
-  if (plan.times.size() != static_cast<size_t>(std::ranges::max(device_kinds(plan.devices)) + 1)) plan.times.clear();
-  plan.bound_seconds = 0;
-  plan.is_exact = false;
-  return plan;
-}
-
-}  // namespace
 
 Plan plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options) {
-  require(options.replicas >= 1, "PlanOptions::replicas: needs at least one, got ", options.replicas);
   require(options.fold_blocks >= 0, "PlanOptions::fold_blocks: needs one or more, or 0 for one a replica, got ", options.fold_blocks);
-  if (options.replicas > 1) return plan_of_replicas(graph, std::move(devices), options);
+  const int* replicas = std::get_if<int>(&options.replicas);
+  if (!replicas) return plan_of_open_replicas(graph, devices, options);
+  require(*replicas >= 1, "PlanOptions::replicas: needs at least one, got ", *replicas, "; kOpen leaves it open");
+  if (*replicas > 1) return plan_of_replicas(graph, std::move(devices), options, *replicas);
   check(graph, devices, options);
   const int count = static_cast<int>(devices.size()), nodes = static_cast<int>(graph.nodes().size());
   if (options.memory != kUnlimited)

@@ -57,7 +57,7 @@ void simulate_times(const layers::Graph& graph, const Topology& topology, const 
   std::vector<int64_t> peaks;
   for (const auto& device : prediction.devices) peaks.push_back(device.peak_bytes);
   const Layout layout = layout_of(topology, plan, program.device_of_stage);
-  const Timeline timeline = simulate(program, simulation_costs(layout, model, links_of(by_device(plan, speeds)), peaks));
+  const Timeline timeline = simulate(program, simulation_costs(layout, model, links_of(plan.devices, by_device(plan, speeds)), peaks));
   std::vector<size_t> first(plan.devices.size(), 0);  // by device: its first event, as the trace is ordered by device
   for (size_t device = 1; device < first.size(); ++device) first[device] = first[device - 1] + program.devices[device - 1].size();
   for (const auto& action : timeline.actions) {

@@ -228,10 +228,15 @@ std::vector<DevicePtr> devices_at_work(const Device& device, int wanted, int nod
 }  // namespace
 
 std::vector<NodeTimes> counted_nodes(const layers::Graph& graph, int64_t samples, const DeviceSpeed& speed, Precision precision,
-                                     const Optimizer& optimizer, DeviceKind backend, SearchWatch* watch) {
+                                     const Optimizer& optimizer, DeviceKind backend, SearchWatch* watch, int micro_batches) {
   const auto device = std::make_shared<Device>(DeviceKind::meta, 0, Device::Options{.speed = speed, .stands_for = backend});
   std::vector<NodeTimes> times;
-  for (const auto& count : count_nodes(graph, samples, device, precision, optimizer, watch)) times.push_back(count.times);
+  for (const auto& count : count_nodes(graph, samples, device, precision, optimizer, watch)) {
+    const double accumulation = count.accumulation * (micro_batches - 1) / micro_batches;
+    times.push_back(count.times);
+    times.back().backward += accumulation;
+    times.back().weight_gradient += accumulation;
+  }
   return times;
 }
 

@@ -54,9 +54,10 @@ std::vector<NodeTimes> profile_nodes(const layers::Graph& graph, const Batch& ba
                                      Precision precision, const Optimizer& optimizer, const ProfileOptions& options = {});
 
 /// The same, counted on a meta device: each op takes the larger of its arithmetic and its traffic at `speed`.
-/// `backend` is the kind of device whose scratch memory is counted.
+/// `backend` is the kind of device whose scratch memory is counted. Backwards have the sum of gradients over `micro_batches`, a part each.
 std::vector<NodeTimes> counted_nodes(const layers::Graph& graph, int64_t samples, const DeviceSpeed& speed, Precision precision,
-                                     const Optimizer& optimizer, DeviceKind backend = DeviceKind::cpu, SearchWatch* watch = nullptr);
+                                     const Optimizer& optimizer, DeviceKind backend = DeviceKind::cpu, SearchWatch* watch = nullptr,
+                                     int micro_batches = 1);
 
 /// node-times.json in the user's cache folder; empty where there is none.
 std::filesystem::path profile_cache_file();

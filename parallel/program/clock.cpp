@@ -21,10 +21,10 @@ void Clock::compute(int device, double seconds) {
 
 void Clock::wait(int device, double until) { devices_[device].now = std::max(devices_[device].now, until); }
 
-Clock::Transferred Clock::transfer(int from, int to, double earliest, double bytes) {
+Clock::Transferred Clock::transfer(int from, int to, double earliest, double bytes, int sharing) {
   if (from == to) return {earliest, earliest};
   Channel& channel = this->channel(from, to);
-  channel.free_at = std::max(channel.free_at, earliest) + channel.link.wire_seconds(bytes);
+  channel.free_at = std::max(channel.free_at, earliest) + sharing * channel.link.wire_seconds(bytes);
   return {channel.free_at, channel.free_at + channel.link.latency_seconds};
 }
 
@@ -42,9 +42,8 @@ double Clock::bubble() const {
 
 Clock::Channel& Clock::channel(int from, int to) {
   auto& channels = devices_[from].channels;
-  for (Channel& channel : channels)
-    if (channel.to == to) return channel;
-  return channels.emplace_back(Channel{to, links_.between(from, to)});
+  const auto found = channels.find(to);
+  return found != channels.end() ? found->second : channels.emplace(to, Channel{links_.between(from, to)}).first->second;
 }
 
 }  // namespace sluice::parallel

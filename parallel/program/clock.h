@@ -1,4 +1,5 @@
 #pragma once
+#include <unordered_map>
 #include <vector>
 
 #include "parallel/program/links.h"
@@ -9,7 +10,8 @@ namespace sluice::parallel {
 ///
 /// A device does one thing at a time. A channel is one direction between two devices; it carries one transfer at a time, in the order of
 /// the calls, while both devices compute. A transfer occupies its channel for the seconds on the wire; the latency comes on top, and the next
-/// transfer may follow during it. Within a device a transfer takes no time.
+/// transfer may follow during it. Within a device a transfer takes no time. Where a device's link is shared with other channels, each gets
+/// its part of it all the time (LinkSharing).
 /// Units    seconds and bytes.
 /// Threads  one.
 class Clock {
@@ -20,6 +22,7 @@ class Clock {
   double now(int device) const { return devices_[device].now; }
   double busy(int device) const { return devices_[device].busy; }  ///< seconds of computation
   int device_count() const { return static_cast<int>(devices_.size()); }
+  const Links& links() const { return links_; }
 
   void compute(int device, double seconds);
   /// Idles, unless it is later already.
@@ -30,20 +33,20 @@ class Clock {
   };
   /// A transfer begins when its channel is free, and not before `earliest`: when it was sent, or when its receive was posted, whichever is
   /// later.
-  Transferred transfer(int from, int to, double earliest, double bytes);
+  /// `sharing`: over how many channels the link is shared meanwhile.
+  Transferred transfer(int from, int to, double earliest, double bytes, int sharing = 1);
 
   double seconds() const;  ///< of the device that is latest
   double bubble() const;   ///< 1 - mean busy seconds of a device / seconds(); 0 when nothing ran
 
  private:
   struct Channel {
-    int to;
     Link link;
     double free_at = 0;
   };
   struct DeviceTime {
     double now = 0, busy = 0;
-    std::vector<Channel> channels;  ///< to the devices that it has sent to: few
+    std::unordered_map<int, Channel> channels;  ///< by the device that it has sent to
   };
   Channel& channel(int from, int to);
 

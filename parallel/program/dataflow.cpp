@@ -157,10 +157,11 @@ class Builder {
     }
   }
 
+  /// In rounds, in each of which every replica sends to one and hears from one: ports that are shared have one transfer each at a time.
   template <class Visit>
   void between_replicas(const Visit& visit) const {
-    for (int from = 0; from < replicas_; ++from)
-      for (int to = 0; to < replicas_; ++to) visit(from, to);
+    for (int distance = 0; distance < replicas_; ++distance)
+      for (int from = 0; from < replicas_; ++from) visit(from, (from + distance) % replicas_);
   }
 
   /// All replicas do what the first one does, with stages of their own.

@@ -29,10 +29,10 @@ struct StageFlow {
   std::vector<Transfer> gradients_in;      ///< descending value and consumer: the order of their sum
   std::vector<Transfer> gradients_out;     ///< descending value and consumer
   std::vector<Transfer> recompute_inputs;  ///< those activations_in that a recomputed node consumes
-  std::vector<Transfer> shards_in;         ///< gradient shards, ascending replica
-  std::vector<Transfer> shards_out;        ///< the same
-  std::vector<Transfer> statistics_in;     ///< of the other replicas, ascending
-  std::vector<Transfer> statistics_out;    ///< the same
+  std::vector<Transfer> shards_in;         ///< gradient shards: of the replica before this one, then of the one before that, ...
+  std::vector<Transfer> shards_out;        ///< to the next replica first
+  std::vector<Transfer> statistics_in;     ///< of the other replicas, in the order of shards_in
+  std::vector<Transfer> statistics_out;    ///< in the order of shards_out
   bool recomputes = false;                 ///< a node of the stage is recomputed
   bool commits_statistics = false;         ///< a node of the stage has running statistics
 };

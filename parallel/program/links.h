@@ -34,12 +34,17 @@ struct Links {
   Link all;
   std::map<std::pair<int, int>, Link> of_pair;  ///< by sending and receiving device
   std::vector<Link> of_device{};                ///< by device; may be empty
+  std::vector<Link> between_hosts{};            ///< by device, to those of other hosts; where `host` is empty there are none
+  std::vector<int> host{};                      ///< by device: the number of its host; may be empty
 
   Link between(int from, int to) const {
     const auto found = of_pair.find({from, to});
     if (found != of_pair.end()) return found->second;
+    if (are_apart(from, to)) return slower(between_hosts[from], between_hosts[to]);
     return of_device.empty() ? all : slower(of_device[from], of_device[to]);
   }
+  /// Whether they are in different hosts.
+  bool are_apart(int from, int to) const { return !host.empty() && host[from] != host[to]; }
 };
 
 }  // namespace sluice::parallel

@@ -53,12 +53,12 @@ class Lowering {
 
   void finish_step() {
     for (int stage = 0; stage < program_.stage_count(); ++stage) fold_shards(stage);
-    for (const Transfer& transfer : flow_.tied_gradients) between_stages(transfer);
+    between_stages(flow_.tied_gradients);
     for (std::size_t i = 0; i < tied_.size(); ++i)
       for (int stage = program_.partition.stage_of(tied_[i].nodes.front()); stage < program_.stage_count();
            stage += program_.partition.stage_count())
         emit({ActionKind::reduce_tied, stage, -1, {.value = static_cast<int>(i)}, {}});
-    for (const Transfer& transfer : flow_.gradient_sums) between_stages(transfer);
+    between_stages(flow_.gradient_sums);
     on_every_device(ActionKind::gradient_norm);
     for (const Transfer& transfer : flow_.norm_parts) between_devices(transfer);
     emit_on(program_.device_of_stage[0], {ActionKind::reduce_norm, -1, -1, {}, {}});
@@ -66,8 +66,8 @@ class Lowering {
     for (int stage = 0; stage < program_.stage_count(); ++stage)
       if (flow_.stages[stage].commits_statistics) emit({ActionKind::commit_statistics, stage, -1, {}, {}});
     on_every_device(ActionKind::step);
-    for (const Transfer& transfer : flow_.tied_weights) between_stages(transfer);
-    for (const Transfer& transfer : flow_.weight_shards) between_stages(transfer);
+    between_stages(flow_.tied_weights);
+    between_stages(flow_.weight_shards);
   }
 
   Program take() { return std::move(program_); }
@@ -148,9 +148,11 @@ class Lowering {
 
   void receive(const Transfer& transfer, int micro_batch) { emit({ActionKind::recv, transfer.to, micro_batch, transfer, {}}); }
 
-  void between_stages(const Transfer& transfer) {
-    send(transfer, -1, false);
-    if (!is_local(transfer)) receive(transfer, -1);
+  /// All are under way before one is waited for.
+  void between_stages(const std::vector<Transfer>& transfers) {
+    for (const Transfer& transfer : transfers) send(transfer, -1, false);
+    for (const Transfer& transfer : transfers)
+      if (!is_local(transfer)) receive(transfer, -1);
   }
 
   void between_devices(const Transfer& transfer) {

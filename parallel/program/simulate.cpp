@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "parallel/program/clock.h"
+#include "parallel/program/link_sharing.h"
 #include "parallel/program/replay.h"
 
 namespace sluice::parallel {
@@ -71,6 +72,7 @@ class Simulation {
         costs_(costs),
         messages_(messages),
         clock_(program.device_count(), costs.links),
+        sharing_(program, clock_.links()),
         transfers_(messages.count()),
         spans_(program.devices.size()) {}
 
@@ -105,6 +107,7 @@ class Simulation {
   struct Sent {
     int message;
     double bytes;
+    int sharing;
   };
 
   void transfer(const Action& action, int device, int message) {
@@ -112,7 +115,7 @@ class Simulation {
     const ChannelEnds ends{program_.sender(action.transfer), program_.receiver(action.transfer)};
     if (action.kind == ActionKind::send) {
       times.sent = clock_.now(device);
-      if (ends.first != ends.second) under_way_[ends].push_back({message, wire_bytes(action, costs_)});
+      if (ends.first != ends.second) under_way_[ends].push_back({message, wire_bytes(action, costs_), sharing_.of(action.transfer)});
     } else if (action.kind == ActionKind::recv_post) {
       times.posted = clock_.now(device);
     } else if (ends.first != ends.second) {
@@ -124,9 +127,9 @@ class Simulation {
   /// Runs the transfers of a channel up to this one, which replay has found to be done.
   void transfer_until(int message, const ChannelEnds& ends) {
     for (auto& queue = under_way_[ends]; !transfers_[message].transferred; queue.pop_front()) {
-      const auto [next, bytes] = queue.front();
+      const auto [next, bytes, sharing] = queue.front();
       MessageTimes& times = transfers_[next];
-      times.transferred = clock_.transfer(ends.first, ends.second, std::max(times.sent, times.posted), bytes);
+      times.transferred = clock_.transfer(ends.first, ends.second, std::max(times.sent, times.posted), bytes, sharing);
     }
   }
 
@@ -134,6 +137,7 @@ class Simulation {
   const SimulationCosts& costs_;
   const Messages& messages_;
   Clock clock_;
+  LinkSharing sharing_;
   std::vector<MessageTimes> transfers_;                // by message
   std::map<ChannelEnds, std::deque<Sent>> under_way_;  // in the order of the Sends
   std::vector<Span> spans_;                            // by device

@@ -124,6 +124,11 @@ std::optional<Violation> verify(const Topology& topology, const Program& program
   return budgets.empty() ? std::nullopt : check_budgets(trial, budgets);
 }
 
+std::optional<Violation> verify_budgets(const Topology& topology, const Program& program, const std::vector<int64_t>& budgets) {
+  static const Dataflow none;
+  return check_budgets({topology, program, none}, budgets);
+}
+
 void require_valid(const Topology& topology, const Program& program) {
   if (const auto found = verify(topology, program))
     throw UsageError(

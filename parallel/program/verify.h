@@ -30,6 +30,9 @@ struct Violation {
 /// Errors  UsageError for another number of budgets than devices.
 std::optional<Violation> verify(const Topology& topology, const Program& program, const std::vector<int64_t>& budgets = {});
 
+/// The last rule alone, for a program that is proved.
+std::optional<Violation> verify_budgets(const Topology& topology, const Program& program, const std::vector<int64_t>& budgets);
+
 /// Throws UsageError with the violation's reason; budgets are not looked at.
 void require_valid(const Topology& topology, const Program& program);
 

@@ -58,7 +58,7 @@ struct KeyHash {
 /// All actions that a right program has, without their order.
 class ExpectedActions {
  public:
-  explicit ExpectedActions(const Trial& trial) : program_(trial.program), flow_(trial.flow) {
+  explicit ExpectedActions(const Trial& trial) : program_(trial.program), flow_(trial.flow), keys_(trial.program.devices.size()) {
     const auto split = split_backwards();
     for (int stage = 0; stage < program_.stage_count(); ++stage)
       for (int m = program_.micro_batches_of(stage).first; m < program_.micro_batches_of(stage).end; ++m)
@@ -66,9 +66,12 @@ class ExpectedActions {
     if (program_.training) add_step(trial.topology);
   }
 
-  std::vector<Key> take() { return std::move(keys_); }
+  /// By device.
+  std::vector<std::vector<Key>> take() { return std::move(keys_); }
 
  private:
+  void add(const Key& key) { keys_[std::get<0>(key)].push_back(key); }
+
   std::size_t place(int stage, int micro_batch) const { return static_cast<std::size_t>(stage) * program_.micro_batches + micro_batch; }
 
   /// By place: whether the program has I or W there. The numbers of a damaged action may name no place.
@@ -86,7 +89,7 @@ class ExpectedActions {
 
   void add_micro_batch(int stage, int micro_batch, bool split) {
     const StageFlow& flow = flow_.stages[stage];
-    const auto add = [&](ActionKind kind) { keys_.push_back({program_.device_of_stage[stage], kind, stage, micro_batch, {}}); };
+    const auto add = [&](ActionKind kind) { this->add({program_.device_of_stage[stage], kind, stage, micro_batch, {}}); };
     add(ActionKind::forward);
     for (const Transfer& transfer : flow.activations_out) add_transfer(transfer, micro_batch);
     if (!program_.training) return;
@@ -101,15 +104,15 @@ class ExpectedActions {
     for (std::size_t i = 0; i < topology.tied.size(); ++i)
       for (int owner = program_.partition.stage_of(topology.tied[i].nodes.front()); owner < program_.stage_count();
            owner += program_.partition.stage_count())
-        keys_.push_back({program_.device_of_stage[owner], ActionKind::reduce_tied, owner, -1, {.value = static_cast<int>(i)}});
+        add({program_.device_of_stage[owner], ActionKind::reduce_tied, owner, -1, {.value = static_cast<int>(i)}});
     for (const Transfer& transfer : flow_.gradient_sums) add_transfer(transfer, -1);
     for (const Transfer& transfer : flow_.norm_parts) add_transfer(transfer, -1);
     for (const Transfer& transfer : flow_.norms) add_transfer(transfer, -1);
     for (int device = 0; device < program_.device_count(); ++device) {
-      keys_.push_back({device, ActionKind::gradient_norm, -1, -1, {}});
-      keys_.push_back({device, ActionKind::step, -1, -1, {}});
+      add({device, ActionKind::gradient_norm, -1, -1, {}});
+      add({device, ActionKind::step, -1, -1, {}});
     }
-    keys_.push_back({program_.device_of_stage[0], ActionKind::reduce_norm, -1, -1, {}});
+    add({program_.device_of_stage[0], ActionKind::reduce_norm, -1, -1, {}});
     for (int stage = 0; stage < program_.stage_count(); ++stage) add_end(stage);
     for (const Transfer& transfer : flow_.tied_weights) add_transfer(transfer, -1);
     for (const Transfer& transfer : flow_.weight_shards) add_transfer(transfer, -1);
@@ -117,7 +120,7 @@ class ExpectedActions {
 
   void add_end(int stage) {
     const StageFlow& flow = flow_.stages[stage];
-    const auto add = [&](ActionKind kind) { keys_.push_back({program_.device_of_stage[stage], kind, stage, -1, {}}); };
+    const auto add = [&](ActionKind kind) { this->add({program_.device_of_stage[stage], kind, stage, -1, {}}); };
     for (const Transfer& transfer : flow.shards_out) add_transfer(transfer, -1);
     for (const Transfer& transfer : flow.statistics_out) add_transfer(transfer, -1);
     if (!flow.shards_out.empty()) {
@@ -130,26 +133,27 @@ class ExpectedActions {
   void add_transfer(const Transfer& transfer, int micro_batch) {
     const int from = program_.sender(transfer), to = program_.receiver(transfer);
     const int from_stage = transfer.between_devices() ? -1 : transfer.from, to_stage = transfer.between_devices() ? -1 : transfer.to;
-    keys_.push_back({from, ActionKind::send, from_stage, micro_batch, transfer});
-    keys_.push_back({to, ActionKind::recv, to_stage, micro_batch, transfer});
+    add({from, ActionKind::send, from_stage, micro_batch, transfer});
+    add({to, ActionKind::recv, to_stage, micro_batch, transfer});
     if (from == to) return;
-    keys_.push_back({to, ActionKind::recv_post, to_stage, micro_batch, transfer});
-    keys_.push_back({from, ActionKind::send_wait, from_stage, micro_batch, transfer});
+    add({to, ActionKind::recv_post, to_stage, micro_batch, transfer});
+    add({from, ActionKind::send_wait, from_stage, micro_batch, transfer});
   }
 
   const Program& program_;
   const Dataflow& flow_;
-  std::vector<Key> keys_;
+  std::vector<std::vector<Key>> keys_;
 };
 
 }  // namespace
 
 std::optional<Violation> check_actions(const Trial& trial) {
-  const std::vector<Key> expected = ExpectedActions(trial).take();
-  std::unordered_map<Key, bool, KeyHash> is_there;
-  is_there.reserve(expected.size());
-  for (const Key& key : expected) is_there.emplace(key, false);
+  const auto expected = ExpectedActions(trial).take();
+  std::optional<Violation> missing;
   for (int device = 0; device < trial.program.device_count(); ++device) {
+    std::unordered_map<Key, bool, KeyHash> is_there;  // of one device at a time, which caches hold
+    is_there.reserve(expected[device].size());
+    for (const Key& key : expected[device]) is_there.emplace(key, false);
     const auto& actions = trial.program.devices[device];
     for (std::size_t i = 0; i < actions.size(); ++i) {
       const auto found = is_there.find(key_of(device, actions[i]));
@@ -157,13 +161,13 @@ std::optional<Violation> check_actions(const Trial& trial) {
       return trial.violation(device, static_cast<int>(i),
                              found == is_there.end() ? "has no place there: " : "stands there twice: ", rule_of(actions[i].kind));
     }
+    for (const Key& key : expected[device])
+      if (!missing && !is_there[key]) {
+        const auto& [of_device, kind, stage, micro_batch, transfer] = key;
+        missing = trial.missing(device, -1, {kind, stage, micro_batch, transfer, {}}, "is missing: ", rule_of(kind));
+      }
   }
-  for (const Key& key : expected)
-    if (!is_there[key]) {
-      const auto& [device, kind, stage, micro_batch, transfer] = key;
-      return trial.missing(device, -1, {kind, stage, micro_batch, transfer, {}}, "is missing: ", rule_of(kind));
-    }
-  return {};
+  return missing;
 }
 
 }  // namespace sluice::parallel

@@ -22,7 +22,8 @@ std::vector<DevicePtr> stand_ins(const CountingExecutor::Devices& devices, bool 
                                                             .threads = device.options().threads,
                                                             .speed = devices.speeds.empty() ? DeviceSpeed{} : devices.speeds[i],
                                                             .stands_for = device.backend(),
-                                                            .model = name.substr(0, name.rfind(':'))}));
+                                                            .model = name.substr(0, name.rfind(':')),
+                                                            .host = device.options().host}));
   }
   return made;
 }
@@ -71,7 +72,7 @@ std::vector<int64_t> CountingExecutor::budgets() const {
 
 std::string CountingExecutor::refusal(const Program& program, const BatchShape& shape, bool keeps_output) const {
   const auto budgets = this->budgets(), peaks = this->peaks(program);
-  const auto violation = verify(executor_->layout().topology, program, budgets);
+  const auto violation = verify_budgets(executor_->layout().topology, program, budgets);
   if (!violation && std::ranges::equal(first_peaks_, budgets, std::ranges::less_equal())) return {};
   std::string text = violation ? violation->reason : "";
   try {

@@ -6,18 +6,9 @@
 
 namespace sluice::parallel {
 
-/// The links between devices of these speeds.
-inline Links links_of(const std::vector<DeviceSpeed>& speeds) {
-  Links links;
-  for (const DeviceSpeed& speed : speeds) links.of_device.push_back({speed.link_latency_seconds, speed.link_bytes_per_second});
-  return links;
-}
-
-/// The links between devices of the speeds that they were given.
-inline Links links_of(const std::vector<DevicePtr>& devices) {
-  std::vector<DeviceSpeed> speeds;
-  for (const auto& device : devices) speeds.push_back(device->options().speed);
-  return links_of(speeds);
-}
+/// The links between devices, where they are, at the speeds that they were given.
+Links links_of(const std::vector<DevicePtr>& devices);
+/// At other speeds, by device.
+Links links_of(const std::vector<DevicePtr>& devices, const std::vector<DeviceSpeed>& speeds);
 
 }  // namespace sluice::parallel

@@ -128,7 +128,8 @@ bool Executor::DeviceRun::repeat_transfer(const Action& action, const Repetition
   }
   shared_.clock->compute(index_, taken.seconds);
   if (action.kind == ActionKind::recv_post) shared_.transport.post(ends(action.transfer), key, {device_, Tensor(), when()});
-  if (action.kind == ActionKind::send) shared_.transport.send(ends(action.transfer), key, {Tensor(), when(), taken.wire_bytes});
+  if (action.kind == ActionKind::send)
+    shared_.transport.send(ends(action.transfer), key, {Tensor(), when(), taken.wire_bytes, sharing(action.transfer)});
   return true;
 }
 
@@ -270,7 +271,7 @@ void Executor::DeviceRun::send(const Action& action) {
     return;
   }
   if (counts_only()) take_time();  // of a copy that goes instead of padded rows
-  shared_.transport.send(ends(action.transfer), key, {tensor, when(), wire_bytes_});
+  shared_.transport.send(ends(action.transfer), key, {tensor, when(), wire_bytes_, sharing(action.transfer)});
 }
 
 bool Executor::DeviceRun::receive(const Action& action, double seconds) {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "parallel/program/clock.h"
+#include "parallel/program/link_sharing.h"
 #include "parallel/run/executor.h"
 #include "parallel/run/repetition.h"
 
@@ -32,6 +33,7 @@ class Executor::DeviceRun {
     std::stop_token failed;
     const std::vector<std::shared_ptr<const ValueTypes::List>>& value_types;  ///< by micro-batch
     Clock* clock;                                                             ///< of devices that only count; else null
+    LinkSharing* sharing;                                                     ///< of the clock; else null
     bool repeats;  ///< such devices run two micro-batches and repeat the second one for the others
   };
   DeviceRun(int index, DevicePtr device, const Shared& shared);
@@ -71,6 +73,7 @@ class Executor::DeviceRun {
   ChannelEnds ends(const Transfer& transfer) const { return {shared_.program.sender(transfer), shared_.program.receiver(transfer)}; }
   std::optional<layers::ValueType> expected(const Action& action) const;
   Tensor outgoing(const Action& action) const;
+  int sharing(const Transfer& transfer) const { return shared_.sharing ? shared_.sharing->of(transfer) : 1; }
   When when() const;
   void wait_for(const When& when) const;
   Tensor make_room(const Action& action) const;

@@ -13,6 +13,7 @@
 #include "parallel/group/deadline.h"
 #include "parallel/group/packet.h"
 #include "parallel/program/clock.h"
+#include "parallel/program/link_sharing.h"
 #include "parallel/run/device_links.h"
 #include "parallel/run/device_run.h"
 #include "parallel/run/hang_report.h"
@@ -132,7 +133,8 @@ struct Executor::Attempt {
   const StepContext step;
   const BeforeAction before_action;
   const Types value_types;
-  std::optional<Clock> clock;  ///< of devices that only count
+  std::optional<Clock> clock;          ///< of devices that only count
+  std::optional<LinkSharing> sharing;  ///< the same
   const std::unique_ptr<Transport> transport;
   double flops_before = 0;  ///< of the devices' counters
   const SteadyClock::time_point began = SteadyClock::now();
@@ -146,6 +148,7 @@ struct Executor::Attempt {
 
 std::shared_ptr<Executor::Attempt> Executor::begin(const Program& program, const RunContext& context, const StepContext& step) {
   auto attempt = std::make_shared<Attempt>(*this, context, step, types_of(context));
+  if (attempt->clock) attempt->sharing.emplace(program, attempt->clock->links());
   const DeviceRun::Shared shared{program,
                                  attempt->context,
                                  attempt->step,
@@ -161,6 +164,7 @@ std::shared_ptr<Executor::Attempt> Executor::begin(const Program& program, const
                                  attempt->failed.get_token(),
                                  attempt->value_types,
                                  attempt->clock ? &*attempt->clock : nullptr,
+                                 attempt->sharing ? &*attempt->sharing : nullptr,
                                  repeats(program, context)};
   for (const int device : here_) attempt->runs.push_back(std::make_unique<DeviceRun>(device, devices_[device], shared));
   std::lock_guard lock(current_mutex_);

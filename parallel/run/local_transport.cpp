@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 #include <type_traits>
+#include <unordered_map>
 
 #include "parallel/run/transport.h"
 
@@ -131,7 +132,8 @@ class LocalChannel {
     delivery.may_free.event = delivery.arrived.ready.event;
     if (clock_) {
       const double earliest = std::max(delivery.sent.ready.seconds, delivery.place.free.seconds);
-      const auto [sent, arrived] = clock_->transfer(ends_.from, ends_.to, earliest, static_cast<double>(delivery.sent.wire_bytes));
+      const auto [sent, arrived] =
+          clock_->transfer(ends_.from, ends_.to, earliest, static_cast<double>(delivery.sent.wire_bytes), delivery.sent.sharing);
       delivery.may_free.seconds = sent;
       delivery.arrived.ready.seconds = arrived;
     }
@@ -221,7 +223,10 @@ class LocalTransport : public Transport {
   const SteadyClock::duration spin_;
   Clock* const clock_;
   std::mutex mutex_;
-  std::map<ChannelEnds, LocalChannel> channels_;  // which do not move
+  struct HashOfEnds {
+    size_t operator()(const ChannelEnds& ends) const { return hash_numbers({ends.from, ends.to}); }
+  };
+  std::unordered_map<ChannelEnds, LocalChannel, HashOfEnds> channels_;  // which do not move
   std::optional<std::string> closed_;
 };
 

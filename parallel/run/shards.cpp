@@ -1,6 +1,7 @@
 #include "parallel/run/shards.h"
 
 #include <algorithm>
+#include <map>
 
 namespace sluice::parallel {
 
@@ -17,25 +18,61 @@ std::vector<int> owned_parameters(const layers::Graph& graph, const Partition& p
 
 }  // namespace
 
-std::vector<Shard> shards_of(const layers::Graph& graph, const Partition& partition, int stage, int replicas) {
-  const auto owned = owned_parameters(graph, partition, stage);
-  int64_t all = 0;
-  for (const int index : owned) all += graph.parameters()[index].spec.shape.elements();
-  std::vector<Shard> shards(static_cast<size_t>(replicas));
-  int64_t before = 0;
-  for (const int index : owned) {
-    const int64_t elements = graph.parameters()[index].spec.shape.elements();
-    for (int64_t first = 0; first < elements; first += kShardGrain) {
-      Shard& shard = shards[static_cast<size_t>((before + first) * replicas / all)];
-      const int64_t count = std::min(kShardGrain, elements - first);
-      if (!shard.empty() && shard.back().parameter == index)
-        shard.back().elements.count += count;
-      else
-        shard.push_back({index, {first, count}});
-    }
-    before += elements;
+namespace {
+
+/// Deals out parameters, one list of them after the other, each list to all shards alike.
+class ShardFilling {
+ public:
+  ShardFilling(const layers::Graph& graph, int replicas)
+      : graph_(graph), replicas_(replicas), shards_(static_cast<size_t>(replicas)), filled_(shards_.size(), 0) {}
+
+  void add(const std::vector<int>& parameters) {
+    for (const int index : parameters) sum_ += elements(index);
+    std::vector<int64_t> added(shards_.size(), 0);
+    size_t shard = 0;
+    int64_t position = 0;
+    for (const int index : parameters)
+      for (int64_t first = 0; first < elements(index); first += kShardGrain) {
+        while ((position + filled_[shard]) * replicas_ >= static_cast<int64_t>(shard + 1) * sum_) ++shard;
+        const int64_t count = std::min(kShardGrain, elements(index) - first);
+        put(shards_[shard], index, {first, count});
+        added[shard] += count;
+        position += count;
+      }
+    int64_t before = 0;
+    for (size_t i = 0; i < filled_.size(); ++i) filled_[i] += before += added[i];
   }
-  return shards;
+
+  std::vector<Shard> take() {
+    for (Shard& shard : shards_) std::ranges::sort(shard, {}, &ShardPiece::parameter);
+    return std::move(shards_);
+  }
+
+ private:
+  int64_t elements(int parameter) const { return graph_.parameters()[parameter].spec.shape.elements(); }
+
+  static void put(Shard& shard, int parameter, const ElementRange& elements) {
+    if (!shard.empty() && shard.back().parameter == parameter)
+      shard.back().elements.count += elements.count;
+    else
+      shard.push_back({parameter, elements});
+  }
+
+  const layers::Graph& graph_;
+  const int64_t replicas_;
+  std::vector<Shard> shards_;
+  std::vector<int64_t> filled_;  ///< elements in a shard and all before it
+  int64_t sum_ = 0;              ///< of all lists so far
+};
+
+}  // namespace
+
+std::vector<Shard> shards_of(const layers::Graph& graph, const Partition& partition, int stage, int replicas) {
+  std::map<size_t, std::vector<int>> by_uses;  // a gradient goes between replicas once for each
+  for (const int index : owned_parameters(graph, partition, stage)) by_uses[graph.parameters()[index].nodes.size()].push_back(index);
+  ShardFilling filling(graph, replicas);
+  for (const auto& [uses, parameters] : by_uses) filling.add(parameters);
+  return filling.take();
 }
 
 ElementRange elements_in(const Shard& shard, int parameter) {

@@ -28,8 +28,9 @@ using Shard = std::vector<ShardPiece>;
 inline constexpr int64_t kShardGrain = 32768;
 static_assert(kShardGrain % squares_chunk(DeviceKind::cpu) == 0 && kShardGrain % squares_chunk(DeviceKind::cuda) == 0);
 
-/// The shards of a stage of one replica, one for each replica: all parameters that it owns, in their order, cut into equal parts as far as the
-/// grain allows: each has less than a grain more or less than its share.
+/// The shards of a stage of one replica, one for each replica: all parameters that it owns, cut into equal parts as far as the grain allows:
+/// each has less than a grain more or less than its share. Those with as many uses are dealt out together, so that shards are also about
+/// equal in the bytes that are sent, of a tied parameter once for each use.
 std::vector<Shard> shards_of(const layers::Graph& graph, const Partition& partition, int stage, int replicas);
 
 /// Which elements of a parameter are in a shard; none of one that is not.

@@ -47,6 +47,7 @@ struct Message {
   Tensor tensor;
   When ready;              ///< its elements are there
   int64_t wire_bytes = 0;  ///< for the Clock
+  int sharing = 1;         ///< the same (LinkSharing)
 };
 
 /// Carries tensors between the devices of one program. A transfer runs when it was sent and posted and all that its channel has to send

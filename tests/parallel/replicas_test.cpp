@@ -212,6 +212,26 @@ TEST(Replicas, HaveAnEqualPartOfTheStatesWithinAGrain) {
   }
 }
 
+TEST(Replicas, SendEqualShardsOfTiedParameters) {
+  auto options = tiny_transformer_options();
+  options.vocab = 41000;
+  options.tied_embeddings = true;
+  const layers::Graph graph = models::transformer_lm(options);
+  const Partition whole{{static_cast<int>(graph.nodes().size())}};
+  for (const int replicas : {2, 3, 7}) {
+    std::vector<int64_t> sent, own;
+    for (const Shard& shard : shards_of(graph, whole, 0, replicas)) {
+      sent.push_back(0), own.push_back(0);
+      for (const auto& [parameter, elements] : shard) {
+        own.back() += elements.count;
+        sent.back() += elements.count * static_cast<int64_t>(graph.parameters()[parameter].nodes.size());
+      }
+    }
+    EXPECT_LT(std::ranges::max(own) - std::ranges::min(own), 2 * kShardGrain) << replicas << " replicas";
+    EXPECT_LT(std::ranges::max(sent) - std::ranges::min(sent), 4 * kShardGrain) << replicas << " replicas";
+  }
+}
+
 /// Each replica sends each other one its shard of the gradients in f32 and gets its weights: as many bytes as the two halves of a ring take,
 /// but for what lies between packed pieces.
 TEST(Replicas, SendAsManyBytesAsARing) {

@@ -1,0 +1,278 @@
+#include "parallel/plan/replicas.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include "parallel/plan/choose.h"
+#include "parallel/plan/predict.h"
+#include "parallel/run/device_links.h"
+#include "parallel/run/stage.h"
+
+namespace sluice::parallel {
+
+namespace {
+
+/// What a replica has of it at most.
+int64_t share_of(int64_t all, int replicas) { return (all + replicas - 1) / replicas; }
+
+/// What the first replica has of it all.
+struct FirstReplica {
+  std::vector<DevicePtr> devices;
+  PlanOptions options;
+};
+
+FirstReplica first_replica(const std::vector<DevicePtr>& devices, PlanOptions options, int replicas) {
+  options.replicas = 1;
+  options.fold_blocks = 0;
+  options.batch = share_of(options.batch, replicas);
+  if (const int* number = std::get_if<int>(&options.micro_batches)) {
+    require(*number >= replicas, "PlanOptions::micro_batches: needs at least one for each of the ", replicas, " replicas, got ", *number,
+            "; give more micro-batches or fewer replicas");
+    options.micro_batches = static_cast<int>(share_of(*number, replicas));
+  }
+  const auto end = devices.begin() + static_cast<ptrdiff_t>(devices.size()) / replicas;
+  return {{devices.begin(), end}, std::move(options)};
+}
+
+Replication replication_of(const PlanOptions& options, int replicas) {
+  return {replicas, options.fold_blocks == 0 ? replicas : options.fold_blocks, options.shards_optimizer};
+}
+
+/// Makes the first replica's plan that of all.
+Plan for_all(Plan plan, std::vector<DevicePtr> devices, const PlanOptions& options, int replicas) {
+  const int* number = std::get_if<int>(&options.micro_batches);
+  plan.micro_batches = number ? *number : plan.micro_batches * replicas;
+  micro_batch_bounds(options.batch, plan.micro_batches);
+  if (options.memory != kUnlimited)
+    for (auto& device : devices) device->set_budget_bytes(options.memory);
+  plan.devices = std::move(devices);
+  plan.replication = replication_of(options, replicas);
+  if (plan.times.size() != static_cast<size_t>(std::ranges::max(device_kinds(plan.devices)) + 1)) plan.times.clear();
+  plan.bound_seconds = 0;
+  plan.is_exact = false;
+  return plan;
+}
+
+}  // namespace
+
+Plan plan_of_replicas(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options, int replicas) {
+  const std::string fault = fault_of(replication_of(options, replicas));
+  require(fault.empty(), "PlanOptions::replicas: ", fault);
+  require(!devices.empty() && devices.size() % static_cast<size_t>(replicas) == 0,
+          "PlanOptions::replicas: needs equally many devices for each of the ", replicas, " replicas, got ", devices.size(),
+          "; give a multiple of ", replicas);
+  const FirstReplica first = first_replica(devices, options, replicas);
+  return for_all(plan(graph, first.devices, first.options), std::move(devices), options, replicas);
+}
+
+namespace {
+
+/// The first device of each stage's replicas, then the second, ...: those of a stage stand next to each other in `devices`.
+std::vector<DevicePtr> stages_together(const std::vector<DevicePtr>& devices, int replicas) {
+  std::vector<DevicePtr> by_replica;
+  const size_t stride = static_cast<size_t>(replicas);
+  for (size_t replica = 0; replica < stride; ++replica)
+    for (size_t device = replica; device < devices.size(); device += stride) by_replica.push_back(devices[device]);
+  return by_replica;
+}
+
+bool has_several_hosts(const std::vector<DevicePtr>& devices) {
+  return std::ranges::any_of(devices, [&](const auto& device) { return device->options().host != devices[0]->options().host; });
+}
+
+/// Plans the numbers of replicas that may be fastest, and takes the fastest.
+class ReplicaChooser {
+ public:
+  ReplicaChooser(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options)
+      : graph_(graph), devices_(devices), options_(options), optimizer_(optimizer_of(options)) {}
+
+  Plan choose() {
+    const int count = static_cast<int>(devices_.size());
+    const bool may_be_elsewhere = devices_[0]->kind() == DeviceKind::meta && has_several_hosts(devices_);
+    for (int replicas = 1; replicas <= count; ++replicas) {
+      if (count % replicas != 0 || options_.batch < replicas || !fault_of(replication_of(options_, replicas)).empty()) continue;
+      add(devices_, replicas, false);
+      if (may_be_elsewhere && 1 < replicas && replicas < count) add(stages_together(devices_, replicas), replicas, true);
+    }
+    try_all();
+    std::erase_if(candidates_, [](const Candidate& one) { return !one.plan && !one.trial.is_bound; });
+    if (candidates_.empty()) std::rethrow_exception(refusal_);
+    for (const Candidate& candidate : candidates_)
+      if (options_.tried) options_.tried(candidate.trial);
+    return std::move(*best().plan);
+  }
+
+ private:
+  struct Candidate {
+    std::vector<DevicePtr> devices;
+    ReplicaTrial trial;
+    std::optional<Plan> plan{};
+  };
+
+  /// A node, and its part of the seconds of all.
+  struct NodeShare {
+    int node = 0;
+    double share = 0;
+  };
+
+  /// Numbers of replicas that cannot be planned are left out: too few nodes, another schedule of the user's own, ...
+  void add(std::vector<DevicePtr> devices, int replicas, bool spans_hosts) {
+    const int stages = static_cast<int>(devices.size()) / replicas;
+    try {
+      const FirstReplica first = first_replica(devices, options_, replicas);
+      const StepBound least = step_bound(graph_, first.devices, first.options);
+      ReplicaTrial trial{.replicas = replicas, .devices_of_replica = stages, .spans_hosts = spans_hosts, .is_bound = true};
+      trial.step_seconds = least.seconds + least_exchange(devices, replicas);
+      trial.obstacle = too_large_a_node(largest_node(least.costs.any()), stages);
+      candidates_.push_back({std::move(devices), std::move(trial)});
+    } catch (const UsageError&) {
+      refuse();
+    }
+  }
+
+  void refuse() {
+    if (!refusal_) refusal_ = std::current_exception();
+  }
+
+  /// What no exchange between replicas takes less than: after the last gradient the weights go from every device to its stage's replicas,
+  /// and where a replica is one device, its gradients went the same way before. The device with most of a replica's parameters has at least
+  /// as many as there are for each.
+  double least_exchange(const std::vector<DevicePtr>& devices, int replicas) const {
+    if (replicas == 1) return 0;
+    const Links links = links_of(devices);
+    const int stages = static_cast<int>(devices.size()) / replicas;
+    const double shard = static_cast<double>(graph_.parameter_count()) / stages / replicas;
+    const double result_bytes = options_.shards_optimizer ? static_cast<double>(size_of(working_dtype(options_.precision))) : sizeof(float);
+    const double bytes = shard * (result_bytes + (stages == 1 ? sizeof(float) : 0));
+    double seconds = 0;
+    std::array<int, 2> others{};  // in the same host, and in others
+    for (size_t other = static_cast<size_t>(stages); other < devices.size(); other += static_cast<size_t>(stages)) {
+      const int to = static_cast<int>(other);
+      const int sharing = ++others[links.are_apart(0, to) ? 1 : 0];
+      seconds = std::max(seconds, sharing * links.between(0, to).wire_seconds(bytes));
+    }
+    return seconds;
+  }
+
+  /// Those that may be fastest first, so that most others need not be tried.
+  void try_all() {
+    std::vector<Candidate*> order;
+    for (Candidate& candidate : candidates_) order.push_back(&candidate);
+    std::ranges::stable_sort(order, {}, [](const Candidate* one) { return one->trial.step_seconds; });
+    double fastest = kInfinity;
+    for (Candidate* candidate : order) {
+      ReplicaTrial& trial = candidate->trial;
+      if (trial.step_seconds >= fastest) continue;
+      trial.is_bound = false;
+      try {
+        const FirstReplica first = first_replica(candidate->devices, options_, trial.replicas);
+        Plan plan = for_all(parallel::plan(graph_, first.devices, first.options), candidate->devices, options_, trial.replicas);
+        note(trial, plan);
+        candidate->plan = std::move(plan);
+      } catch (const UsageError&) {  // also of a model that replicas cannot train
+        refuse();
+        continue;
+      }
+      if (trial.fits) fastest = std::min(fastest, trial.step_seconds);
+    }
+  }
+
+  void note(ReplicaTrial& trial, const Plan& plan) const {
+    const Prediction prediction = predicted(plan);
+    trial.fits = prediction.fits;
+    trial.step_seconds = prediction.step_seconds;
+    trial.bubble = prediction.bubble;
+    for (const auto& device : prediction.devices) trial.peak_bytes = std::max(trial.peak_bytes, device.peak_bytes);
+    if (!prediction.fits) trial.obstacle = prediction.reason;
+    if (prediction.fits && trial.obstacle.empty()) trial.obstacle = waits(prediction);
+  }
+
+  Prediction predicted(const Plan& plan) const {
+    std::vector<DeviceSpeed> speeds;
+    for (const auto& device : plan.devices) speeds.push_back(device->options().speed);
+    return predict(graph_, plan, optimizer_, options_.batch, speeds);
+  }
+
+  /// Empty for one that a stage may have.
+  std::string too_large_a_node(const NodeShare& largest, int stages) const {
+    if (stages == 1 || largest.share * stages <= 1) return {};
+    return join("node '", graph_.nodes()[largest.node].name, "' is ", percent(largest.share), " of the work of ", stages, " devices");
+  }
+
+  /// For what follows the micro-batches, or for each other.
+  static std::string waits(const Prediction& prediction) {
+    double end = 0;
+    for (const TraceEvent& event : prediction.trace.events)
+      if (event.action.micro_batch >= 0 && !event.action.is_transfer()) end = std::max(end, event.end);
+    const double rest = 1 - end / prediction.step_seconds;
+    if (rest > prediction.bubble / 2) return join("what follows the micro-batches takes ", percent(rest), " of the step");
+    return join("devices wait for ", percent(prediction.bubble), " of the step");
+  }
+
+  static std::string percent(double share) { return join(std::lround(100 * share), " %"); }
+
+  static NodeShare largest_node(const ModelCost& model) {
+    NodeShare largest;
+    double all = 0, most = 0;
+    for (size_t node = 0; node < model.nodes.size(); ++node) {
+      const double seconds = model.nodes[node].forward + model.nodes[node].backward;
+      all += seconds;
+      if (seconds > most) largest.node = static_cast<int>(node);
+      most = std::max(most, seconds);
+    }
+    largest.share = all > 0 ? most / all : 0;
+    return largest;
+  }
+
+  /// Of those that fit the fastest, with fewer replicas where they are equal; where none fits, the one that holds least.
+  Candidate& best() {
+    Candidate *best = nullptr, *least = nullptr;
+    for (Candidate& candidate : candidates_) {
+      if (!candidate.plan) continue;
+      const ReplicaTrial& trial = candidate.trial;
+      if (trial.fits && (!best || trial.step_seconds < best->trial.step_seconds)) best = &candidate;
+      if (!least || trial.peak_bytes < least->trial.peak_bytes) least = &candidate;
+    }
+    return best ? *best : *least;
+  }
+
+  const layers::Graph& graph_;
+  const std::vector<DevicePtr>& devices_;
+  const PlanOptions& options_;
+  const Optimizer& optimizer_;
+  std::vector<Candidate> candidates_;
+  std::exception_ptr refusal_;
+};
+
+std::string layout_text(const ReplicaTrial& trial) {
+  const std::string stages = join(trial.devices_of_replica, trial.devices_of_replica == 1 ? " device" : " devices");
+  if (trial.replicas == 1) return "one pipeline of " + stages;
+  return join(trial.replicas, " replicas of ", stages);
+}
+
+}  // namespace
+
+Plan plan_of_open_replicas(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options) {
+  require(!devices.empty(), "PlanOptions::replicas: needs at least one device, got none");
+  return ReplicaChooser(graph, devices, options).choose();
+}
+
+std::string why_so_many_replicas(const std::vector<ReplicaTrial>& trials) {
+  const ReplicaTrial *best = nullptr, *longest = nullptr;
+  for (const ReplicaTrial& trial : trials) {
+    if (trial.fits && !trial.is_bound && (!best || trial.step_seconds < best->step_seconds)) best = &trial;
+    if (!longest || trial.devices_of_replica > longest->devices_of_replica) longest = &trial;
+  }
+  if (!best || trials.size() < 2) return {};
+  if (best->replicas == longest->replicas) return join(layout_text(*best), ": the fastest of ", trials.size(), " layouts");
+  if (!longest->fits && !longest->is_bound) return join(layout_text(*best), ", as ", layout_text(*longest), " does not fit");
+  return join(layout_text(*best), ": ", longest->is_bound ? "at least " : "",
+              std::round(100 * longest->step_seconds / best->step_seconds) / 100, " times as fast as ", layout_text(*longest),
+              longest->obstacle.empty() ? "" : ", because ", longest->obstacle);
+}
+
+}  // namespace sluice::parallel

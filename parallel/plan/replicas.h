@@ -1,0 +1,25 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "parallel/plan/options.h"
+
+namespace sluice::parallel {
+
+/// A plan for a number of replicas; they do as the first one, whose devices are planned for its share of the mini-batch.
+/// Errors  UsageError for replicas that cannot share devices, micro-batches or fold blocks equally, and those of `plan`.
+Plan plan_of_replicas(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options, int replicas);
+
+/// The fastest of the plans for all numbers of replicas among which the devices can be shared, within the budgets. Devices that are
+/// not here are also tried in another order: a stage's replicas next to each other, so that they are in one host, and stages in several.
+/// A replicated step is predicted whole, exchange and optimizer included. A number of replicas with which no step can be as fast as that
+/// of another number (step_bound, and the bytes between replicas) is not planned.
+/// `options.tried` is told of all of them, in the order of their numbers.
+/// Errors  UsageError of one replica when no number of them can be planned.
+Plan plan_of_open_replicas(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options);
+
+/// "4 replicas of 2 stages: 1.31 times as fast as 8 stages, because ...": of the fastest of `trials`, against the one of most stages that
+/// could be planned. Empty for less than two.
+std::string why_so_many_replicas(const std::vector<ReplicaTrial>& trials);
+
+}  // namespace sluice::parallel

@@ -1,0 +1,182 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "core/device_description.h"
+#include "models/transformer.h"
+#include "parallel/plan.h"
+#include "parallel/plan/replicas.h"
+#include "tests/expect_error.h"
+#include "tests/parallel/random_graph.h"
+#include "tests/parallel/tiny_models.h"
+
+namespace sluice::parallel {
+namespace {
+
+const AdamW kOptimizer({.lr = 1e-3});
+
+std::vector<DeviceSpeed> speeds_of(const std::vector<DevicePtr>& devices) {
+  std::vector<DeviceSpeed> speeds;
+  for (const auto& device : devices) speeds.push_back(device->options().speed);
+  return speeds;
+}
+
+Prediction predicted(const layers::Graph& graph, const Plan& plan, int64_t batch) {
+  return predict(graph, plan, kOptimizer, batch, speeds_of(plan.devices));
+}
+
+/// The first devices of all hosts, then the second ones, ...: what a replica has when those of a stage are in one host.
+std::vector<DevicePtr> transposed(const std::vector<DevicePtr>& devices, size_t replicas) {
+  std::vector<DevicePtr> other;
+  for (size_t replica = 0; replica < replicas; ++replica)
+    for (size_t at = replica; at < devices.size(); at += replicas) other.push_back(devices[at]);
+  return other;
+}
+
+struct Tried {
+  double best = std::numeric_limits<double>::infinity();
+  int plans = 0, fit = 0;
+};
+
+/// Every number of replicas by itself, in both orders of the devices.
+Tried try_one_by_one(const layers::Graph& graph, const std::vector<DevicePtr>& devices, PlanOptions options,
+                     const std::vector<ReplicaTrial>& trials) {
+  Tried tried;
+  const int count = static_cast<int>(devices.size());
+  for (int replicas = 1; replicas <= count; ++replicas) {
+    if (count % replicas != 0) continue;
+    for (const bool spans_hosts : {false, true}) {
+      options.replicas = replicas;
+      try {
+        const Plan plan = parallel::plan(graph, spans_hosts ? transposed(devices, replicas) : devices, options);
+        const Prediction prediction = predicted(graph, plan, options.batch);
+        ++tried.plans;
+        if (prediction.fits) {
+          ++tried.fit;
+          tried.best = std::min(tried.best, prediction.step_seconds);
+        }
+        for (const ReplicaTrial& trial : trials) {
+          if (trial.replicas != replicas || trial.spans_hosts != spans_hosts || !prediction.fits) continue;
+          EXPECT_GE(prediction.step_seconds, trial.step_seconds) << replicas << " replicas";
+          EXPECT_TRUE(trial.is_bound || prediction.step_seconds == trial.step_seconds) << replicas << " replicas";
+        }
+      } catch (const UsageError&) {
+      }
+    }
+  }
+  return tried;
+}
+
+TEST(ReplicaPlanner, TakesTheFastestOfAllThatAreTriedOneByOne) {
+  int chosen_replicas = 0, across = 0, bounds = 0, compared = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    sluice::testing::Draw draw(seed + 1);
+    const auto made = sluice::testing::random_graph(seed);
+    if (!made.has_shapes) continue;
+    const int count = draw.of(std::vector{2, 4, 6, 8});
+    Device::Options device;
+    device.speed = {.flops_per_second = 1e9, .bytes_per_second = 1e9, .link_bytes_per_second = draw.of(std::vector{1e6, 1e8, 1e10})};
+    device.speed.host_link_bytes_per_second = draw.of(std::vector{1e5, 1e7});
+    if (draw.one_in(3)) device.budget_bytes = draw.from(3000, 20000);
+    const int of_host = draw.of(std::vector{0, 2});
+    const auto devices = sluice::devices(join(count, "x meta"), device, DescribedOptions{.devices_of_host = of_host});
+    PlanOptions options{
+        .batch = draw.of(std::vector<int64_t>{8, 10, 16}), .schedule = NamedSchedule::one_f_one_b, .optimizer = &kOptimizer};
+    options.micro_batches = draw.one_in(2) ? CountChoice(8) : CountChoice(kOpen);
+    options.shards_optimizer = !draw.one_in(4);
+    std::vector<ReplicaTrial> trials;
+    options.replicas = kOpen;
+    options.tried = [&](const ReplicaTrial& trial) { trials.push_back(trial); };
+    Plan plan;
+    try {
+      plan = parallel::plan(made.graph, devices, options);
+    } catch (const UsageError&) {
+      EXPECT_EQ(try_one_by_one(made.graph, devices, options, {}).plans, 0);
+      continue;
+    }
+    const Tried tried = try_one_by_one(made.graph, devices, options, trials);
+    const Prediction prediction = predicted(made.graph, plan, options.batch);
+    EXPECT_EQ(prediction.fits, tried.fit > 0);
+    if (!prediction.fits) continue;
+    EXPECT_EQ(prediction.step_seconds, tried.best);
+    ++compared;
+    chosen_replicas += plan.replication.replicas > 1 && plan.replication.replicas < count;
+    for (const ReplicaTrial& trial : trials) {
+      bounds += trial.is_bound;
+      across += trial.spans_hosts && trial.step_seconds == prediction.step_seconds;
+    }
+  }
+  EXPECT_GE(compared, 20);
+  EXPECT_GE(chosen_replicas, 2);
+  EXPECT_GE(across, 1);
+  EXPECT_GE(bounds, 10);
+}
+
+models::TransformerOptions small_gpt() {
+  models::TransformerOptions options = sluice::testing::tiny_transformer_options();
+  options.vocab = 4000;
+  return options;
+}
+
+TEST(ReplicaPlanner, SaysWhy) {
+  const layers::Graph graph = models::transformer_lm(small_gpt());
+  std::vector<ReplicaTrial> trials;
+  PlanOptions options{.batch = 32, .micro_batches = kOpen, .replicas = kOpen};
+  options.tried = [&](const ReplicaTrial& trial) { trials.push_back(trial); };
+  const Plan plan = parallel::plan(graph, devices("4x h100"), options);
+  ASSERT_EQ(trials.size(), 3U);
+  EXPECT_EQ(plan.replication.replicas, 4);
+  const std::string why = why_so_many_replicas(trials);
+  EXPECT_TRUE(why.starts_with("4 replicas of 1 device: ")) << why;
+  EXPECT_NE(why.find("times as fast as one pipeline of 4 devices, because node 'logits' is "), std::string::npos) << why;
+}
+
+TEST(ReplicaPlanner, SaysWhatDoesNotFit) {
+  const std::vector<ReplicaTrial> trials = {{.replicas = 1, .devices_of_replica = 4, .fits = true, .step_seconds = 2},
+                                            {.replicas = 4, .devices_of_replica = 1, .fits = false}};
+  EXPECT_EQ(why_so_many_replicas(trials), "one pipeline of 4 devices: the fastest of 2 layouts");
+  const std::vector<ReplicaTrial> other = {{.replicas = 1, .devices_of_replica = 4, .fits = false},
+                                           {.replicas = 2, .devices_of_replica = 2, .fits = true, .step_seconds = 2}};
+  EXPECT_EQ(why_so_many_replicas(other), "2 replicas of 2 devices, as one pipeline of 4 devices does not fit");
+}
+
+/// Links between hosts are slow, so that the gradients stay within each and the few activations go between them.
+TEST(ReplicaPlanner, LeavesTheExchangeOfGradientsInAHost) {
+  models::TransformerOptions options_of_model = small_gpt();
+  options_of_model.vocab = 40000;
+  options_of_model.tied_embeddings = false;
+  const layers::Graph graph = models::transformer_lm(options_of_model);
+  const auto hosts = sluice::devices("4x h100", {}, {.devices_of_host = 2, .host_link = describe_link("ethernet-10g")});
+  std::vector<ReplicaTrial> trials;
+  PlanOptions options{.batch = 4, .micro_batches = 4, .schedule = NamedSchedule::one_f_one_b, .replicas = kOpen};
+  options.tried = [&](const ReplicaTrial& trial) { trials.push_back(trial); };
+  const Plan plan = parallel::plan(graph, hosts, options);
+  ASSERT_EQ(trials.size(), 4U) << "one, two in both orders, four";
+  std::map<std::pair<int, bool>, double> seconds;
+  for (const ReplicaTrial& trial : trials) seconds[{trial.replicas, trial.spans_hosts}] = trial.step_seconds;
+  EXPECT_LT((seconds[{2, true}]), (seconds[{2, false}])) << "a replica in both hosts sends no gradients between them";
+  ASSERT_EQ(plan.replication.replicas, 2);
+  std::vector<int> host;
+  for (const auto& device : plan.devices) host.push_back(device->options().host);
+  EXPECT_EQ(host, (std::vector{0, 1, 0, 1})) << "by replica, then stage";
+}
+
+TEST(ReplicaPlanner, KeepsFoldBlocks) {
+  const layers::Graph graph = models::transformer_lm(small_gpt());
+  PlanOptions options{.batch = 24, .micro_batches = 12, .replicas = kOpen, .fold_blocks = 3};
+  const Plan plan = parallel::plan(graph, devices("12x h100"), options);
+  EXPECT_EQ(plan.replication.fold_blocks, 3);
+  EXPECT_TRUE(plan.replication.replicas == 3 || plan.replication.replicas == 1) << plan.replication.replicas;
+}
+
+TEST(ReplicaPlanner, RefusesWhatNoNumberOfReplicasCanDo) {
+  const layers::Graph graph = models::transformer_lm(small_gpt());
+  PlanOptions options{.batch = 8, .memory = 0, .replicas = kOpen};
+  expect_error<UsageError>([&] { parallel::plan(graph, devices("4x meta"), options); }, {"PlanOptions::memory"});
+}
+
+}  // namespace
+}  // namespace sluice::parallel
