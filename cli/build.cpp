@@ -220,13 +220,19 @@ parallel::PlanOptions plan_options(const layers::Graph& graph, const Settings& s
           .progress = [line = std::make_shared<SearchLine>(stderr)](const parallel::SearchProgress& progress) { line->show(progress); }};
 }
 
+parallel::PlanOptions plan_options_on(const std::vector<DevicePtr>& devices, const layers::Graph& graph, const Settings& settings,
+                                      const Optimizer& optimizer) {
+  parallel::PlanOptions options = plan_options(graph, settings, optimizer);
+  if (settings.text("pipeline.costs") == "measured") options.times = measured_times(graph, devices, settings, optimizer);
+  return options;
+}
+
 parallel::Plan build_plan(const layers::Graph& graph, const Settings& settings, const Optimizer& optimizer, parallel::Group* ranks,
                           std::vector<parallel::ReplicaTrial>* trials) {
   const auto devices = build_devices(settings);
   return parallel::planned_by_root(ranks, devices, [&] {
-    parallel::PlanOptions options = plan_options(graph, settings, optimizer);
+    parallel::PlanOptions options = plan_options_on(devices, graph, settings, optimizer);
     if (trials) options.tried = [trials](const parallel::ReplicaTrial& trial) { trials->push_back(trial); };
-    if (settings.text("pipeline.costs") == "measured") options.times = measured_times(graph, devices, settings, optimizer);
     return parallel::plan(graph, devices, options);
   });
 }

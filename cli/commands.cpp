@@ -50,6 +50,7 @@ const std::vector<Command>& commands() {
         {"--html", "FILE", "write the plan and its plots as a page"},
         {"--profile", "", "measure the nodes on the devices of the plan (pipeline.costs=measured)"},
         {"--csv", "FILE", "write the order of work, which pipeline.schedule takes back"},
+        {"--compare", "", "bytes, time and memory of pipeline, data, sharded and mixed layouts of the devices, over several links"},
         kPrintConfig},
        run_plan},
       {"inspect",

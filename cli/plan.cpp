@@ -7,13 +7,13 @@
 #include "cli/build.h"
 #include "cli/byte_size.h"
 #include "cli/commands.h"
+#include "cli/compare.h"
 #include "cli/config_words.h"
 #include "cli/list_text.h"
 #include "cli/report/json_report.h"
 #include "cli/report/plan_plots.h"
 #include "core/file/file.h"
 #include "parallel/plan/advice.h"
-#include "parallel/plan/replicas.h"
 #include "parallel/schedule/csv.h"
 
 namespace sluice::cli {
@@ -91,6 +91,7 @@ int run_plan(const Arguments& arguments) {
   if (arguments.has("--profile")) settings.set("pipeline.costs=measured");
   const auto graph = build_graph(settings);
   const auto optimizer = build_optimizer(settings);
+  if (arguments.has("--compare")) return compare(graph, settings, *optimizer, arguments.text("--json"));
   std::vector<parallel::ReplicaTrial> trials;
   const auto plan = build_plan(graph, settings, *optimizer, nullptr, &trials);
   const parallel::DeviceSpeeds speeds(speeds_of(plan.devices, plan.precision));

@@ -13,7 +13,7 @@ namespace sluice::cli {
 namespace {
 
 constexpr double kWidth = 960, kLeft = 70, kRight = 20, kTop = 20;
-constexpr const char *kAxis = "#888888", *kGrid = "#e4e4e4", *kTrain = "#4c78a8", *kValidation = "#e45756", *kBaseline = "#333333";
+constexpr const char *kGrid = "#e4e4e4", *kTrain = "#4c78a8", *kValidation = "#e45756", *kBaseline = "#333333";
 
 /// Maps values to pixels.
 struct Scale {

@@ -136,6 +136,7 @@ Json plan_json(const layers::Graph& graph, const parallel::Plan& plan, const par
                                {"optimizer_bytes", device.optimizer_bytes},
                                {"activation_peak_bytes", device.activation_peak_bytes},
                                {"peak_bytes", device.peak_bytes},
+                               {"sent_bytes", device.sent_bytes},
                                {"budget_bytes", optional_json(limited(device.budget_bytes))}});
   return json;
 }

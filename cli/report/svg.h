@@ -6,6 +6,9 @@
 
 namespace sluice::cli {
 
+/// The colour of axes.
+inline constexpr const char* kAxis = "#888888";
+
 /// Text with the letters that XML keeps for itself escaped.
 std::string xml_text(std::string_view text);
 

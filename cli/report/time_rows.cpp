@@ -9,7 +9,6 @@ namespace sluice::cli {
 
 namespace {
 
-constexpr const char* kAxis = "#888888";
 constexpr size_t kLongestName = 18;
 
 /// A unit in which the numbers of an axis are short.

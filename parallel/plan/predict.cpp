@@ -8,6 +8,7 @@
 #include "parallel/plan/node_bytes.h"
 #include "parallel/plan/plan_programs.h"
 #include "parallel/plan/stage_chain.h"
+#include "parallel/program/program_bytes.h"
 #include "parallel/program/simulate.h"
 #include "parallel/run/device_links.h"
 #include "parallel/run/placement.h"
@@ -33,15 +34,28 @@ std::vector<DevicePrediction> device_predictions(const layers::Graph& graph, con
     device.optimizer_bytes += placement.state_bytes;
   }
   const auto peaks = counter.peaks(program);
+  const auto sent = sent_bytes(program);
   for (size_t i = 0; i < devices.size(); ++i) {
     auto& device = devices[i];
     device.name = plan.devices[i]->name();
     device.budget_bytes = plan.devices[i]->budget_bytes();
     device.peak_bytes = peaks[i];
+    device.sent_bytes = sent[i];
     device.activation_peak_bytes =
         std::max<int64_t>(0, device.peak_bytes - device.parameter_bytes - device.gradient_bytes - device.optimizer_bytes);
   }
   return devices;
+}
+
+/// What replicas do with their shards moves memory alone, and is not measured: it takes what was counted.
+void add_exchanges(const Trace& counted, size_t stages, SimulationCosts& costs) {
+  costs.shard_gradients.assign(stages, 0);
+  costs.fold_shards.assign(stages, 0);
+  for (const TraceEvent& event : counted.events) {
+    const double seconds = event.end - event.start;
+    if (event.action.kind == ActionKind::shard_gradients) costs.shard_gradients[static_cast<size_t>(event.action.stage)] = seconds;
+    if (event.action.kind == ActionKind::fold_shards) costs.fold_shards[static_cast<size_t>(event.action.stage)] = seconds;
+  }
 }
 
 /// Replaces the times of a trace on meta devices by those of its program under the plan's measured times.
@@ -57,7 +71,9 @@ void simulate_times(const layers::Graph& graph, const Topology& topology, const 
   std::vector<int64_t> peaks;
   for (const auto& device : prediction.devices) peaks.push_back(device.peak_bytes);
   const Layout layout = layout_of(topology, plan, program.device_of_stage);
-  const Timeline timeline = simulate(program, simulation_costs(layout, model, links_of(plan.devices, by_device(plan, speeds)), peaks));
+  SimulationCosts costs = simulation_costs(layout, model, links_of(plan.devices, by_device(plan, speeds)), peaks);
+  add_exchanges(prediction.trace, layout.device_of_stage.size(), costs);
+  const Timeline timeline = simulate(program, costs);
   std::vector<size_t> first(plan.devices.size(), 0);  // by device: its first event, as the trace is ordered by device
   for (size_t device = 1; device < first.size(); ++device) first[device] = first[device - 1] + program.devices[device - 1].size();
   for (const auto& action : timeline.actions) {

@@ -15,6 +15,7 @@ struct DevicePrediction {
   int64_t parameter_bytes = 0, gradient_bytes = 0, optimizer_bytes = 0;
   int64_t activation_peak_bytes = 0;  ///< peak less parameters, gradients and optimizer state
   int64_t peak_bytes = 0, budget_bytes = 0;
+  int64_t sent_bytes = 0;  ///< a step, to other devices
 };
 struct Prediction {
   bool fits = true;

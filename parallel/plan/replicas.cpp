@@ -26,6 +26,8 @@ struct FirstReplica {
 };
 
 FirstReplica first_replica(const std::vector<DevicePtr>& devices, PlanOptions options, int replicas) {
+  require(options.batch >= replicas, "PlanOptions::batch: needs at least one sample for each of the ", replicas, " replicas, got ",
+          options.batch, "; give a larger mini-batch or fewer replicas");
   options.replicas = 1;
   options.fold_blocks = 0;
   options.batch = share_of(options.batch, replicas);
@@ -90,17 +92,20 @@ class ReplicaChooser {
   ReplicaChooser(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options)
       : graph_(graph), devices_(devices), options_(options), optimizer_(optimizer_of(options)) {}
 
-  Plan choose() {
+  /// Of `least` to `most` replicas.
+  Plan choose(int least, int most) {
     const int count = static_cast<int>(devices_.size());
     const bool may_be_elsewhere = devices_[0]->kind() == DeviceKind::meta && has_several_hosts(devices_);
-    for (int replicas = 1; replicas <= count; ++replicas) {
-      if (count % replicas != 0 || options_.batch < replicas || !fault_of(replication_of(options_, replicas)).empty()) continue;
+    for (const int replicas : replica_numbers(count)) {
+      if (replicas < least || replicas > most || !fault_of(replication_of(options_, replicas)).empty()) continue;
       add(devices_, replicas, false);
       if (may_be_elsewhere && 1 < replicas && replicas < count) add(stages_together(devices_, replicas), replicas, true);
     }
     try_all();
     std::erase_if(candidates_, [](const Candidate& one) { return !one.plan && !one.trial.is_bound; });
-    if (candidates_.empty()) std::rethrow_exception(refusal_);
+    if (candidates_.empty() && refusal_) std::rethrow_exception(refusal_);
+    require(!candidates_.empty(), "PlanOptions::replicas: needs a number of replicas for ", count, " devices and ", options_.fold_blocks,
+            " fold blocks, and there is none; set another number of devices or fold blocks");
     for (const Candidate& candidate : candidates_)
       if (options_.tried) options_.tried(candidate.trial);
     return std::move(*best().plan);
@@ -256,9 +261,17 @@ std::string layout_text(const ReplicaTrial& trial) {
 
 }  // namespace
 
-Plan plan_of_open_replicas(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options) {
+std::vector<int> replica_numbers(int devices) {
+  std::vector<int> numbers;
+  for (int replicas = 1; replicas <= devices; ++replicas)
+    if (devices % replicas == 0) numbers.push_back(replicas);
+  return numbers;
+}
+
+Plan plan_of_open_replicas(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options, int least,
+                           int most) {
   require(!devices.empty(), "PlanOptions::replicas: needs at least one device, got none");
-  return ReplicaChooser(graph, devices, options).choose();
+  return ReplicaChooser(graph, devices, options).choose(least, most);
 }
 
 std::string why_so_many_replicas(const std::vector<ReplicaTrial>& trials) {

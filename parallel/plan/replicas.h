@@ -1,4 +1,5 @@
 #pragma once
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,13 @@ Plan plan_of_replicas(const layers::Graph& graph, std::vector<DevicePtr> devices
 /// not here are also tried in another order: a stage's replicas next to each other, so that they are in one host, and stages in several.
 /// A replicated step is predicted whole, exchange and optimizer included. A number of replicas with which no step can be as fast as that
 /// of another number (step_bound, and the bytes between replicas) is not planned.
-/// `options.tried` is told of all of them, in the order of their numbers.
-/// Errors  UsageError of one replica when no number of them can be planned.
-Plan plan_of_open_replicas(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options);
+/// `options.tried` is told of all of them, in the order of their numbers. `least` and `most`: of replicas.
+/// Errors  UsageError of the fewest replicas when no number of them can be planned.
+Plan plan_of_open_replicas(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options, int least = 1,
+                           int most = std::numeric_limits<int>::max());
+
+/// The numbers of replicas that can have equally many of so many devices, ascending.
+std::vector<int> replica_numbers(int devices);
 
 /// "4 replicas of 2 stages: 1.31 times as fast as 8 stages, because ...": of the fastest of `trials`, against the one of most stages that
 /// could be planned. Empty for less than two.

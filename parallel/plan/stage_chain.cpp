@@ -113,7 +113,7 @@ SimulationCosts simulation_costs(const Layout& layout, const ModelCosts& model, 
     costs.input_gradient.push_back(factor * stages[stage].input_gradient);
     costs.weight_gradient.push_back(factor * stages[stage].weight_gradient);
     costs.recompute.push_back(factor * stages[stage].recompute);
-    costs.step[device] += stages[stage].step;
+    costs.step[device] += stages[stage].step / (layout.replication.shards() ? layout.replication.replicas : 1);
   }
   for (const int64_t bytes : model.any().input_bytes) costs.value_bytes.push_back(static_cast<double>(bytes));
   for (const NodeCost& node : model.any().nodes) costs.value_bytes.push_back(static_cast<double>(node.wire_bytes));

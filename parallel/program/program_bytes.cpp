@@ -1,6 +1,7 @@
 #include "parallel/program/program_bytes.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace sluice::parallel {
 
@@ -11,15 +12,20 @@ std::vector<int64_t> peak_bytes(const Program& program) {
   return peaks;
 }
 
-int64_t bytes_between_ranks(const Program& program, int devices_per_rank) {
-  int64_t bytes = 0;
-  for (const auto& actions : program.devices)
-    for (const Action& action : actions) {
+std::vector<int64_t> sent_bytes(const Program& program, int devices_per_rank) {
+  std::vector<int64_t> bytes(program.devices.size(), 0);
+  for (std::size_t device = 0; device < bytes.size(); ++device)
+    for (const Action& action : program.devices[device]) {
       if (action.kind != ActionKind::send) continue;
       const int from = program.sender(action.transfer) / devices_per_rank, to = program.receiver(action.transfer) / devices_per_rank;
-      if (from != to) bytes += action.bytes;
+      if (from != to) bytes[device] += action.bytes;
     }
   return bytes;
+}
+
+int64_t bytes_between_ranks(const Program& program, int devices_per_rank) {
+  const auto bytes = sent_bytes(program, devices_per_rank);
+  return std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
 }
 
 }  // namespace sluice::parallel

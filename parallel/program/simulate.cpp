@@ -47,6 +47,10 @@ double compute_seconds(const Action& action, int device, const SimulationCosts& 
       return at(costs.weight_gradient, action.stage, "weight_gradient");
     case ActionKind::recompute:
       return at(costs.recompute, action.stage, "recompute");
+    case ActionKind::shard_gradients:
+      return costs.shard_gradients.empty() ? 0 : at(costs.shard_gradients, action.stage, "shard_gradients");
+    case ActionKind::fold_shards:
+      return costs.fold_shards.empty() ? 0 : at(costs.fold_shards, action.stage, "fold_shards");
     case ActionKind::step:
       return costs.step.empty() ? 0 : at(costs.step, device, "step");
     default:

@@ -14,6 +14,8 @@ struct SimulationCosts {
   std::vector<double> weight_gradient;  ///< by stage; may be empty when nothing is split
   std::vector<double> recompute;        ///< by stage; may be empty when nothing is rematerialized
   std::vector<double> step;             ///< by device; may be empty (free)
+  std::vector<double> shard_gradients;  ///< by stage; may be empty (free)
+  std::vector<double> fold_shards;      ///< by stage; may be empty (free)
   std::vector<double> value_bytes;      ///< by value, one micro-batch; may be empty (free transfers)
   Links links{};                        ///< between devices; infinitely fast without latency by default
   NormBytes norm{};                     ///< on the wire
