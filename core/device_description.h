@@ -51,7 +51,8 @@ struct DescribedOptions {
   Precision precision = Precision::bf16;
   std::optional<LinkDescription> link{};  ///< instead of the devices' own
 };
-/// As devices(list, options) in core/device.h; devices with a description get their speed in a precision, and a link that was chosen.
+/// As make_device and devices in core/device.h; devices with a description get their speed in a precision, and a link that was chosen.
+DevicePtr make_device(const DeviceName& name, Device::Options options, const DescribedOptions& described);
 std::vector<DevicePtr> devices(std::string_view list, const Device::Options& options, const DescribedOptions& described);
 
 }  // namespace sluice
