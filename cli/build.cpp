@@ -19,6 +19,7 @@
 #include "models/transformer.h"
 #include "models/unet.h"
 #include "parallel/plan/plan_codec.h"
+#include "parallel/run/job_devices.h"
 #include "parallel/schedule/csv.h"
 
 namespace sluice::cli {
@@ -151,7 +152,7 @@ std::unique_ptr<Optimizer> build_optimizer(const Settings& settings) {
   return optimizer;
 }
 
-std::vector<DevicePtr> build_devices(const Settings& settings) {
+std::vector<DevicePtr> build_devices(const Settings& settings, parallel::Group* ranks) {
   Device::Options options;
   const int64_t memory = settings.integer("pipeline.memory");
   options.budget_bytes = memory > 0 ? memory : kUnlimited;
@@ -160,7 +161,7 @@ std::vector<DevicePtr> build_devices(const Settings& settings) {
   const std::string names = list_text(settings.texts("pipeline.devices"), ",");
   DescribedOptions described{precision_of(settings)};
   if (const std::string& link = settings.text("pipeline.link"); !link.empty()) described.link = describe_link(link);
-  return devices(names, options, described);
+  return parallel::devices_of_job(names, options, described, ranks);
 }
 
 namespace {
@@ -219,7 +220,7 @@ parallel::PlanOptions plan_options(const layers::Graph& graph, const Settings& s
 }
 
 parallel::Plan build_plan(const layers::Graph& graph, const Settings& settings, const Optimizer& optimizer, parallel::Group* ranks) {
-  const auto devices = build_devices(settings);
+  const auto devices = build_devices(settings, ranks);
   return parallel::planned_by_root(ranks, devices, [&] {
     parallel::PlanOptions options = plan_options(graph, settings, optimizer);
     if (settings.text("pipeline.costs") == "measured") options.times = measured_times(graph, devices, settings, optimizer);
@@ -281,7 +282,7 @@ DeviceSpeed speed_of(const Device& device, Precision precision) {
   if (device.kind() == DeviceKind::meta) return declared;
   DeviceSpeed speed = declared;  // its link, when the config names one
   if (device.kind() == DeviceKind::cuda) {
-    speed = gpu_speed(describe_gpu(device.index()), precision);
+    speed = gpu_speed(describe_gpu(device), precision);
   } else {
     const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     speed.flops_per_second = measured_peak_flops(std::min(cores, device.options().threads));
