@@ -40,7 +40,8 @@ class Layouts:
         return [word for key in [*self.keys, *more] for word in ("--set", key)]
 
     def run(self, command):
-        done = subprocess.run(command, capture_output=True, text=True)
+        fresh = dict(os.environ, SLUICE_CACHE_DIR=self.folder)  # times that were measured at another moment are of another machine
+        done = subprocess.run(command, capture_output=True, text=True, env=fresh)
         if done.returncode != 0:
             sys.exit(f"{shlex.join(command)}\nanswered {done.returncode}: {done.stderr.strip()}")
 

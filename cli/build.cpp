@@ -19,6 +19,7 @@
 #include "models/transformer.h"
 #include "models/unet.h"
 #include "parallel/plan/plan_codec.h"
+#include "parallel/run/job_devices.h"
 #include "parallel/schedule/csv.h"
 
 namespace sluice::cli {
@@ -151,7 +152,7 @@ std::unique_ptr<Optimizer> build_optimizer(const Settings& settings) {
   return optimizer;
 }
 
-std::vector<DevicePtr> build_devices(const Settings& settings) {
+std::vector<DevicePtr> build_devices(const Settings& settings, parallel::Group* ranks) {
   Device::Options options;
   const int64_t memory = settings.integer("pipeline.memory");
   options.budget_bytes = memory > 0 ? memory : kUnlimited;
@@ -162,7 +163,7 @@ std::vector<DevicePtr> build_devices(const Settings& settings) {
   if (const std::string& link = settings.text("pipeline.link"); !link.empty()) described.link = describe_link(link);
   described.devices_of_host = static_cast<int>(settings.integer("pipeline.host_devices"));
   if (const std::string& link = settings.text("pipeline.host_link"); !link.empty()) described.host_link = describe_link(link);
-  return devices(names, options, described);
+  return parallel::devices_of_job(names, options, described, ranks);
 }
 
 namespace {
@@ -171,6 +172,12 @@ namespace {
 parallel::CountChoice count_choice(const Settings& settings, std::string_view key) {
   if (settings.is_text(key)) return parallel::kOpen;
   return static_cast<int>(settings.integer(key));
+}
+
+parallel::ReplicaDevicesChoice replica_devices_choice(const Settings& settings) {
+  const std::string& word = settings.text("pipeline.replica_devices");
+  if (word == "auto") return parallel::kOpen;
+  return word == name_of(parallel::ReplicaDevices::apart) ? parallel::ReplicaDevices::apart : parallel::ReplicaDevices::together;
 }
 
 parallel::ScheduleChoice schedule_choice(const Settings& settings) {
@@ -213,6 +220,7 @@ parallel::PlanOptions plan_options(const layers::Graph& graph, const Settings& s
           .remat = remat_choice(graph, settings),
           .precision = precision_of(settings),
           .replicas = count_choice(settings, "pipeline.replicas"),
+          .replica_devices = replica_devices_choice(settings),
           .fold_blocks = static_cast<int>(settings.integer("pipeline.fold_blocks")),
           .shards_optimizer = settings.flag("pipeline.shard_optimizer"),
           .optimizer = &optimizer,
@@ -229,7 +237,7 @@ parallel::PlanOptions plan_options_on(const std::vector<DevicePtr>& devices, con
 
 parallel::Plan build_plan(const layers::Graph& graph, const Settings& settings, const Optimizer& optimizer, parallel::Group* ranks,
                           std::vector<parallel::ReplicaTrial>* trials) {
-  const auto devices = build_devices(settings);
+  const auto devices = build_devices(settings, ranks);
   return parallel::planned_by_root(ranks, devices, [&] {
     parallel::PlanOptions options = plan_options_on(devices, graph, settings, optimizer);
     if (trials) options.tried = [trials](const parallel::ReplicaTrial& trial) { trials->push_back(trial); };
@@ -293,7 +301,7 @@ DeviceSpeed speed_of(const Device& device, Precision precision) {
   if (device.kind() == DeviceKind::meta) return declared;
   DeviceSpeed speed = declared;  // its link, when the config names one
   if (device.kind() == DeviceKind::cuda) {
-    speed = gpu_speed(describe_gpu(device.index()), precision);
+    speed = gpu_speed(describe_gpu(device), precision);
   } else {
     const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     speed.flops_per_second = measured_peak_flops(std::min(cores, device.options().threads));

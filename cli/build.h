@@ -17,7 +17,8 @@ bool is_image_model(const Settings& settings);
 bool is_pixel_model(const Settings& settings);
 layers::Graph build_graph(const Settings& settings);
 std::unique_ptr<Optimizer> build_optimizer(const Settings& settings);
-std::vector<DevicePtr> build_devices(const Settings& settings);
+/// Those of the whole job, of one process or of these ranks.
+std::vector<DevicePtr> build_devices(const Settings& settings, parallel::Group* ranks = nullptr);
 /// What [pipeline] leaves open and fixes. `optimizer` must outlive the options.
 /// Errors  also DataError for a schedule file that cannot be read.
 parallel::PlanOptions plan_options(const layers::Graph& graph, const Settings& settings, const Optimizer& optimizer);

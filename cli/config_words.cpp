@@ -19,6 +19,8 @@ constexpr auto kWords = std::to_array<Word>({
     {"PlanOptions::micro_batches", "pipeline.micro_batches"},
     {"PlanOptions::replicas", "pipeline.replicas"},
     {"PlanOptions::fold_blocks", "pipeline.fold_blocks"},
+    {"PlanOptions::replica_devices", "pipeline.replica_devices"},
+    {"Plan::replica_devices", "pipeline.replica_devices"},
     {"Plan::replication", "pipeline.replicas"},
     {"PlanOptions::schedule", "pipeline.schedule"},
     {"ScheduleChoice::virtual_stages", "pipeline.virtual_stages"},

@@ -13,9 +13,7 @@
 #include "cli/list_text.h"
 #include "cli/messages.h"
 #include "parallel/group/collectives.h"
-#include "parallel/group/host_name.h"
 #include "parallel/group/job.h"
-#include "parallel/group/packet.h"
 #include "parallel/run/agreement.h"
 #include "parallel/run/device_ranks.h"
 
@@ -29,13 +27,6 @@ constexpr std::chrono::milliseconds kLeftAfterFailure(1500);
 constexpr std::chrono::milliseconds kForTheRoot(1000);
 /// In which all ranks of a finished job close it.
 constexpr double kSecondsToClose = 60;
-
-std::vector<std::string> hosts_of(parallel::Group& group) {
-  parallel::PacketWriter all;
-  all << parallel::gather(group, parallel::host_name());
-  const std::string bytes = parallel::broadcast(group, all.take());
-  return parallel::PacketReader(bytes).read<std::vector<std::string>>();
-}
 
 /// Launchers may bind a rank to one core, however many the host has.
 void warn_of_binding() {
@@ -59,7 +50,7 @@ void end_soon(const std::string& failure) {
 
 Job::Job() : group_(parallel::join_job()) {
   if (!ranks()) return;
-  hosts_ = hosts_of(*group_);
+  hosts_ = parallel::host_names(*group_);
   set_rank(group_->rank());
   group_->on_failure(end_soon);
   if (is_root()) warn_of_binding();

@@ -170,11 +170,10 @@ std::vector<Option> make_options() {
       with(Option{"optimizer.epsilon", number, 1e-8, "of rmsprop (inside the root), adam and adamw", {}, 0, 1},
            {of_optimizer({"rmsprop", "adam", "adamw"}), open_at(Open::minimum)}),
 
-      with(
-          Option{
-              "pipeline.devices", text_or_texts, std::vector<std::string>{"cpu:0"},
-              "one stage each, of all replicas: [\"cpu:0\", \"cpu:1\"]; to plan, also \"4x meta\", \"8x a100\" or \"4x my-device.toml\""},
-          {never_empty}),
+      with(Option{"pipeline.devices", text_or_texts, std::vector<std::string>{"cpu:0"},
+                  "one stage each, of all replicas and ranks: [\"cpu:0\", \"cpu:1\"], \"8x cuda\"; to plan, also \"4x meta\", \"8x a100\" "
+                  "or \"4x my-device.toml\""},
+           {never_empty}),
       {"pipeline.link", text, word(""),
        "of plans: line between devices, such as nvlink, pcie, ethernet-10g, wan or a TOML file; empty = the devices' own"},
       {"pipeline.host_devices",
@@ -201,6 +200,12 @@ std::vector<Option> make_options() {
        {"auto"},
        1,
        1 << 20},
+      {"pipeline.replica_devices",
+       text,
+       word("auto"),
+       "which a replica has: together, consecutive ones; apart, every so-manyth one, so that a stage's replicas are consecutive; auto: as "
+       "hosts and their links ask for",
+       {"auto", "together", "apart"}},
       {"pipeline.fold_blocks",
        integer,
        int64_t{0},
@@ -232,7 +237,7 @@ std::vector<Option> make_options() {
        0.001,
        1e9},
       {"pipeline.allow_other_hardware", boolean, false,
-       "ranks may run on other kinds of processors than the root: the bits then depend on which rank has which stage"},
+       "ranks may run on other kinds of processors or GPUs than the root: the bits then depend on which rank has which stage"},
       {"pipeline.virtual_stages", integer_or_auto, int64_t{1}, "stages a device, for the schedule interleaved", {"auto"}, 1, 1024},
       {"pipeline.costs",
        text,

@@ -25,7 +25,7 @@ void print_plan(std::FILE* out, const layers::Graph& graph, const parallel::Plan
   fmt::print(out, "partition {} nodes a stage, {} micro-batches, schedule {}\n", list_text(plan.partition.stage_sizes(), "+"),
              plan.micro_batches, name_of(plan.schedule));
   if (const auto& [replicas, blocks, shards] = plan.replication; replicas > 1)
-    fmt::print(out, "{} replicas, {} fold blocks, {}\n", replicas, blocks,
+    fmt::print(out, "{} replicas of devices {}, {} fold blocks, {}\n", replicas, name_of(plan.replica_devices), blocks,
                shards ? "each with a part of the optimizer" : "each with the whole optimizer");
   if (plan.is_out_of_time)
     fmt::print(out, "the search ended before it was done (pipeline.search_seconds): this is the best plan until then\n");
@@ -43,10 +43,10 @@ void print_plan(std::FILE* out, const layers::Graph& graph, const parallel::Plan
 
 void print_trials(std::FILE* out, const std::vector<parallel::ReplicaTrial>& trials) {
   if (trials.empty()) return;
-  fmt::print(out, "{:>8} {:>8} {:>8} {:>12} {:>8} {:>12}\n", "replicas", "devices", "hosts", "step", "bubble", "peak");
+  fmt::print(out, "{:>8} {:>8} {:>8} {:>12} {:>8} {:>12}\n", "replicas", "devices", "which", "step", "bubble", "peak");
   for (const auto& trial : trials) {
-    const std::string devices =
-        fmt::format("{:>8} {:>8} {:>8}", trial.replicas, trial.devices_of_replica, trial.spans_hosts ? "across" : "-");
+    const std::string devices = fmt::format("{:>8} {:>8} {:>8}", trial.replicas, trial.devices_of_replica,
+                                            trial.devices_of_replica == 1 || trial.replicas == 1 ? "-" : name_of(trial.replica_devices));
     if (trial.is_bound)
       fmt::print(out, "{} {:>12} {:>8} {:>12}  {}\n", devices, fmt::format(">= {:.4g} s", trial.step_seconds), "-", "-", trial.obstacle);
     else if (trial.fits)

@@ -56,10 +56,12 @@ Arena::Block Arena::take(size_t bytes) {
 }
 
 void* Arena::allocate(size_t bytes) {
-  void* data = source_->allocate(bytes);
-  while (!data && (trim(bytes) > 0 || source_->reclaim(bytes))) data = source_->allocate(bytes);
-  if (!data) throw std::bad_alloc();
-  return data;
+  for (;;) {
+    const uint64_t seen = source_->changes();
+    if (void* data = source_->allocate(bytes)) return data;
+    if (trim(bytes) > 0 || source_->reclaim(bytes)) continue;
+    if (source_->changes() == seen) throw std::bad_alloc();  // else another device gave back what was looked for elsewhere
+  }
 }
 
 void Arena::give_back(Block block, std::vector<Event> others) noexcept {
@@ -79,6 +81,7 @@ void Arena::keep(Block block) noexcept {
   try {
     kept_[block.bytes].push_back(block.data);
     kept_bytes_ += block.bytes;
+    source_->note_kept();
   } catch (...) {
     source_->release(block.data, block.bytes);
   }

@@ -19,6 +19,10 @@ class MemorySource {
   virtual void release(void* memory, size_t bytes) noexcept = 0;
   /// Gets memory back from others that keep it. False when nobody has any.
   virtual bool reclaim([[maybe_unused]] size_t bytes) { return false; }
+  /// Of memory that several arenas share: grows whenever some of it may have become free, so that who found none knows to look again.
+  virtual uint64_t changes() const { return 0; }
+  /// An arena keeps a block that was out.
+  virtual void note_kept() noexcept {}
   /// What it gives counts against a budget, down to the byte.
   virtual bool is_bounded() const { return false; }
 };

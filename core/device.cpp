@@ -24,11 +24,25 @@ Cost Cost::operator-(const Cost& other) const {
 
 namespace {
 
-std::shared_ptr<Cuda> gpu_of(DeviceKind kind, int index, const Device::Options& options) {
+std::shared_ptr<Cuda> make_cuda(DeviceKind kind, int gpu, const Device::Options& options) {
   if constexpr (build::has_cuda)
-    if (kind == DeviceKind::cuda) return std::make_shared<Cuda>(index, options.allow_tf32, options.budget_bytes);
+    if (kind == DeviceKind::cuda && !options.elsewhere) return std::make_shared<Cuda>(gpu, options.allow_tf32, options.budget_bytes);
   return nullptr;
 }
+
+/// The memory of a GPU that another process has.
+class NoMemory : public MemorySource {
+ public:
+  explicit NoMemory(std::string name) : name_(std::move(name)) {}
+  void* allocate(size_t bytes) override {
+    throw Error(join(name_, ": needs memory of its own for ", bytes,
+                     " bytes, and this device is another rank's; this is a fault of Sluice, report it"));
+  }
+  void release(void*, size_t) noexcept override {}
+
+ private:
+  std::string name_;
+};
 
 /// The memory of a GPU, for one device on it.
 class GpuSource : public MemorySource {
@@ -45,6 +59,13 @@ class GpuSource : public MemorySource {
     if constexpr (build::has_cuda) return gpu_->memory().reclaim(bytes);
     return false;
   }
+  uint64_t changes() const override {
+    if constexpr (build::has_cuda) return gpu_->memory().changes();
+    return 0;
+  }
+  void note_kept() noexcept override {
+    if constexpr (build::has_cuda) gpu_->memory().note_kept();
+  }
   bool is_bounded() const override {
     if constexpr (build::has_cuda) return gpu_->memory().is_bounded();
     return false;
@@ -54,14 +75,19 @@ class GpuSource : public MemorySource {
   std::shared_ptr<Cuda> gpu_;
 };
 
+std::unique_ptr<MemorySource> memory_of(const Device& device, const std::shared_ptr<Cuda>& gpu) {
+  if (device.options().elsewhere) return std::make_unique<NoMemory>(device.name());
+  return gpu ? std::make_unique<GpuSource>(gpu) : system_memory();
+}
+
 }  // namespace
 
 Device::Device(DeviceKind kind, int index, Options options)
     : kind_(kind),
       index_(index),
       options_(options),
-      cuda_(gpu_of(kind, index, options)),
-      arena_(cuda_ ? std::make_unique<GpuSource>(cuda_) : system_memory()),
+      cuda_(make_cuda(kind, gpu(), options)),
+      arena_(memory_of(*this, cuda_)),
       cpu_(options.threads) {
   set_budget_bytes(options.budget_bytes);
   if (backend() == DeviceKind::cuda) charge(Cuda::kOwnBytes);
@@ -77,6 +103,11 @@ Device::~Device() {
 std::string Device::name() const {
   const char* kind = kind_ == DeviceKind::cpu ? "cpu" : kind_ == DeviceKind::cuda ? "cuda" : "meta";
   return join(options_.model.empty() ? kind : options_.model, ":", index_);
+}
+
+GpuDescription describe_gpu(const Device& device) {
+  const auto& elsewhere = device.options().elsewhere;
+  return elsewhere ? *elsewhere : describe_gpu(device.gpu());
 }
 
 void Device::set_budget_bytes(int64_t bytes) {
@@ -188,51 +219,64 @@ void require_known(std::string_view name, const std::string& kind) {
                         "Known are ", list, ", as in cpu:0 or '4x a100', and files, as in '4x my-device.toml'"));
 }
 
-DevicePtr make_device(std::string_view name, Device::Options options, const DescribedOptions& described) {
-  const auto colon = name.rfind(':');
-  const std::string kind(name.substr(0, colon));
-  const int index = colon == std::string_view::npos ? 0 : parse_count(name.substr(colon + 1), name);
-  require_known(name, kind);
-  const bool is_described = kind != "cpu" && kind != "cuda" && kind != "meta";
-  if (is_described) options = described_by(describe_device(kind), kind, options, described);
-  set_links(options.speed, described);
-  if (kind == "cuda") {
-    const std::string reason = cuda_unavailable_reason();
-    require(reason.empty(), "device '", name, "': ", reason, "; use cpu:N, or h200:N to plan for a GPU");
-    require(index < cuda_device_count(), "device '", name, "': this machine has ", cuda_device_count(),
-            " GPUs, the last is cuda:", cuda_device_count() - 1);
-    return std::make_shared<Device>(DeviceKind::cuda, index, options);
-  }
-  return std::make_shared<Device>(kind == "cpu" ? DeviceKind::cpu : DeviceKind::meta, index, options);
+DeviceName parse_name(std::string_view text) {
+  const auto colon = text.rfind(':');
+  DeviceName name{std::string(text.substr(0, colon)), colon == std::string_view::npos ? 0 : parse_count(text.substr(colon + 1), text)};
+  require_known(text, name.kind);
+  return name;
+}
+
+void require_gpu(const DeviceName& name, const Device::Options& options) {
+  const std::string text = join("device '", name.kind, ":", name.index, "': ");
+  const std::string reason = cuda_unavailable_reason();
+  require(reason.empty(), text, reason, "; use cpu:N, or h200:N to plan for a GPU");
+  require(options.gpu_of(name.index) < cuda_device_count(), text, "this machine has ", cuda_device_count(),
+          " GPUs, the last is cuda:", cuda_device_count() - 1);
 }
 
 }  // namespace
 
-DevicePtr make_device(std::string_view name, Device::Options options) { return make_device(name, std::move(options), {}); }
+DevicePtr make_device(const DeviceName& name, Device::Options options, const DescribedOptions& described) {
+  const bool is_described = name.kind != "cpu" && name.kind != "cuda" && name.kind != "meta";
+  if (is_described) options = described_by(describe_device(name.kind), name.kind, options, described);
+  set_links(options.speed, described);
+  if (name.kind == "cuda" && !options.elsewhere) require_gpu(name, options);
+  const DeviceKind kind = name.kind == "cuda" ? DeviceKind::cuda : name.kind == "cpu" ? DeviceKind::cpu : DeviceKind::meta;
+  return std::make_shared<Device>(kind, name.index, std::move(options));
+}
 
-std::vector<DevicePtr> devices(std::string_view list, Device::Options options) { return devices(list, options, DescribedOptions{}); }
+DevicePtr make_device(std::string_view name, Device::Options options) {
+  return make_device(parse_name(name), std::move(options), DescribedOptions{});
+}
 
-std::vector<DevicePtr> devices(std::string_view list, const Device::Options& options, const DescribedOptions& described) {
-  std::vector<DevicePtr> result;
+std::vector<DeviceName> device_names(std::string_view list) {
+  std::vector<DeviceName> names;
   int next_index = 0;
-  const auto add = [&](std::string_view name) {
-    Device::Options own = options;
-    if (described.devices_of_host > 0) own.host = static_cast<int>(result.size()) / described.devices_of_host;
-    result.push_back(make_device(name, own, described));
-  };
   while (!list.empty()) {
     const auto comma = list.find(',');
     const auto item = trimmed(list.substr(0, comma));
     list = comma == std::string_view::npos ? std::string_view{} : list.substr(comma + 1);
     const auto times = item.find("x ");
     if (times == std::string_view::npos) {
-      add(item);
+      names.push_back(parse_name(item));
       continue;
     }
     const int count = parse_count(item.substr(0, times), item);
-    for (int i = 0; i < count; ++i) add(join(trimmed(item.substr(times + 2)), ":", next_index++));
+    for (int i = 0; i < count; ++i) names.push_back(parse_name(join(trimmed(item.substr(times + 2)), ":", next_index++)));
   }
-  require(!result.empty(), "devices: needs at least one device, as in 'cpu:0,cpu:1' or '4x meta'");
+  require(!names.empty(), "devices: needs at least one device, as in 'cpu:0,cpu:1' or '4x meta'");
+  return names;
+}
+
+std::vector<DevicePtr> devices(std::string_view list, Device::Options options) { return devices(list, options, DescribedOptions{}); }
+
+std::vector<DevicePtr> devices(std::string_view list, const Device::Options& options, const DescribedOptions& described) {
+  std::vector<DevicePtr> result;
+  for (const DeviceName& name : device_names(list)) {
+    Device::Options own = options;
+    own.host = described.host_of(static_cast<int>(result.size()));
+    result.push_back(make_device(name, std::move(own), described));
+  }
   return result;
 }
 

@@ -14,6 +14,7 @@
 namespace sluice {
 
 class Cuda;
+struct GpuDescription;
 
 enum class DeviceKind { cpu, cuda, meta };
 
@@ -64,6 +65,11 @@ class Device {
     bool allow_tf32 = false;                  ///< of a CUDA device: products of f32 may round their factors to 10 bits of mantissa
     std::string model{};                      ///< of a meta device with a description: what its name begins with, "h200"
     int host = 0;                             ///< the number of the host that it is in, for plans
+    static constexpr int kOfIndex = -1;
+    int gpu = kOfIndex;  ///< of a CUDA device: which GPU of this machine it is, where its name counts otherwise
+    int gpu_of(int index) const { return gpu == kOfIndex ? index : gpu; }
+    /// Of a CUDA device that another process has: the GPU there. Here it has a name, a budget and counters, and neither memory nor kernels.
+    std::shared_ptr<const GpuDescription> elsewhere{};
   };
   Device(DeviceKind kind, int index, Options options);
   ~Device();
@@ -72,6 +78,8 @@ class Device {
 
   DeviceKind kind() const { return kind_; }
   int index() const { return index_; }
+  /// Of a CUDA device: which GPU of its machine it is.
+  int gpu() const { return options_.gpu_of(index_); }
   std::string name() const;  ///< "cpu:0"
   /// The kind whose kernels and scratch memory an op allocates for: its own, or the one that a meta device stands for.
   DeviceKind backend() const { return kind_ == DeviceKind::meta ? options_.stands_for : kind_; }
@@ -106,7 +114,7 @@ class Device {
   /// @}
 
   Cpu& cpu() { return cpu_; }
-  /// Only of a CUDA device.
+  /// Only of a CUDA device that is not elsewhere.
   Cuda& cuda() { return *cuda_; }
   const Cuda& cuda() const { return *cuda_; }
   Arena& arena() { return arena_; }
@@ -125,6 +133,17 @@ class Device {
 };
 
 using DevicePtr = std::shared_ptr<Device>;
+
+/// The GPU of a CUDA device, also of one elsewhere.
+GpuDescription describe_gpu(const Device& device);
+
+/// "cuda:1" in parts.
+struct DeviceName {
+  std::string kind;
+  int index;
+};
+/// The names in a list such as devices() takes. Errors  UsageError naming the form.
+std::vector<DeviceName> device_names(std::string_view list);
 
 /// A new device from "cpu:0", "cpu" (= cpu:0), "cuda:1", "meta:3", or "h200:0" and "my-device.toml:0": a meta device with the memory and
 /// speed (in bf16) that a description in core/devices or a file says, for plans. Each call makes a device with counters of its own.

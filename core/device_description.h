@@ -52,9 +52,13 @@ struct DescribedOptions {
   std::optional<LinkDescription> link{};       ///< instead of the devices' own
   int devices_of_host = 0;                     ///< the first so many are in host 0, and so on; 0: all are in one
   std::optional<LinkDescription> host_link{};  ///< between hosts, a device; none: as within a host
+
+  /// The host of a device, by its place in the list.
+  int host_of(int device) const { return devices_of_host > 0 ? device / devices_of_host : 0; }
 };
-/// As devices(list, options) in core/device.h; devices with a description get their speed in a precision, and all get hosts and links that
-/// were chosen.
+/// As make_device and devices in core/device.h; devices with a description get their speed in a precision, and all get hosts (`devices` does
+/// it) and links that were chosen.
+DevicePtr make_device(const DeviceName& name, Device::Options options, const DescribedOptions& described);
 std::vector<DevicePtr> devices(std::string_view list, const Device::Options& options, const DescribedOptions& described);
 
 }  // namespace sluice

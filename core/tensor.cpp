@@ -36,9 +36,7 @@ struct Memory {
   std::vector<Event> others;
 };
 
-bool share_memory(const Device& a, const Device& b) {
-  return a.kind() == b.kind() && (a.kind() != DeviceKind::cuda || a.index() == b.index());
-}
+bool share_memory(const Device& a, const Device& b) { return a.kind() == b.kind() && (a.kind() != DeviceKind::cuda || a.gpu() == b.gpu()); }
 
 }  // namespace
 

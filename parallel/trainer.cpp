@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <ranges>
 #include <string_view>
 
+#include "core/keep_to_the_end.h"
 #include "core/ops/copy.h"
 #include "parallel/checkpoint/layout.h"
 #include "parallel/group/collectives.h"
@@ -42,7 +42,11 @@ struct Trainer::State {
 
   /// As the root.
   void require_same_training() {
-    const Certificate mine = make_certificate(encode(plan), graph, options.config);
+    const DeviceRanks ranks(static_cast<int>(plan.devices.size()), *group);
+    std::vector<DevicePtr> here;
+    for (int device = 0; device < ranks.devices(); ++device)
+      if (ranks.is_here(device)) here.push_back(plan.devices[device]);
+    const Certificate mine = make_certificate(encode(plan), graph, options.config, here);
     const Certificate root = decode_certificate(broadcast(*group, group->is_root() ? encode(mine) : ""));
     together(group, [&] {
       const std::string differs = difference(mine, root, options.allow_other_hardware);
@@ -193,11 +197,7 @@ Trainer::Trainer(const layers::Graph& graph, Plan plan, const Optimizer& optimiz
 
 /// A thread that never comes back uses its trainer's state for ever.
 Trainer::~Trainer() {
-  if (!state_->executor || !state_->executor->is_abandoned()) return;
-  static std::mutex mutex;
-  static auto& in_use = *new std::vector<std::unique_ptr<State>>;
-  std::lock_guard lock(mutex);
-  in_use.push_back(std::move(state_));
+  if (state_->executor && state_->executor->is_abandoned()) keep_to_the_end(std::move(state_));
 }
 
 void Trainer::require_whole() const {

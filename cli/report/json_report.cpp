@@ -96,7 +96,7 @@ namespace {
 Json trial_json(const parallel::ReplicaTrial& trial) {
   return {{"replicas", trial.replicas},
           {"devices_of_replica", trial.devices_of_replica},
-          {"spans_hosts", trial.spans_hosts},
+          {"replica_devices", name_of(trial.replica_devices)},
           {"fits", trial.is_bound ? Json(nullptr) : Json(trial.fits)},
           {"step_seconds", trial.step_seconds},
           {"is_bound", trial.is_bound},
@@ -116,6 +116,7 @@ Json plan_json(const layers::Graph& graph, const parallel::Plan& plan, const par
   json["segments"] = plan.partition.has_whole_stages() ? std::vector<int>{} : plan.partition.segments_of_stage();
   json["micro_batches"] = plan.micro_batches;
   json["replicas"] = plan.replication.replicas;
+  json["replica_devices"] = name_of(plan.replica_devices);
   json["fold_blocks"] = plan.replication.fold_blocks;
   json["shard_optimizer"] = plan.replication.shards_optimizer;
   json["replica_trials"] = Json::array();

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/file/cache_folder.h"
 #include "core/file/file.h"
+#include "core/file/hash.h"
 
 namespace sluice::cublas {
 
@@ -82,9 +83,18 @@ void AlgorithmCache::keep(const std::string& key, const AlgorithmWords& words) {
   write(file_, all);
 }
 
+std::string AlgorithmCache::digest(std::string_view prefix) const {
+  std::string found;
+  for (const auto& [key, words] : algorithms_)
+    if (key.starts_with(prefix)) found += key + text_of(words);
+  return found.empty() ? "" : hash_of(found);
+}
+
 std::filesystem::path algorithm_cache_file(const char* name) {
   const auto folder = user_cache_folder();
   return folder.empty() ? folder : folder / name;
 }
+
+std::string key_of(const GpuDescription& gpu) { return join(gpu.name, ", driver ", gpu.driver_version, ", "); }
 
 }  // namespace sluice::cublas

@@ -5,6 +5,9 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+
+#include "core/cuda/cuda.h"
 
 namespace sluice::cublas {
 
@@ -22,6 +25,8 @@ class AlgorithmCache {
   explicit AlgorithmCache(std::filesystem::path file);
 
   std::optional<AlgorithmWords> find(const std::string& key) const;
+  /// A hash of all whose key begins so; empty where there is none.
+  std::string digest(std::string_view prefix) const;
   /// For the life of this object.
   void remember(const std::string& key, const AlgorithmWords& words) { algorithms_[key] = words; }
   /// In the file too.
@@ -32,7 +37,11 @@ class AlgorithmCache {
   std::map<std::string, AlgorithmWords> algorithms_;
 };
 
+inline constexpr const char* kProductsFile = "cublas-algorithms.json";
+inline constexpr const char* kCudnnFile = "cudnn-algorithms.json";
 /// A file of that name in user_cache_folder(); empty where there is none.
-std::filesystem::path algorithm_cache_file(const char* name = "cublas-algorithms.json");
+std::filesystem::path algorithm_cache_file(const char* name);
+/// What the keys of a kind of GPU begin with: "NVIDIA H200, driver 13000, ".
+std::string key_of(const GpuDescription& gpu);
 
 }  // namespace sluice::cublas

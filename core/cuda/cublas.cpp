@@ -34,7 +34,7 @@ std::optional<cublasLtMatmulAlgo_t> chosen_algorithm(Cuda& cuda, cublasLtHandle_
                                                      const Operands& on) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);  // also while it tunes: trials of two devices would disturb each other
-  static AlgorithmCache cache(algorithm_cache_file());
+  static AlgorithmCache cache(algorithm_cache_file(kProductsFile));
   const std::string key = text_of(cuda, kind);
   if (const auto words = cache.find(key))
     if (const auto algorithm = algorithm_of(*words); call.can_run(handle, algorithm)) return algorithm;

@@ -1,5 +1,6 @@
 #include "core/cuda/cublas_call.h"
 
+#include "core/cuda/algorithm_cache.h"
 #include "core/error.h"
 
 namespace sluice::cublas {
@@ -56,12 +57,11 @@ Kind kind_of(const Cuda& cuda, const Product& product, const Operands& on) {
 
 std::string text_of(const Cuda& cuda, const Kind& kind) {
   const Product& p = kind.product;
-  return join(cuda.description().name, ", driver ", cuda.description().driver_version, ", cuBLAS ", cublasLtGetVersion(), ": ",
-              name_of(p.dtype), kind.allow_tf32 ? " as tf32" : "", " to ", name_of(p.c_dtype), " [", p.m, ", ", p.n, ", ", p.k, "] ",
-              p.transpose_a ? "t" : "n", p.transpose_b ? "t" : "n", p.has_bias ? " + bias" : "",
-              p.has_gelu ? join(", gelu of rows ", p.before_ld) : "", p.beta != 0 ? " + c" : "", ", rows ", p.a_ld, " ", p.b_ld, " ",
-              p.c_ld, ", batch ", p.batch, " of strides ", p.a_stride, " ", p.b_stride, " ", p.c_stride, ", aligned ", kind.a_alignment,
-              " ", kind.b_alignment, " ", kind.c_alignment);
+  return join(key_of(cuda.description()), "cuBLAS ", cublasLtGetVersion(), ": ", name_of(p.dtype), kind.allow_tf32 ? " as tf32" : "",
+              " to ", name_of(p.c_dtype), " [", p.m, ", ", p.n, ", ", p.k, "] ", p.transpose_a ? "t" : "n", p.transpose_b ? "t" : "n",
+              p.has_bias ? " + bias" : "", p.has_gelu ? join(", gelu of rows ", p.before_ld) : "", p.beta != 0 ? " + c" : "", ", rows ",
+              p.a_ld, " ", p.b_ld, " ", p.c_ld, ", batch ", p.batch, " of strides ", p.a_stride, " ", p.b_stride, " ", p.c_stride,
+              ", aligned ", kind.a_alignment, " ", kind.b_alignment, " ", kind.c_alignment);
 }
 
 Layout::Layout(DType dtype, int64_t rows, int64_t columns, int64_t ld, int64_t batch, int64_t stride) {

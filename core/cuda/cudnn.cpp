@@ -30,7 +30,7 @@ Use use() {
 }
 
 std::string key_of(const Cuda& cuda, const Kind& kind) {
-  return join(cuda.description().name, ", driver ", cuda.description().driver_version, ", cuDNN ", version_text(), ": ", text_of(kind));
+  return join(cublas::key_of(cuda.description()), "cuDNN ", version_text(), ": ", text_of(kind));
 }
 
 using Addresses = std::span<void* const>;
@@ -140,7 +140,7 @@ bool is_captured(const Cuda& cuda) {
 std::optional<Plan> Chooser::choose(Cuda& cuda, const Kind& kind, Addresses on, const std::function<void()>& own) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);  // also while it tunes: trials of two devices would disturb each other
-  static AlgorithmCache cache(cublas::algorithm_cache_file("cudnn-algorithms.json"));
+  static AlgorithmCache cache(cublas::algorithm_cache_file(cublas::kCudnnFile));
   const bool forced = use() == Use::wherever_possible;
   const std::string key = key_of(cuda, kind) + (forced ? ", wherever possible" : "");
   try {

@@ -49,6 +49,7 @@ void GpuMemory::update_limit() {
   for (const auto& [device, member] : members_)
     if (__builtin_add_overflow(sum, member.budget_bytes, &sum)) sum = INT64_MAX;
   limit_ = sum;
+  ++changes_;
 }
 
 bool GpuMemory::take(int64_t bytes) {
@@ -61,6 +62,7 @@ bool GpuMemory::take(int64_t bytes) {
 void GpuMemory::give_back(int64_t bytes) noexcept {
   std::lock_guard lock(counting_);
   given_ -= bytes;
+  ++changes_;
 }
 
 void* GpuMemory::allocate(size_t bytes) {
@@ -69,7 +71,10 @@ void* GpuMemory::allocate(size_t bytes) {
   CUDA_TRY(cudaSetDevice(index_));
   const cudaError_t status = cudaMalloc(&memory, bytes);
   if (status == cudaSuccess) return memory;
-  give_back(static_cast<int64_t>(bytes));
+  {
+    std::lock_guard lock(counting_);  // nothing has changed: this was never there
+    given_ -= static_cast<int64_t>(bytes);
+  }
   if (status != cudaErrorMemoryAllocation) cuda_try(status, "cudaMalloc");
   cudaGetLastError();
   return nullptr;
@@ -105,6 +110,7 @@ void GpuMemory::end_return() noexcept {
     std::lock_guard lock(counting_);
     --returning_;
     ++returns_;
+    ++changes_;
   }
   returned_.notify_all();
 }

@@ -41,6 +41,9 @@ class GpuMemory {
   /// Frees blocks that arenas keep, about `bytes`, else waits for memory that is on its way back. False when there is neither.
   /// Threads  no capture of the calling thread is under way.
   bool reclaim(size_t bytes);
+  /// See MemorySource.
+  uint64_t changes() const { return changes_.load(); }
+  void note_kept() noexcept { ++changes_; }
   /// Memory that comes back without its device's being asked: what a capture still uses, or a trial.
   void begin_return();
   void end_return() noexcept;
@@ -58,7 +61,8 @@ class GpuMemory {
   std::mutex entering_;  ///< guards the next two; taken before the other mutex, and before those of arenas
   std::map<const Cuda*, Member> members_;
   std::atomic<int64_t> limit_{0};  ///< the sum of the budgets
-  std::mutex counting_;            ///< guards the rest
+  std::atomic<uint64_t> changes_{0};
+  std::mutex counting_;  ///< guards the rest
   std::condition_variable returned_;
   int64_t given_ = 0;     ///< bytes
   int returning_ = 0;     ///< pieces of memory on their way back

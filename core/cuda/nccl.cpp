@@ -4,13 +4,12 @@
 
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <utility>
-#include <vector>
 
 #include "core/cuda/event.h"
 #include "core/cuda/nccl_library.h"
 #include "core/cuda/try.h"
+#include "core/keep_to_the_end.h"
 
 /// Keeps the text of the call. Needs a `library`.
 #define NCCL_TRY(communicator, call) nccl_try(library, library.call, "nccl" #call, communicator)
@@ -23,14 +22,6 @@ namespace {
 const Library& used_library() {
   require(loaded().missing.empty(), "nccl: ", loaded().missing);
   return loaded().library;
-}
-
-/// Keeps what only the end of the process ends, where leak checkers find it.
-void give_up(cudaStream_t stream, ncclComm_t communicator) {
-  static std::mutex mutex;
-  static auto& given_up = *new std::vector<std::pair<cudaStream_t, ncclComm_t>>;
-  std::lock_guard lock(mutex);
-  given_up.emplace_back(stream, communicator);
 }
 
 }  // namespace
@@ -79,7 +70,7 @@ Communicator::Communicator(int gpu, const std::string& unique_id, int ranks, int
 
 Communicator::~Communicator() {
   if (is_abandoned_) {
-    give_up(stream_, communicator_);
+    keep_to_the_end(std::pair(stream_, communicator_));
     return;
   }
   cudaSetDevice(gpu_);

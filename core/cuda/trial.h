@@ -2,6 +2,7 @@
 #include <functional>
 
 #include "core/cuda/cuda.h"
+#include "core/cuda/tuned.h"
 
 namespace sluice {
 
@@ -25,9 +26,6 @@ class TrialMemory {
   size_t bytes_;
   void* memory_ = nullptr;
 };
-
-/// SLUICE_TUNE is set in the environment, and not to 0.
-bool wants_trials();
 
 /// Time of the best of some rounds of equal calls, the first of which warms up; infinite for a call that answers false.
 /// Cost  20 calls.

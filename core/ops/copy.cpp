@@ -31,7 +31,7 @@ void copy(const Tensor& from, const Tensor& to) {
                         "copy: needs two devices that hold elements, got ", source.name(), " and ", target.name());
     return copy_between_kinds(from, to);
   }
-  if (source.kind() == DeviceKind::cuda && source.index() != target.index()) return copy(from.to(to.device_ptr()), to);
+  if (source.kind() == DeviceKind::cuda && source.gpu() != target.gpu()) return copy(from.to(to.device_ptr()), to);
   if (&source != &target) target.wait_for(source.record());
   const Cost cost{0, static_cast<double>(from.bytes()), static_cast<double>(to.bytes())};
   run_kernel("copy", {to}, cost, [&](auto& context) { kernels::copy(context, from, to); });

@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "parallel/group/deadline.h"
+#include "parallel/group/host_name.h"
 #include "parallel/group/packet.h"
 
 namespace sluice::parallel {
@@ -28,9 +30,22 @@ std::string broadcast(Group& group, std::string of_root) {
   return of_root;
 }
 
-void barrier(Group& group) {
-  gather(group, "");
-  broadcast(group, "");
+void barrier(Group& group, double seconds) {
+  const auto deadline = deadline_in(seconds);
+  if (!group.is_root()) {
+    group.tell(0, "");
+    group.hear(0, seconds_until(deadline));
+    return;
+  }
+  for (int rank = 1; rank < group.size(); ++rank) group.hear(rank, seconds_until(deadline));
+  for (int rank = 1; rank < group.size(); ++rank) group.tell(rank, "");
+}
+
+std::vector<std::string> host_names(Group& group) {
+  PacketWriter all;
+  all << gather(group, host_name());
+  const std::string bytes = broadcast(group, all.take());
+  return PacketReader(bytes).read<std::vector<std::string>>();
 }
 
 double clock_offset(Group& group) {

@@ -15,8 +15,11 @@ inline constexpr double kNoEnd = 1e9;
 std::vector<std::string> gather(Group& group, std::string mine);
 /// On every rank, what the root gave.
 std::string broadcast(Group& group, std::string of_root);
-/// Until all ranks are here.
-void barrier(Group& group);
+/// Until all ranks are here. Errors  CommError naming one that does not come within `seconds`.
+void barrier(Group& group, double seconds = kNoEnd);
+
+/// By rank, on every rank: the name of its host.
+std::vector<std::string> host_names(Group& group);
 
 /// Seconds to add to a time of this rank's steady clock for that of the root: 0 on the root. Exact to about half the shortest of some round
 /// trips. Source  Cristian 1989, "Probabilistic clock synchronization".

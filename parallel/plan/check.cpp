@@ -78,6 +78,8 @@ void require_valid(const Plan& plan) {
           "Plan::precision: needs f32, tf32 or bf16, got number ", static_cast<int>(plan.precision));
   require_devices(plan.devices, plan.precision, "Plan::devices");
   require(plan.partition.stage_count() > 0, "Plan::partition: needs at least one stage; give the number of nodes of each");
+  require(plan.replica_devices == ReplicaDevices::together || plan.replica_devices == ReplicaDevices::apart,
+          "Plan::replica_devices: needs together or apart, got number ", static_cast<int>(plan.replica_devices));
   const std::string fault = fault_of(plan.replication);
   require(fault.empty(), "Plan::replication: ", fault);
   const auto replicas = static_cast<size_t>(plan.replication.replicas);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "parallel/program/partition.h"
+#include "parallel/program/replication.h"
 #include "parallel/program/schedule.h"
 #include "parallel/schedule/named.h"
 
@@ -35,6 +36,9 @@ struct RematNodes {
 
 /// Which nodes compute their activations again: none or all of them, those that are named, or as many as the budgets ask for.
 using RematChoice = std::variant<Remat, RematNodes, Open>;
+
+/// Which devices a replica has; open: those with which links between hosts carry least.
+using ReplicaDevicesChoice = std::variant<ReplicaDevices, Open>;
 
 /// The order of work: a named one, the user's own, or open.
 class ScheduleChoice {

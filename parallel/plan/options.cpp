@@ -115,7 +115,7 @@ Plan plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const Plan
   const int* replicas = std::get_if<int>(&options.replicas);
   if (!replicas) return plan_of_open_replicas(graph, devices, options);
   require(*replicas >= 1, "PlanOptions::replicas: needs at least one, got ", *replicas, "; kOpen leaves it open");
-  if (*replicas > 1) return plan_of_replicas(graph, std::move(devices), options, *replicas);
+  if (*replicas > 1) return plan_of_replicas(graph, devices, options, *replicas);
   check(graph, devices, options);
   const int count = static_cast<int>(devices.size()), nodes = static_cast<int>(graph.nodes().size());
   if (options.memory != kUnlimited)

@@ -17,8 +17,7 @@ using NodeTimer = std::function<std::vector<NodeTimes>(int64_t samples, const De
 struct ReplicaTrial {
   int replicas = 1;
   int devices_of_replica = 1;
-  bool spans_hosts =
-      false;  ///< the devices of a replica are in several hosts, so that those of a stage's replicas are in as few as possible
+  ReplicaDevices replica_devices = ReplicaDevices::together;
   bool fits = false;
   bool is_bound = false;    ///< no step takes less than step_seconds, so that no plan was made
   double step_seconds = 0;  ///< 0 for one that does not fit
@@ -35,8 +34,9 @@ struct PlanOptions {
   PartitionChoice partition = kOpen;  ///< a given one: the nodes of each stage
   RematChoice remat = Remat::none;
   Precision precision = Precision::f32;
-  int64_t memory = kUnlimited;           ///< bytes a device; unlimited leaves the devices' own budgets
-  CountChoice replicas = 1;              ///< pipelines side by side, with equally many of the devices each
+  int64_t memory = kUnlimited;  ///< bytes a device; unlimited leaves the devices' own budgets
+  CountChoice replicas = 1;     ///< pipelines side by side, with equally many of the devices each
+  ReplicaDevicesChoice replica_devices = kOpen;
   int fold_blocks = 0;                   ///< Replication::fold_blocks; 0: one a replica
   bool shards_optimizer = true;          ///< Replication::shards_optimizer
   const Optimizer* optimizer = nullptr;  ///< whose states need room; null: AdamW's

@@ -104,13 +104,26 @@ std::vector<int> device_kinds(const std::vector<DevicePtr>& devices) {
 
 int devices_of_replica(const Plan& plan) { return static_cast<int>(plan.devices.size()) / plan.replication.replicas; }
 
-std::vector<int> device_of_stage(const Plan& plan) {
-  require_valid(plan);
+namespace {
+
+/// The device of each segment of a replica, among the replica's own.
+std::vector<int> segment_placement(const Plan& plan) {
   const auto placement = placement_of(plan);
   std::vector<int> devices;
-  for (int replica = 0; replica < plan.replication.replicas; ++replica)
-    for (size_t stage = 0; stage < placement.size(); ++stage)
-      devices.insert(devices.end(), plan.partition.segments_of_stage()[stage], replica * devices_of_replica(plan) + placement[stage]);
+  for (size_t stage = 0; stage < placement.size(); ++stage)
+    devices.insert(devices.end(), plan.partition.segments_of_stage()[stage], placement[stage]);
+  return devices;
+}
+
+}  // namespace
+
+std::vector<int> device_of_stage(const Plan& plan) {
+  require_valid(plan);
+  const int replicas = plan.replication.replicas;
+  std::vector<int> devices;
+  for (int replica = 0; replica < replicas; ++replica)
+    for (const int device : segment_placement(plan))
+      devices.push_back(device_of_replica(plan.replica_devices, device, replica, replicas, devices_of_replica(plan)));
   return devices;
 }
 
@@ -123,13 +136,12 @@ Schedule schedule_of(const Plan& plan, int micro_batches) {
   for (int replica = 0; replica < replicas; ++replica)
     schedules.push_back(
         in_segments(stage_schedule(plan, part_of(micro_batches, replica, replicas).count()), plan.partition.segments_of_stage()));
-  return replicated(schedules, micro_batches);
+  return replicated(schedules, micro_batches, plan.replica_devices);
 }
 
 Schedule evaluation_schedule_of(const Plan& plan, int micro_batches) {
   require_valid(plan);
-  std::vector<int> of_replica = device_of_stage(plan);
-  of_replica.resize(of_replica.size() / static_cast<size_t>(plan.replication.replicas));
+  const std::vector<int> of_replica = segment_placement(plan);
   std::vector<Schedule> schedules;
   for (int replica = 0; replica < plan.replication.replicas; ++replica) {
     const int own = part_of(micro_batches, replica, plan.replication.replicas).count();
@@ -138,7 +150,7 @@ Schedule evaluation_schedule_of(const Plan& plan, int micro_batches) {
     if (own == 0) std::ranges::for_each(schedule.devices, [](auto& order) { order.clear(); });
     schedules.push_back(std::move(schedule));
   }
-  return replicated(schedules, micro_batches);
+  return replicated(schedules, micro_batches, plan.replica_devices);
 }
 
 }  // namespace sluice::parallel

@@ -66,7 +66,7 @@ std::string name_of(const PlannedSchedule& schedule);
 /// How a model is trained: which nodes on which device, how many micro-batches, in which order, what is rematerialized, in which
 /// numbers. `plan` makes one; one that is made by hand is checked wherever it is taken (plan/check.h).
 struct Plan {
-  std::vector<DevicePtr> devices;                   ///< of all replicas, equally many each, one replica after the other
+  std::vector<DevicePtr> devices;                   ///< of all replicas, equally many each
   SegmentedPartition partition;                     ///< of each replica
   int micro_batches = 1;                            ///< of all replicas
   PlannedSchedule schedule = NamedSchedule::gpipe;  ///< of each replica; one of the user's own is for as many micro-batches as each has
@@ -82,6 +82,7 @@ struct Plan {
   bool is_exact = false;
   bool is_out_of_time = false;  ///< PlanOptions::search_seconds ended the search: the best plan until then
   Replication replication{};    ///< how many replicas, and how their gradients are added up
+  ReplicaDevices replica_devices = ReplicaDevices::together;
 };
 
 /// By device: the number of its kind, counted from 0 in the order in which kinds appear. Devices of one kind take the same times and bytes.

@@ -9,7 +9,7 @@ namespace sluice::parallel {
 namespace {
 
 constexpr std::string_view kPlanMagic = "SlPl";
-constexpr int64_t kPlanVersion = 2;
+constexpr int64_t kPlanVersion = 3;
 constexpr size_t kLeastComputeAction = 3;  // bytes: one a field
 
 enum class ScheduleKind { named, order };
@@ -98,6 +98,7 @@ void write_rest(ByteWriter& out, const Plan& plan) {
   out.number(plan.replication.replicas);
   out.number(plan.replication.fold_blocks);
   out.flag(plan.replication.shards_optimizer);
+  out.choice(plan.replica_devices);
   out.number(plan.window.ahead);
   out.number(plan.window.behind);
   out.count(plan.times.size());
@@ -115,6 +116,7 @@ void read_rest(ByteReader& in, Plan& plan) {
   plan.replication.replicas = in.integer();
   plan.replication.fold_blocks = in.integer();
   plan.replication.shards_optimizer = in.flag();
+  plan.replica_devices = in.choice(ReplicaDevices::apart);
   plan.window.ahead = in.integer();
   plan.window.behind = in.integer();
   plan.times.resize(in.count(1));

@@ -203,13 +203,13 @@ std::string build_name() {
 
 std::string circumstances(const Device& device, Precision precision, const Optimizer& optimizer, int devices) {
   const bool is_gpu = device.kind() == DeviceKind::cuda;
-  return join(is_gpu ? describe_gpu(device.index()).name : processor_name(), ", ", device.options().threads, " threads, ", devices,
+  return join(is_gpu ? describe_gpu(device).name : processor_name(), ", ", device.options().threads, " threads, ", devices,
               " devices, tf32 ", device.options().allow_tf32, ", ", name_of(precision), ", ", optimizer.name(), ' ',
               optimizer.state_names().size() + (optimizer.ema > 0), ", build ", build_name());
 }
 
 int64_t free_bytes(const Device& device) {
-  return device.kind() == DeviceKind::cuda ? describe_gpu(device.index()).free_bytes : available_memory_bytes();
+  return device.kind() == DeviceKind::cuda ? describe_gpu(device).free_bytes : available_memory_bytes();
 }
 
 /// As many devices of this kind as were asked for, as far as there are cores and nodes for them.

@@ -25,7 +25,7 @@ struct FirstReplica {
   PlanOptions options;
 };
 
-FirstReplica first_replica(const std::vector<DevicePtr>& devices, PlanOptions options, int replicas) {
+FirstReplica first_replica(const std::vector<DevicePtr>& devices, PlanOptions options, int replicas, ReplicaDevices which) {
   require(options.batch >= replicas, "PlanOptions::batch: needs at least one sample for each of the ", replicas, " replicas, got ",
           options.batch, "; give a larger mini-batch or fewer replicas");
   options.replicas = 1;
@@ -36,8 +36,10 @@ FirstReplica first_replica(const std::vector<DevicePtr>& devices, PlanOptions op
             "; give more micro-batches or fewer replicas");
     options.micro_batches = static_cast<int>(share_of(*number, replicas));
   }
-  const auto end = devices.begin() + static_cast<ptrdiff_t>(devices.size()) / replicas;
-  return {{devices.begin(), end}, std::move(options)};
+  FirstReplica first{{}, std::move(options)};
+  const int each = static_cast<int>(devices.size()) / replicas;
+  for (int device = 0; device < each; ++device) first.devices.push_back(devices[device_of_replica(which, device, 0, replicas, each)]);
+  return first;
 }
 
 Replication replication_of(const PlanOptions& options, int replicas) {
@@ -45,13 +47,14 @@ Replication replication_of(const PlanOptions& options, int replicas) {
 }
 
 /// Makes the first replica's plan that of all.
-Plan for_all(Plan plan, std::vector<DevicePtr> devices, const PlanOptions& options, int replicas) {
+Plan for_all(Plan plan, const std::vector<DevicePtr>& devices, const PlanOptions& options, int replicas, ReplicaDevices which) {
   const int* number = std::get_if<int>(&options.micro_batches);
   plan.micro_batches = number ? *number : plan.micro_batches * replicas;
   micro_batch_bounds(options.batch, plan.micro_batches);
   if (options.memory != kUnlimited)
-    for (auto& device : devices) device->set_budget_bytes(options.memory);
-  plan.devices = std::move(devices);
+    for (const auto& device : devices) device->set_budget_bytes(options.memory);
+  plan.devices = devices;
+  plan.replica_devices = which;
   plan.replication = replication_of(options, replicas);
   if (plan.times.size() != static_cast<size_t>(std::ranges::max(device_kinds(plan.devices)) + 1)) plan.times.clear();
   plan.bound_seconds = 0;
@@ -59,31 +62,19 @@ Plan for_all(Plan plan, std::vector<DevicePtr> devices, const PlanOptions& optio
   return plan;
 }
 
-}  // namespace
-
-Plan plan_of_replicas(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options, int replicas) {
-  const std::string fault = fault_of(replication_of(options, replicas));
-  require(fault.empty(), "PlanOptions::replicas: ", fault);
-  require(!devices.empty() && devices.size() % static_cast<size_t>(replicas) == 0,
-          "PlanOptions::replicas: needs equally many devices for each of the ", replicas, " replicas, got ", devices.size(),
-          "; give a multiple of ", replicas);
-  const FirstReplica first = first_replica(devices, options, replicas);
-  return for_all(plan(graph, first.devices, first.options), std::move(devices), options, replicas);
+Plan plan_with(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options, int replicas,
+               ReplicaDevices which) {
+  const FirstReplica first = first_replica(devices, options, replicas, which);
+  return for_all(plan(graph, first.devices, first.options), devices, options, replicas, which);
 }
 
-namespace {
-
-/// The first device of each stage's replicas, then the second, ...: those of a stage stand next to each other in `devices`.
-std::vector<DevicePtr> stages_together(const std::vector<DevicePtr>& devices, int replicas) {
-  std::vector<DevicePtr> by_replica;
-  const size_t stride = static_cast<size_t>(replicas);
-  for (size_t replica = 0; replica < stride; ++replica)
-    for (size_t device = replica; device < devices.size(); device += stride) by_replica.push_back(devices[device]);
-  return by_replica;
-}
-
-bool has_several_hosts(const std::vector<DevicePtr>& devices) {
-  return std::ranges::any_of(devices, [&](const auto& device) { return device->options().host != devices[0]->options().host; });
+/// Those that are worth trying.
+std::vector<ReplicaDevices> ways_of(const std::vector<DevicePtr>& devices, const PlanOptions& options, int replicas) {
+  if (const auto* fixed = std::get_if<ReplicaDevices>(&options.replica_devices)) return {*fixed};
+  const bool has_hosts =
+      std::ranges::any_of(devices, [&](const auto& device) { return device->options().host != devices[0]->options().host; });
+  if (!has_hosts || replicas == 1 || replicas == static_cast<int>(devices.size())) return {ReplicaDevices::together};
+  return {ReplicaDevices::together, ReplicaDevices::apart};
 }
 
 /// Plans the numbers of replicas that may be fastest, and takes the fastest.
@@ -95,11 +86,9 @@ class ReplicaChooser {
   /// Of `least` to `most` replicas.
   Plan choose(int least, int most) {
     const int count = static_cast<int>(devices_.size());
-    const bool may_be_elsewhere = devices_[0]->kind() == DeviceKind::meta && has_several_hosts(devices_);
     for (const int replicas : replica_numbers(count)) {
       if (replicas < least || replicas > most || !fault_of(replication_of(options_, replicas)).empty()) continue;
-      add(devices_, replicas, false);
-      if (may_be_elsewhere && 1 < replicas && replicas < count) add(stages_together(devices_, replicas), replicas, true);
+      for (const ReplicaDevices which : ways_of(devices_, options_, replicas)) add(replicas, which);
     }
     try_all();
     std::erase_if(candidates_, [](const Candidate& one) { return !one.plan && !one.trial.is_bound; });
@@ -113,7 +102,6 @@ class ReplicaChooser {
 
  private:
   struct Candidate {
-    std::vector<DevicePtr> devices;
     ReplicaTrial trial;
     std::optional<Plan> plan{};
   };
@@ -125,15 +113,15 @@ class ReplicaChooser {
   };
 
   /// Numbers of replicas that cannot be planned are left out: too few nodes, another schedule of the user's own, ...
-  void add(std::vector<DevicePtr> devices, int replicas, bool spans_hosts) {
-    const int stages = static_cast<int>(devices.size()) / replicas;
+  void add(int replicas, ReplicaDevices which) {
+    const int stages = static_cast<int>(devices_.size()) / replicas;
     try {
-      const FirstReplica first = first_replica(devices, options_, replicas);
+      const FirstReplica first = first_replica(devices_, options_, replicas, which);
       const StepBound least = step_bound(graph_, first.devices, first.options);
-      ReplicaTrial trial{.replicas = replicas, .devices_of_replica = stages, .spans_hosts = spans_hosts, .is_bound = true};
-      trial.step_seconds = least.seconds + least_exchange(devices, replicas);
+      ReplicaTrial trial{.replicas = replicas, .devices_of_replica = stages, .replica_devices = which, .is_bound = true};
+      trial.step_seconds = least.seconds + least_exchange(replicas, which);
       trial.obstacle = too_large_a_node(largest_node(least.costs.any()), stages);
-      candidates_.push_back({std::move(devices), std::move(trial)});
+      candidates_.push_back({std::move(trial)});
     } catch (const UsageError&) {
       refuse();
     }
@@ -146,17 +134,17 @@ class ReplicaChooser {
   /// What no exchange between replicas takes less than: after the last gradient the weights go from every device to its stage's replicas,
   /// and where a replica is one device, its gradients went the same way before. The device with most of a replica's parameters has at least
   /// as many as there are for each.
-  double least_exchange(const std::vector<DevicePtr>& devices, int replicas) const {
+  double least_exchange(int replicas, ReplicaDevices which) const {
     if (replicas == 1) return 0;
-    const Links links = links_of(devices);
-    const int stages = static_cast<int>(devices.size()) / replicas;
+    const Links links = links_of(devices_);
+    const int stages = static_cast<int>(devices_.size()) / replicas;
     const double shard = static_cast<double>(graph_.parameter_count()) / stages / replicas;
     const double result_bytes = options_.shards_optimizer ? static_cast<double>(size_of(working_dtype(options_.precision))) : sizeof(float);
     const double bytes = shard * (result_bytes + (stages == 1 ? sizeof(float) : 0));
     double seconds = 0;
     std::array<int, 2> others{};  // in the same host, and in others
-    for (size_t other = static_cast<size_t>(stages); other < devices.size(); other += static_cast<size_t>(stages)) {
-      const int to = static_cast<int>(other);
+    for (int replica = 1; replica < replicas; ++replica) {
+      const int to = device_of_replica(which, 0, replica, replicas, stages);
       const int sharing = ++others[links.are_apart(0, to) ? 1 : 0];
       seconds = std::max(seconds, sharing * links.between(0, to).wire_seconds(bytes));
     }
@@ -174,8 +162,7 @@ class ReplicaChooser {
       if (trial.step_seconds >= fastest) continue;
       trial.is_bound = false;
       try {
-        const FirstReplica first = first_replica(candidate->devices, options_, trial.replicas);
-        Plan plan = for_all(parallel::plan(graph_, first.devices, first.options), candidate->devices, options_, trial.replicas);
+        Plan plan = plan_with(graph_, devices_, options_, trial.replicas, trial.replica_devices);
         note(trial, plan);
         candidate->plan = std::move(plan);
       } catch (const UsageError&) {  // also of a model that replicas cannot train
@@ -266,6 +253,17 @@ std::vector<int> replica_numbers(int devices) {
   for (int replicas = 1; replicas <= devices; ++replicas)
     if (devices % replicas == 0) numbers.push_back(replicas);
   return numbers;
+}
+
+Plan plan_of_replicas(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options, int replicas) {
+  const std::string fault = fault_of(replication_of(options, replicas));
+  require(fault.empty(), "PlanOptions::replicas: ", fault);
+  require(!devices.empty() && devices.size() % static_cast<size_t>(replicas) == 0,
+          "PlanOptions::replicas: needs equally many devices for each of the ", replicas, " replicas, got ", devices.size(),
+          "; give a multiple of ", replicas);
+  const auto ways = ways_of(devices, options, replicas);
+  if (ways.size() > 1) return plan_of_open_replicas(graph, devices, options, replicas, replicas);
+  return plan_with(graph, devices, options, replicas, ways[0]);
 }
 
 Plan plan_of_open_replicas(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options, int least,

@@ -7,12 +7,12 @@
 
 namespace sluice::parallel {
 
-/// A plan for a number of replicas; they do as the first one, whose devices are planned for its share of the mini-batch.
+/// A plan for a number of replicas; they do as the first one, whose devices are planned for its share of the mini-batch. Where it is open
+/// which devices they have, and the devices are in several hosts, both ways are planned.
 /// Errors  UsageError for replicas that cannot share devices, micro-batches or fold blocks equally, and those of `plan`.
-Plan plan_of_replicas(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options, int replicas);
+Plan plan_of_replicas(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options, int replicas);
 
-/// The fastest of the plans for all numbers of replicas among which the devices can be shared, within the budgets. Devices that are
-/// not here are also tried in another order: a stage's replicas next to each other, so that they are in one host, and stages in several.
+/// The fastest of the plans for all numbers of replicas among which the devices can be shared, within the budgets.
 /// A replicated step is predicted whole, exchange and optimizer included. A number of replicas with which no step can be as fast as that
 /// of another number (step_bound, and the bytes between replicas) is not planned.
 /// `options.tried` is told of all of them, in the order of their numbers. `least` and `most`: of replicas.

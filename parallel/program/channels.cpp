@@ -131,13 +131,13 @@ class Insertions {
     waits_[end].push_back(std::move(wait));
   }
 
-  /// Before the action that comes `ahead` computing ones before the place at `index`; `all_at_once`: and before all Recvs for that one, as
-  /// with parts of the norm.
+  /// Before the action that comes `ahead` computing ones before the place at `index`; `all_at_once`: and before all Recvs for that one. What
+  /// many devices send at the end of a step is posted before the first of it is waited for.
   void post(int index, int ahead, bool all_at_once, const Action& send) {
     int begin = index;
     for (int passed = 0; passed < ahead && begin > 0;) passed += !actions_[--begin].is_transfer();
     while (all_at_once && begin > 0 && is_from_elsewhere(begin - 1)) --begin;
-    while (is_norm_part(send) && begin > 0 && is_norm_part(actions_[begin - 1])) --begin;
+    while (send.micro_batch < 0 && begin > 0 && is_recv_of(send.transfer.payload, actions_[begin - 1])) --begin;
     const int stage = send.transfer.between_devices() ? -1 : send.transfer.to;
     posts_[begin].push_back({ActionKind::recv_post, stage, send.micro_batch, send.transfer, {}});
   }
@@ -161,7 +161,9 @@ class Insertions {
     return index == 0 || actions_[index - 1].kind != ActionKind::send || actions_[index - 1].transfer != actions_[index].transfer;
   }
 
-  static bool is_norm_part(const Action& action) { return action.transfer.payload == Payload::norm_part; }
+  static bool is_recv_of(Payload payload, const Action& action) {
+    return action.kind == ActionKind::recv && action.transfer.payload == payload;
+  }
 
   std::vector<Action>& actions_;
   std::vector<std::vector<Action>> waits_, posts_;  // by the index before which they stand

@@ -25,10 +25,17 @@ std::string fault_of(const Replication& replication) {
               int64_t{2} * replicas, " fold blocks, or another number of replicas");
 }
 
-Schedule replicated(const std::vector<Schedule>& replicas, int micro_batches) {
+std::string_view name_of(ReplicaDevices devices) { return devices == ReplicaDevices::together ? "together" : "apart"; }
+
+int device_of_replica(ReplicaDevices which, int device, int replica, int replicas, int devices_of_replica) {
+  return which == ReplicaDevices::together ? replica * devices_of_replica + device : device * replicas + replica;
+}
+
+Schedule replicated(const std::vector<Schedule>& replicas, int micro_batches, ReplicaDevices which) {
   require(!replicas.empty(), "schedule: needs at least one replica, got none");
   const int devices = replicas[0].device_count(), stages = replicas[0].stage_count(), parts = static_cast<int>(replicas.size());
   Schedule all{replicas[0].name, micro_batches, {}, {}};
+  all.devices.resize(static_cast<size_t>(parts) * static_cast<size_t>(devices));
   for (int replica = 0; replica < parts; ++replica) {
     const Schedule& own = replicas[replica];
     const MicroBatchRange range = part_of(micro_batches, replica, parts);
@@ -36,9 +43,10 @@ Schedule replicated(const std::vector<Schedule>& replicas, int micro_batches) {
             "schedule: needs replicas of ", devices, " devices, ", stages, " stages and, for number ", replica, ", ", range.count(),
             " micro-batches, got ", own.device_count(), ", ", own.stage_count(), " and ", own.micro_batches,
             "; make each for its part_of the mini-batch");
-    for (const int device : own.device_of_stage) all.device_of_stage.push_back(replica * devices + device);
-    for (const auto& order : own.devices) {
-      auto& actions = all.devices.emplace_back(order);
+    const auto in_group = [&](int device) { return device_of_replica(which, device, replica, parts, devices); };
+    for (const int device : own.device_of_stage) all.device_of_stage.push_back(in_group(device));
+    for (int device = 0; device < devices; ++device) {
+      auto& actions = all.devices[in_group(device)] = own.devices[device];
       for (ComputeAction& action : actions) {
         action.stage += replica * stages;
         action.micro_batch += range.first;

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -41,10 +42,18 @@ int part_with(int micro_batch, int micro_batches, int parts);
 /// Why numbers of replicas and blocks do not belong together, and the cure; empty when they do.
 std::string fault_of(const Replication& replication);
 
+/// Which devices of a group a replica has: consecutive ones, or replica r of R the devices r, r + R, r + 2 R, ..., so that those of a stage's
+/// replicas are consecutive.
+enum class ReplicaDevices { together, apart };
+std::string_view name_of(ReplicaDevices devices);  ///< "together" or "apart"
+
+/// The number in the group of a replica's device number `device`, where each of `replicas` has so many.
+int device_of_replica(ReplicaDevices which, int device, int replica, int replicas, int devices_of_replica);
+
 /// The schedule of all replicas, of each one's own: of as many devices and stages each, and of the micro-batches that part_of gives it.
-/// Devices are numbered through the replicas, like stages.
+/// Stages are numbered through the replicas.
 /// Errors  UsageError for schedules of other stages, devices or micro-batches.
-Schedule replicated(const std::vector<Schedule>& replicas, int micro_batches);
+Schedule replicated(const std::vector<Schedule>& replicas, int micro_batches, ReplicaDevices which = ReplicaDevices::together);
 
 /// The sum of parts that come in their order, by a binary tree over their numbers that does not depend on how many there are before or
 /// behind: two neighbours, then two of these pairs, and so on; what is left over at the end is added from its end on. So the sum of a run of

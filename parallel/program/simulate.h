@@ -8,17 +8,17 @@ namespace sluice::parallel {
 
 /// What the simulation needs to know of a device and a model. Units: seconds and bytes.
 struct SimulationCosts {
-  std::vector<double> forward;          ///< by stage, one micro-batch
-  std::vector<double> backward;         ///< by stage; split schedules use input_gradient and weight_gradient instead
-  std::vector<double> input_gradient;   ///< by stage; may be empty when nothing is split
-  std::vector<double> weight_gradient;  ///< by stage; may be empty when nothing is split
-  std::vector<double> recompute;        ///< by stage; may be empty when nothing is rematerialized
-  std::vector<double> step;             ///< by device; may be empty (free)
-  std::vector<double> shard_gradients;  ///< by stage; may be empty (free)
-  std::vector<double> fold_shards;      ///< by stage; may be empty (free)
-  std::vector<double> value_bytes;      ///< by value, one micro-batch; may be empty (free transfers)
-  Links links{};                        ///< between devices; infinitely fast without latency by default
-  NormBytes norm{};                     ///< on the wire
+  std::vector<double> forward;            ///< by stage, one micro-batch
+  std::vector<double> backward;           ///< by stage; split schedules use input_gradient and weight_gradient instead
+  std::vector<double> input_gradient;     ///< by stage; may be empty when nothing is split
+  std::vector<double> weight_gradient;    ///< by stage; may be empty when nothing is split
+  std::vector<double> recompute;          ///< by stage; may be empty when nothing is rematerialized
+  std::vector<double> step;               ///< by device; may be empty (free)
+  std::vector<double> value_bytes;        ///< by value, one micro-batch; may be empty (free transfers)
+  Links links{};                          ///< between devices; infinitely fast without latency by default
+  NormBytes norm{};                       ///< on the wire
+  std::vector<double> shard_gradients{};  ///< by stage; may be empty (free)
+  std::vector<double> fold_shards{};      ///< by stage; may be empty (free)
 };
 
 struct SimulatedAction {

@@ -1,7 +1,9 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "core/device.h"
 #include "layers/graph.h"
 
 namespace sluice::parallel {
@@ -14,15 +16,17 @@ struct Certificate {
   std::string config;           ///< hash of the text of all settings that decide the answer
   std::string build;            ///< build_id
   std::string instruction_set;  ///< that kernels are chosen by when they run: instruction_set()
+  std::string gpus;  ///< models of its devices, their driver and the algorithms tuned for them, which kernels are chosen by; else empty
   bool operator==(const Certificate&) const = default;
 };
 
-/// Of this process. `plan` is its bytes, `config`  a text; which settings belong to it is the caller's to say.
+/// Of this process. `plan` is its bytes, `config`  a text; which settings belong to it is the caller's to say. `devices`  those that are here.
 /// Errors  DataError when the program's file cannot be read (build_id).
-Certificate make_certificate(std::string_view plan, const layers::Graph& graph, std::string_view config);
+Certificate make_certificate(std::string_view plan, const layers::Graph& graph, std::string_view config,
+                             const std::vector<DevicePtr>& devices);
 
 /// Nothing when a rank may take part in the root's training, else a sentence for each thing that differs, with both values and the cure.
-/// With `allow_other_hardware` another instruction set is no difference: then bits depend on which rank has which stage.
+/// With `allow_other_hardware` another instruction set or GPU is no difference: then bits depend on which rank has which stage.
 std::string difference(const Certificate& mine, const Certificate& root, bool allow_other_hardware = false);
 
 /// As bytes, for the way from rank to rank.

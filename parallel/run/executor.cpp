@@ -8,15 +8,20 @@
 #include <numeric>
 #include <optional>
 
+#include "core/cuda/tuned.h"
+#include "core/keep_to_the_end.h"
 #include "core/ops/concat.h"
 #include "parallel/group/collectives.h"
 #include "parallel/group/deadline.h"
 #include "parallel/group/packet.h"
 #include "parallel/program/clock.h"
 #include "parallel/program/link_sharing.h"
+#include "parallel/run/agreement.h"
 #include "parallel/run/device_links.h"
 #include "parallel/run/device_run.h"
+#include "parallel/run/gpu_rank_transport.h"
 #include "parallel/run/hang_report.h"
+#include "parallel/run/nccl_links.h"
 #include "parallel/run/rank_results.h"
 #include "parallel/run/rank_transport.h"
 
@@ -29,6 +34,13 @@ Dataflow training_flow(Layout layout) {
   require(fault.empty(), "executor: needs a partition and a placement of its model, but ", fault);
   layout.training = true;
   return dataflow(layout);
+}
+
+void require_no_trials(Group& group) {
+  together(&group, [&] {
+    require(!wants_trials(), "SLUICE_TUNE: needs one process, got ", group.size(),
+            " ranks, each of which would choose algorithms, and so bits, of its own; tune in one process, and train then without it");
+  });
 }
 
 double seconds_of(std::chrono::steady_clock::time_point time) { return std::chrono::duration<double>(time.time_since_epoch()).count(); }
@@ -53,8 +65,12 @@ Executor::Executor(const layers::Graph& graph, const Layout& layout, std::vector
   for (const auto& device : devices_)
     require(device->kind() == devices_[0]->kind(), "executor: needs devices of one kind, got ", devices_[0]->name(), " and ",
             device->name());
-  require(!group_ || devices_[0]->kind() == DeviceKind::cpu, "pipeline.devices: needs CPU devices for several ranks, got ",
-          devices_[0]->name(), "; transfers between GPUs of several processes are not built yet");
+  require(!group_ || devices_[0]->kind() != DeviceKind::meta, "pipeline.devices: needs cpu or cuda devices for several ranks, got ",
+          devices_[0]->name(), "; devices that only count run in one process");
+  if (connects_gpus()) {
+    require_no_trials(*group_);
+    require_one_nccl(*group_);
+  }
   for (int device = 0; device < ranks_.devices(); ++device)
     if (ranks_.is_here(device)) here_.push_back(device);
   if (devices_[0]->kind() != DeviceKind::meta)
@@ -78,11 +94,15 @@ void Executor::make_stages(const layers::Graph& graph, const StageOptions& optio
 
 std::unique_ptr<Transport> Executor::make_transport(Clock* clock) const {
   auto local = make_local_transport(static_cast<int>(here_.size()), clock);
+  if (connects_gpus()) return make_gpu_rank_transport(*group_, ranks_, links_, std::move(local));
   return group_ ? make_rank_transport(*group_, ranks_, std::move(local)) : std::move(local);
 }
 
+/// Both ends of a communicator of NCCL end together. A rank that an error ends does so alone, and must not wait for the others.
 Executor::~Executor() {
-  if (group_) group_->set_status({});
+  if (!group_) return;
+  group_->set_status({});
+  if (!group_->failure().empty() || std::uncaught_exceptions() > 0) keep_to_the_end(std::move(links_));
 }
 
 /// One run. The devices' threads keep it alive, so that one which never comes back has it for ever.
@@ -188,6 +208,7 @@ RunResult Executor::run(const Program& program, const RunContext& context, const
           "executor: needs a program of the partition, placement, replicas and rematerialization that it was made for; lower one from the "
           "same plan");
   failed_midway_ = false;
+  if (connects_gpus()) connect(program);
   for (const auto& device : devices_)
     if (device->kind() == DeviceKind::meta) device->set_clock(0);
   const auto attempt = begin(program, context, step);
@@ -215,6 +236,46 @@ constexpr std::chrono::seconds kGrace(5);
 constexpr std::chrono::seconds kReport(1);
 
 }  // namespace
+
+/// On the thread of a device, which may be lost in NCCL. A rank that fails here ends the job, as one does in a run.
+void Executor::connect(const Program& program) {
+  const auto channels = channels_between_ranks(program, ranks_);
+  if (std::ranges::includes(connected_, channels)) return;
+  const auto error = std::make_shared<std::exception_ptr>();
+  workers_[0]->submit([this, channels, error] {
+    try {
+      connect_by_nccl(*group_, ranks_, devices_, channels, timeout_seconds_, links_);
+    } catch (...) {
+      *error = std::current_exception();
+    }
+  });
+  try {
+    if (!has_connected()) {
+      const std::string cause = group_->failure();
+      abandoned_ = join("pipeline: NCCL has not connected the GPUs of all ranks",
+                        cause.empty() ? join(" within ", timeout_seconds_, " s (pipeline.timeout)") : ": " + cause,
+                        "\n  nothing but the end of the process ends that; see that all hosts reach each other over the interfaces of "
+                        "NCCL_SOCKET_IFNAME (NCCL_DEBUG=INFO says what it does)");
+      throw HangError(abandoned_);
+    }
+    if (*error) std::rethrow_exception(*error);
+  } catch (const std::exception& failure) {
+    group_->abort(failure.what());
+    throw;
+  }
+  connected_.insert(channels.begin(), channels.end());
+}
+
+/// False when the thread does not come back in time.
+bool Executor::has_connected() {
+  auto end = deadline_in(timeout_seconds_) + kGrace;
+  while (!workers_[0]->wait_until(std::min(end, std::chrono::steady_clock::now() + kReport))) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= end) return false;
+    if (!group_->failure().empty()) end = std::min(end, now + kGrace);
+  }
+  return true;
+}
 
 /// Devices that only count, without budgets that a micro-batch could pass, and stages that keep nothing of a micro-batch until the end.
 bool Executor::repeats(const Program& program, const RunContext& context) const {

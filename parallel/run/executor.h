@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "parallel/group/group.h"
 #include "parallel/program/program.h"
 #include "parallel/run/device_ranks.h"
+#include "parallel/run/gpu_link.h"
 #include "parallel/run/run_errors.h"
 #include "parallel/run/stage.h"
 #include "parallel/run/trace.h"
@@ -48,16 +50,18 @@ struct RunResult {
 /// Runs programs over the devices of this process, each with a worker thread, or those of all ranks of a job, each rank its own; all meta
 /// devices in the caller's thread, on one Clock. Only the stages that are here are made. Ranks call everything together, with the same
 /// programs and mini-batches, and get the same results.
+/// GPUs of several ranks are connected by NCCL: before a run, those whose channels its program is the first to use.
 /// Threads  one caller.
 /// Errors   the first failure of a device, naming action and device, after all devices stopped and the stages were reset. CommError when
 ///          a wait or an action takes longer than the timeout, or devices that only count wait for ever, saying what every device waits
 ///          for and in what circle (hang_report). HangError when a device does not stop then: see is_abandoned(). What is no Error, such
 ///          as std::bad_alloc, becomes one that holds it nested. A run that fails on one rank aborts the group, so that those of the others
-///          fail with CommError.
+///          fail with CommError. HangError, too, when a rank waits in NCCL for others that have failed, or for longer than the timeout.
 class Executor {
  public:
-  /// Makes the dataflow of `layout` and its stages on `devices`, which are of one kind: all those of the job, of which a rank uses its own.
+  /// Makes the dataflow of `layout` and its stages on `devices`, which are of one kind: all those of the job, of which a rank uses its own (devices_of_job).
   /// Graph and topology live as long as the executor. `group`: null for one process.
+  /// Errors  UsageError for devices that cannot serve several ranks; on all ranks alike when one has no usable NCCL.
   Executor(const layers::Graph& graph, const Layout& layout, std::vector<DevicePtr> devices, const StageOptions& options,
            double timeout_seconds, std::shared_ptr<Group> group = nullptr);
   ~Executor();
@@ -92,6 +96,9 @@ class Executor {
   class DeviceRun;
   struct Attempt;
   using Runs = std::vector<std::unique_ptr<DeviceRun>>;
+  bool connects_gpus() const { return group_ && devices_[0]->kind() == DeviceKind::cuda; }
+  void connect(const Program& program);
+  bool has_connected();
   std::shared_ptr<Attempt> begin(const Program& program, const RunContext& context, const StepContext& step);
   void run_on_workers(const std::shared_ptr<Attempt>& attempt, const Program& program);
   bool comes_back(size_t index, Attempt& attempt, const Program& program);
@@ -123,6 +130,8 @@ class Executor {
   std::vector<int> here_;  ///< the devices of this rank
   std::vector<std::unique_ptr<Stage>> stages_;
   std::map<int, Stage*> stage_at_;  ///< the same, by number
+  GpuLinks links_;
+  std::set<ChannelEnds> connected_;  ///< those of all ranks
   ValueTypes value_types_;
   double timeout_seconds_;
   bool failed_midway_ = false;

@@ -6,8 +6,8 @@
 #include <map>
 #include <mutex>
 #include <thread>
-#include <vector>
 
+#include "core/keep_to_the_end.h"
 #include "parallel/run/link_thread.h"
 
 namespace sluice::parallel {
@@ -16,11 +16,8 @@ namespace {
 
 /// The GPU, or the library that carries what the ends tell, may still write their memory when nobody here waits any more.
 void give_up(LinkTransferPtr transfer) {
-  static std::mutex mutex;
-  static auto& given_up = *new std::vector<LinkTransferPtr>;
   transfer->link->abandon();
-  std::lock_guard lock(mutex);
-  given_up.push_back(std::move(transfer));
+  keep_to_the_end(std::move(transfer));
 }
 
 class GpuRankTransport : public Transport {

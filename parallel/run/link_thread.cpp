@@ -88,7 +88,7 @@ void LinkThread::work(State& state) {
   for (auto checked = SteadyClock::now();;) {
     const bool has_begun = begin_some(state);
     if (SteadyClock::now() - checked >= kCheckPeriod) {
-      check_links(state);
+      check_others(state);
       checked = SteadyClock::now();
     }
     std::unique_lock lock(state.mutex);
@@ -134,7 +134,10 @@ void LinkThread::begin(State& state, const LinkTransferPtr& transfer) {
   state.changed.notify_all();
 }
 
-void LinkThread::check_links(State& state) {
+/// A device's thread that waits for the GPU asks the group nothing.
+void LinkThread::check_others(State& state) {
+  const std::string failure = state.group.failure();
+  require<CommError>(failure.empty(), failure);
   std::set<GpuLink*> links;
   {
     std::lock_guard lock(state.mutex);

@@ -83,7 +83,7 @@ class LinkThread {
   static bool begin_some(State& state);
   static std::vector<LinkTransferPtr> next_ones(State& state);
   static void begin(State& state, const LinkTransferPtr& transfer);
-  static void check_links(State& state);
+  static void check_others(State& state);
 
   const std::shared_ptr<State> state_;
   std::jthread thread_;

@@ -6,6 +6,7 @@
 #include "core/file/hash.h"
 #include "parallel/group/collectives.h"
 #include "parallel/group/packet.h"
+#include "parallel/run/tensor_packet.h"
 
 namespace sluice::parallel {
 
@@ -13,18 +14,25 @@ namespace {
 
 constexpr size_t kPieceBytes = size_t{1} << 28;  ///< of a control message
 
+/// Of a tensor on the host.
 std::string_view bytes_of(const Tensor& tensor) {
   return {reinterpret_cast<const char*>(tensor.data()), static_cast<size_t>(tensor.bytes())};
+}
+
+void add(const Tensor& tensor, Hash& hash) {
+  const Tensor value = on_host(tensor);
+  hash.add(value.data(), static_cast<size_t>(value.bytes()));
 }
 
 /// The root asks for the tensors piece by piece, so that it holds one of them.
 void answer_root(Group& group, const std::map<std::string, Tensor>& mine) {
   PacketWriter names;
   names << mine.size();
-  for (const auto& [name, tensor] : mine) names << name << bytes_of(tensor).size();
+  for (const auto& [name, tensor] : mine) names << name << static_cast<size_t>(tensor.bytes());
   group.tell(0, names.take());
   for (const auto& [name, tensor] : mine) {
-    const std::string_view bytes = bytes_of(tensor);
+    const Tensor value = on_host(tensor);
+    const std::string_view bytes = bytes_of(value);
     for (size_t at = 0; at < bytes.size(); at += kPieceBytes) {
       group.hear(0, kNoEnd);
       group.tell(0, std::string(bytes.substr(at, kPieceBytes)));
@@ -50,8 +58,7 @@ std::string hash_of_ranks(Group& group, const std::map<std::string, Tensor>& min
   }
   Hash hash;
   for (const auto& [name, owner] : owners) {
-    const std::string_view here = owner.rank == 0 ? bytes_of(mine.at(name)) : std::string_view();
-    hash.add(here.data(), here.size());
+    if (owner.rank == 0) add(mine.at(name), hash);
     for (size_t left = owner.bytes; left > 0;) {
       group.tell(owner.rank, "");
       const std::string piece = group.hear(owner.rank, kNoEnd);
@@ -68,10 +75,7 @@ std::string hash_of_model(Group* group, const std::map<std::string, Tensor>& min
   if (group && !group->is_root()) answer_root(*group, mine);
   if (group) return broadcast(*group, group->is_root() ? hash_of_ranks(*group, mine) : "");
   Hash hash;
-  for (const auto& [name, tensor] : mine) {
-    const Tensor value = tensor.to(default_device());
-    hash.add(value.data(), static_cast<size_t>(value.bytes()));
-  }
+  for (const auto& [name, tensor] : mine) add(tensor, hash);
   return hash.text();
 }
 

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iterator>
 #include <map>
-#include <mutex>
 #include <string>
 #include <thread>
 
 #include "core/cuda/cuda.h"
 #include "core/cuda/nccl.h"
+#include "core/keep_to_the_end.h"
 #include "parallel/group/collectives.h"
 #include "parallel/group/deadline.h"
 #include "parallel/run/agreement.h"
@@ -40,18 +39,6 @@ class NcclLink : public GpuLink {
   nccl::Communicator communicator_;
 };
 
-/// What every rank must find before any makes a communicator: one that cannot would leave the others waiting in NCCL.
-void require_one_nccl(Group& group) {
-  together(&group, [] { require(nccl::unavailable_reason().empty(), "pipeline.devices: ", nccl::unavailable_reason()); });
-  const std::vector<std::string> versions = gather(group, nccl::library_version());
-  std::string differing;
-  for (int rank = 1; rank < static_cast<int>(versions.size()) && differing.empty(); ++rank)
-    if (versions[rank] != versions[0]) differing = join("NCCL ", versions[0], " on rank 0 and ", versions[rank], " on rank ", rank);
-  differing = broadcast(group, differing);
-  require(differing.empty(), "pipeline.devices: needs one version of NCCL on all ranks, got ", differing,
-          "; install one version on all hosts, and see that LD_LIBRARY_PATH names it everywhere");
-}
-
 /// Those that end here, in the one order.
 struct Part {
   ChannelEnds ends;
@@ -71,18 +58,19 @@ std::vector<Part> parts_here(const DeviceRanks& ranks, const std::set<ChannelEnd
 }
 
 /// Senders make the names. What one rank tells another comes in its order, which is that of the channels.
-std::map<ChannelEnds, std::string> exchange_ids(Group& group, const std::vector<Part>& parts, double seconds) {
+std::map<ChannelEnds, std::string> exchange_ids(Group& group, const std::vector<Part>& parts, SteadyClock::time_point deadline) {
   std::map<ChannelEnds, std::string> ids;
   for (const Part& part : parts)
     if (part.rank == kSender) group.tell(part.other, ids[part.ends] = nccl::new_unique_id());
   for (const Part& part : parts)
-    if (part.rank == kReceiver) ids[part.ends] = group.hear(part.other, seconds);
+    if (part.rank == kReceiver) ids[part.ends] = group.hear(part.other, seconds_until(deadline));
   return ids;
 }
 
 /// Moves some bytes through each, so that no thread of a step waits for a connection, and a GPU that another cannot reach shows here. Both
 /// ends wait at the same place: the first operation blocks until the other end's has come.
-void warm_up(const std::vector<Part>& parts, const std::vector<DevicePtr>& devices, GpuLinks& links, double seconds) {
+void warm_up(const std::vector<Part>& parts, const std::vector<DevicePtr>& devices, GpuLinks& links, double seconds,
+             SteadyClock::time_point deadline) {
   std::vector<Tensor> memory;  // until all have ended
   std::vector<GpuLink::HasEnded> ended;
   for (const Part& part : parts) {
@@ -91,15 +79,11 @@ void warm_up(const std::vector<Part>& parts, const std::vector<DevicePtr>& devic
     GpuLink& link = *links.at(part.ends);
     ended.push_back(part.rank == kSender ? link.send(memory.back(), device->record()) : link.receive(memory.back(), device->record()));
   }
-  const auto deadline = deadline_in(seconds);
   for (size_t i = 0; i < parts.size(); ++i)
     for (; !ended[i](); std::this_thread::sleep_for(std::chrono::microseconds(50))) {
       if (seconds_until(deadline) > 0) continue;
       for (auto& [ends, link] : links) link->abandon();
-      static std::mutex mutex;  // ranks may be threads
-      std::lock_guard lock(mutex);
-      static auto& given_up = *new std::vector<Tensor>;  // which the GPU may still write
-      std::ranges::move(memory, std::back_inserter(given_up));
+      keep_to_the_end(std::move(memory));  // which the GPU may still write
       throw CommError(join("nccl: needed the first bytes from device ", parts[i].ends.from, " to device ", parts[i].ends.to, " within ",
                            seconds, " s, and they did not come; the other end is rank ", parts[i].other,
                            "; see that the two GPUs reach each other (NCCL_DEBUG=INFO says how), or allow more time"));
@@ -119,15 +103,26 @@ std::set<ChannelEnds> channels_between_ranks(const Program& program, const Devic
   return channels;
 }
 
+void require_one_nccl(Group& group) {
+  together(&group, [] { require(nccl::unavailable_reason().empty(), "pipeline.devices: ", nccl::unavailable_reason()); });
+  const std::vector<std::string> versions = gather(group, nccl::library_version());
+  on_root(&group, [&] {
+    for (size_t rank = 1; rank < versions.size(); ++rank)
+      require(versions[rank] == versions[0], "pipeline.devices: needs one version of NCCL on all ranks, got NCCL ", versions[0],
+              " on rank 0 and ", versions[rank], " on rank ", rank,
+              "; install one version on all hosts, and see that LD_LIBRARY_PATH names it everywhere");
+  });
+}
+
 void connect_by_nccl(Group& group, const DeviceRanks& ranks, const std::vector<DevicePtr>& devices, const std::set<ChannelEnds>& channels,
                      double seconds, GpuLinks& links) {
-  require_one_nccl(group);
+  const auto deadline = deadline_in(seconds);
   const std::vector<Part> parts = parts_here(ranks, channels, links);
-  const auto ids = exchange_ids(group, parts, seconds);
-  barrier(group);  // from here on NCCL waits, which knows no deadline: all ranks are there
+  const auto ids = exchange_ids(group, parts, deadline);
+  barrier(group, seconds_until(deadline));  // from here on NCCL waits, which knows no deadline: all ranks are there
   for (const Part& part : parts)
     links.emplace(part.ends, std::make_unique<NcclLink>(devices[part.device]->cuda().index(), ids.at(part.ends), part.rank));
-  warm_up(parts, devices, links, seconds);
+  warm_up(parts, devices, links, seconds, deadline);
 }
 
 }  // namespace sluice::parallel

@@ -93,8 +93,8 @@ class RankTransport : public Transport {
   using Transfers = std::map<std::pair<ChannelEnds, MessageKey>, Transfer>;
 
   static void require_host(const Tensor& tensor) {
-    require(!tensor.defined() || tensor.device().kind() == DeviceKind::cpu, "pipeline.devices: needs CPU devices for several ranks, got ",
-            tensor.defined() ? tensor.device().name() : "none", "; transfers between GPUs of several processes are not built yet");
+    require(!tensor.defined() || tensor.device().kind() == DeviceKind::cpu, "transport: needs tensors of CPU devices, got one of ",
+            tensor.defined() ? tensor.device().name() : "none", "; between GPUs of several ranks take make_gpu_rank_transport()");
   }
 
   bool is_local(const ChannelEnds& ends) const { return ranks_.of(ends.from) == ranks_.of(ends.to); }

@@ -7,10 +7,12 @@
 
 namespace sluice::parallel {
 
+Tensor on_host(const Tensor& tensor) { return tensor.device().kind() == DeviceKind::cuda ? tensor.to(default_device()) : tensor; }
+
 void write(PacketWriter& packet, const Tensor& tensor) {
   packet << tensor.defined();
   if (!tensor.defined()) return;
-  const Tensor dense = tensor.contiguous();
+  const Tensor dense = on_host(tensor).contiguous();
   const auto extents = tensor.shape().extents();
   packet << tensor.dtype() << std::vector<int64_t>(extents.begin(), extents.end())
          << std::string_view(reinterpret_cast<const char*>(dense.data()), static_cast<size_t>(dense.bytes()));

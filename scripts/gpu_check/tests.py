@@ -1,7 +1,7 @@
 """Section tests: every test that runs on the device, values and gradients of all ops before the rest. A faulty access spoils the rest of
 its process, so each group of tests has one of its own, and the first case of a group that fails runs again alone, waiting for every kernel
 so that the error names the right one. Group nccl is the transport between ranks over links that send to themselves: one GPU shows that calls,
-events and bytes are right, and nothing of orders that hang, which takes two."""
+events and bytes are right. With two it also trains over two ranks, as threads."""
 import re
 
 from build import program

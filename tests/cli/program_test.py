@@ -89,6 +89,14 @@ class BadInput(ProgramTest):
                     arguments=self.tiny(pipeline__devices='"2x cpu"', pipeline__replicas=2, pipeline__micro_batches=1))
         self.refuse(2, "pipeline.replan", "pipeline.replicas = 1", arguments=self.tiny(pipeline__replicas=2, pipeline__replan="true", **four))
 
+    def test_a_training_chooses_its_replicas(self):
+        keys = dict(pipeline__devices='"4x cpu"', pipeline__micro_batches=4, pipeline__replicas='"auto"', train__steps=2)
+        done = sluice("train", "tiny", "--json", "-", *sets(output__dir=self.folder / "run", **keys))
+        self.assertRegex(done.stderr, r"(replicas of|one pipeline of) \d device")
+        hashes = json.loads(done.stdout)["weights_hash"]
+        resumed = self.train("--resume", "auto", **{**keys, "train__steps": 2})
+        self.assertEqual(resumed["weights_hash"], hashes)
+
     def test_fold_blocks_of_the_checkpoint_win(self):
         keys = dict(pipeline__devices='"2x cpu"', pipeline__micro_batches=4, pipeline__replicas=2)
         whole = self.train(train__steps=4, pipeline__fold_blocks=4, **keys)
@@ -214,6 +222,35 @@ class Plans(ProgramTest):
         self.assertIn("a100:1", page.read_text())
         inspected = json.loads(sluice("inspect", "tiny", "--json", "-").stdout)
         self.assertEqual(inspected["parameters"], sum(node["parameters"] for node in inspected["nodes"]))
+
+    def test_the_number_of_replicas_is_chosen(self):
+        plan = self.folder / "plan.json"
+        said = sluice("plan", "tiny", "--json", plan, "--set", "pipeline.devices=8x h100", "--set", "pipeline.replicas=auto",
+                      "--set", "pipeline.micro_batches=8", "--set", "train.batch=8", "--set", "pipeline.host_devices=4",
+                      "--set", "pipeline.host_link=ethernet-10g").stdout
+        trials = json.loads(plan.read_text())["replica_trials"]
+        self.assertEqual([(t["replicas"], t["replica_devices"]) for t in trials],
+                         [(1, "together"), (2, "together"), (2, "apart"), (4, "together"), (4, "apart"), (8, "together")])
+        fastest = min((t for t in trials if not t["is_bound"]), key=lambda t: t["step_seconds"])
+        self.assertEqual(fastest["replicas"], json.loads(plan.read_text())["replicas"])
+        self.assertTrue(all(t["step_seconds"] >= fastest["step_seconds"] for t in trials), trials)
+        self.assertIn("replicas", said)
+
+    def test_layouts_are_compared(self):
+        answer = self.folder / "compare.json"
+        said = sluice("plan", "tiny", "--compare", "--json", answer, "--set", "pipeline.devices=4x h100", "--set", "pipeline.micro_batches=8",
+                      "--set", "train.batch=8").stdout
+        comparisons = json.loads(answer.read_text())["comparisons"]
+        self.assertEqual([c["link"] for c in comparisons], ["nvlink", "pcie-5", "infiniband-ndr", "ethernet-10g"])
+        for comparison in comparisons:
+            layouts = {layout["name"]: layout for layout in comparison["layouts"]}
+            self.assertEqual(list(layouts), ["pipeline", "data", "sharded", "mixed"])
+            self.assertLess(layouts["pipeline"]["sent_bytes"], layouts["sharded"]["sent_bytes"])
+            self.assertIn(comparison["link"], said)
+        slow, fast = (c["layouts"][1]["plan"]["step_seconds"] for c in (comparisons[3], comparisons[0]))
+        self.assertGreater(slow, fast)
+        few = sluice("plan", "tiny", "--compare", "--set", "pipeline.devices=4x h100", "--set", "pipeline.micro_batches=2").stdout
+        self.assertIn("pipeline.micro_batches: needs at least one for each of the 4 replicas, got 2", few)
 
     def test_plan_that_does_not_fit_says_why(self):
         done = sluice("plan", "tiny", "--json", "-", "--set", "pipeline.memory=300KiB")

@@ -94,9 +94,24 @@ TEST(AlgorithmCache, ServesTheProcessWhereTheFileCannotBeWritten) {
 
 TEST(AlgorithmCache, LiesInTheFirstCacheFolderThatIsSet) {
   const Variable home("HOME", "/home/someone"), caches("XDG_CACHE_HOME", ""), own("SLUICE_CACHE_DIR", "");
-  EXPECT_EQ(algorithm_cache_file(), "/home/someone/.cache/sluice/cublas-algorithms.json");
+  EXPECT_EQ(algorithm_cache_file(kProductsFile), "/home/someone/.cache/sluice/cublas-algorithms.json");
   const Variable set_caches("XDG_CACHE_HOME", "/caches");
-  EXPECT_EQ(algorithm_cache_file(), "/caches/sluice/cublas-algorithms.json");
+  EXPECT_EQ(algorithm_cache_file(kProductsFile), "/caches/sluice/cublas-algorithms.json");
   const Variable set_own("SLUICE_CACHE_DIR", "/own");
-  EXPECT_EQ(algorithm_cache_file(), "/own/cublas-algorithms.json");
+  EXPECT_EQ(algorithm_cache_file(kProductsFile), "/own/cublas-algorithms.json");
+}
+
+TEST(AlgorithmCache, HasADigestOfWhatItKeepsForAKindOfGpu) {
+  const TemporaryFolder folder;
+  AlgorithmCache cache(folder.path() / "algorithms.json");
+  const std::string prefix = key_of({.name = "NVIDIA H200", .driver_version = 13000});
+  EXPECT_EQ(prefix, "NVIDIA H200, driver 13000, ");
+  cache.keep("NVIDIA A100, driver 13000, a product", kFirst);
+  EXPECT_EQ(cache.digest(prefix), "");
+  cache.keep(prefix + "a product", kFirst);
+  const std::string first = cache.digest(prefix);
+  EXPECT_EQ(first.size(), 32u);
+  EXPECT_EQ(AlgorithmCache(folder.path() / "algorithms.json").digest(prefix), first);
+  cache.keep(prefix + "a product", kSecond);
+  EXPECT_NE(cache.digest(prefix), first);
 }

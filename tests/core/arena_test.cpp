@@ -27,6 +27,37 @@ class LimitedMemory : public MemorySource {
   size_t left_;
 };
 
+/// Of two arenas: while one looks for memory in vain, the other gives some back where that one has looked already.
+class MovingMemory : public MemorySource {
+ public:
+  explicit MovingMemory(int moves) : moves_(moves) {}
+  void* allocate(size_t bytes) override { return moves_ > 0 || is_full_ ? nullptr : system_->allocate(bytes); }
+  void release(void* memory, size_t bytes) noexcept override { system_->release(memory, bytes); }
+  bool reclaim(size_t) override {
+    if (moves_ > 0) --moves_, ++changes_;
+    return false;
+  }
+  uint64_t changes() const override { return changes_; }
+  void fill() { is_full_ = true; }
+
+ private:
+  std::unique_ptr<MemorySource> system_ = system_memory();
+  int moves_;
+  uint64_t changes_ = 0;
+  bool is_full_ = false;
+};
+
+TEST(Arena, LooksAgainWhenSharedMemoryHasChangedMeanwhile) {
+  Arena arena(std::make_unique<MovingMemory>(3));
+  const auto block = arena.take(1024);
+  EXPECT_NE(block.data, nullptr);
+  arena.give_back(block);
+  auto full = std::make_unique<MovingMemory>(2);
+  full->fill();
+  Arena other(std::move(full));
+  EXPECT_THROW(other.take(1024), std::bad_alloc) << "nothing changes any more";
+}
+
 TEST(Arena, AlignsBlocksTo64Bytes) {
   Arena arena(system_memory());
   for (size_t bytes : {64u, 192u, 4u << 20}) {

@@ -49,6 +49,16 @@ TEST(DeviceDescription, BudgetAndLinkOfTheCallerGoFirst) {
   EXPECT_EQ(devices("cpu:0", {}, {.link = describe_link("ethernet-10g")})[0]->options().speed.link_bytes_per_second, 1.25e9);
 }
 
+TEST(DeviceDescription, DevicesAreInHostsWithLinksOfTheirOwn) {
+  const auto list = devices("4x h100, cpu:0", {}, {.devices_of_host = 2, .host_link = describe_link("ethernet-10g")});
+  std::vector<int> hosts;
+  for (const auto& device : list) hosts.push_back(device->options().host);
+  EXPECT_EQ(hosts, (std::vector{0, 0, 1, 1, 2}));
+  EXPECT_EQ(list[0]->options().speed.host_link_bytes_per_second, 1.25e9);
+  EXPECT_EQ(list[0]->options().speed.link_bytes_per_second, 450e9);
+  EXPECT_EQ(devices("4x h100")[3]->options().host, 0);
+}
+
 TEST(DeviceDescription, ComesFromAUsersFileToo) {
   const TemporaryFolder folder;
   const auto file = folder.write("my-device.toml", kOwn).string();

@@ -7,7 +7,9 @@
 #include <chrono>
 #include <thread>
 
+#include "core/cuda/nccl_version.h"
 #include "emulation.h"
+#include "tests/emulation/nccl.h"
 #include "tests/emulation/runtime.h"
 
 namespace sluice::emulation {
@@ -119,6 +121,24 @@ bool ends(int ranks, const std::function<void(NcclRank&)>& body) {
   state.ranks.reset();
   if (hangs) reset();
   return !hangs;
+}
+
+void tear_down_gpus() {
+  Runtime& state = runtime();
+  std::lock_guard lock(state.mutex);
+  state.ranks.tear_down();
+  reset();
+}
+
+void bring_back_gpus() {
+  std::lock_guard lock(runtime().mutex);
+  runtime().ranks.reset();
+  reset();
+}
+
+void forget_nccl() {
+  emulated_nccl() = {};
+  install_nccl(nccl::kOldestVersion);
 }
 
 }  // namespace sluice::emulation

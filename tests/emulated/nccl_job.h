@@ -66,4 +66,11 @@ std::vector<unsigned char> sent_bytes(int rank, int number, size_t bytes);
 /// were torn down.
 bool ends(int ranks, const std::function<void(NcclRank&)>& body);
 
+/// What a process does by its end: nothing on the GPUs is waited for any more, by any rank.
+void tear_down_gpus();
+/// New ones, when the ranks have ended.
+void bring_back_gpus();
+/// NCCL as at the start of the program.
+void forget_nccl();
+
 }  // namespace sluice::emulation

@@ -23,10 +23,7 @@ using emulation::sent_bytes;
 
 class NcclTest : public ::testing::Test {
  protected:
-  ~NcclTest() override {
-    emulated_nccl() = {};
-    emulation::install_nccl(nccl::kOldestVersion);
-  }
+  ~NcclTest() override { emulation::forget_nccl(); }
 };
 
 TEST_F(NcclTest, MovesBytesOfAnySizeInOrderThroughASmallFifo) {

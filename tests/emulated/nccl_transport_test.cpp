@@ -5,15 +5,14 @@
 #include <mutex>
 #include <thread>
 
-#include "core/cuda/nccl_version.h"
 #include "core/ops/copy.h"
 #include "emulation.h"
 #include "parallel/group/collectives.h"
 #include "parallel/group/thread_group.h"
 #include "parallel/run/gpu_rank_transport.h"
 #include "parallel/run/nccl_links.h"
+#include "tests/emulated/nccl_job.h"
 #include "tests/emulation/nccl.h"
-#include "tests/emulation/runtime.h"
 #include "tests/expect_error.h"
 #include "tests/parallel/random_graph.h"
 #include "tests/parallel/transfer_programs.h"
@@ -44,11 +43,6 @@ std::vector<DevicePtr> devices_of(const DeviceRanks& ranks) {
   return devices;
 }
 
-void forget_nccl() {
-  emulated_nccl() = {};
-  emulation::install_nccl(nccl::kOldestVersion);
-}
-
 /// All devices of the program get one number of them a rank, the last ones perhaps with nothing to do.
 Program filled_up(Program program, int ranks) {
   program.devices.resize((program.devices.size() + ranks - 1) / ranks * ranks);
@@ -75,7 +69,7 @@ TransferRun::Arrived over_nccl(const TransferRun& run, int ranks) {
 
 class NcclTransport : public ::testing::Test {
  protected:
-  ~NcclTransport() override { forget_nccl(); }
+  ~NcclTransport() override { emulation::forget_nccl(); }
 };
 
 TEST_F(NcclTransport, GivesTheBytesOfTheLocalTransportForAnyProgram) {
@@ -138,31 +132,11 @@ TEST_F(NcclTransport, AllRanksRefuseWhatOneOfThemCannotUse) {
     std::atomic<int> refused = 0;
     run_ranks(3, [&](Group& group) {
       if (group.rank() == 2) emulation::install_nccl_for_thread(version);
-      const DeviceRanks mine(3, group);
-      GpuLinks links;
-      expect_error<UsageError>(
-          [&] {
-            connect_by_nccl(group, mine, devices_of(mine), {{0, 1}}, kPatience, links);
-          },
-          {"pipeline.devices: ", words, "install"});
+      expect_error<UsageError>([&] { require_one_nccl(group); }, {"pipeline.devices: ", words, "install"});
       ++refused;
     });
     EXPECT_EQ(refused, 3);
   }
-}
-
-/// What a process does by its end: nothing on the GPUs is waited for any more.
-void tear_down_gpus() {
-  emulation::Runtime& state = emulation::runtime();
-  std::lock_guard lock(state.mutex);
-  state.ranks.tear_down();
-  emulation::reset();
-}
-
-void bring_back_gpus() {
-  std::lock_guard lock(emulation::runtime().mutex);
-  emulation::runtime().ranks.reset();
-  emulation::reset();
 }
 
 TEST_F(NcclTransport, ALinkWhoseFirstBytesDoNotComeIsNamed) {
@@ -179,9 +153,9 @@ TEST_F(NcclTransport, ALinkWhoseFirstBytesDoNotComeIsNamed) {
         {"nccl: needed the first bytes from device 1 to device 0 within 0.05 s", "NCCL_DEBUG=INFO"});
     ++failed;
     while (failed < 2) std::this_thread::yield();
-    tear_down_gpus();
+    emulation::tear_down_gpus();
   });
-  bring_back_gpus();
+  emulation::bring_back_gpus();
 }
 
 TEST(ChannelsBetweenRanks, AreThoseThatTheProgramUses) {

@@ -34,7 +34,9 @@ ncclResult_t nccl_call(const char* name, Body&& body) {
   Runtime& state = runtime();
   std::lock_guard lock(state.mutex);
   try {
-    expect(emulated_nccl().failing_call != name, emulated_nccl().failure, "a failure that a test planted");
+    const Nccl& nccl = emulated_nccl();
+    const bool fails_here = nccl.failing_gpu < 0 || nccl.failing_gpu == current_device();
+    expect(nccl.failing_call != name || !fails_here, nccl.failure, "a failure that a test planted");
     body(state);
     return ncclSuccess;
   } catch (const NcclRefusal& refusal) {

@@ -27,6 +27,7 @@ namespace sluice::emulation {
 struct Nccl {
   size_t fifo_bytes = size_t{4} << 20;
   std::string failing_call;  ///< such as "ncclSend": fails as follows
+  int failing_gpu = -1;      ///< where it fails; -1: on all
   ncclResult_t failure = ncclSystemError;
   ncclResult_t async_error = ncclSuccess;  ///< what ncclCommGetAsyncError tells
   /// @name What was done

@@ -12,7 +12,7 @@
 namespace sluice::parallel {
 namespace {
 
-const Certificate kRoot{.plan = "p", .model = "m", .config = "c", .build = "b", .instruction_set = "avx2"};
+const Certificate kRoot{.plan = "p", .model = "m", .config = "c", .build = "b", .instruction_set = "avx2", .gpus = "g"};
 
 TEST(Certificate, OfEqualRanksHasNoDifference) { EXPECT_EQ(difference(kRoot, kRoot), ""); }
 
@@ -26,7 +26,8 @@ TEST(Certificate, NamesWhatDiffersWithBothValuesAndTheCure) {
        {Case{&Certificate::plan, "plan", "start the job again"}, Case{&Certificate::model, "model", "same code of the model"},
         Case{&Certificate::config, "config", "the same config file"},
         Case{&Certificate::build, "build", "install the same build on all hosts"},
-        Case{&Certificate::instruction_set, "instruction set", "pipeline.allow_other_hardware = true"}}) {
+        Case{&Certificate::instruction_set, "instruction set", "pipeline.allow_other_hardware = true"},
+        Case{&Certificate::gpus, "kind of GPU", "pipeline.allow_other_hardware = true"}}) {
     Certificate mine = kRoot;
     mine.*field = "another";
     const std::string words = difference(mine, kRoot);
@@ -38,9 +39,9 @@ TEST(Certificate, NamesWhatDiffersWithBothValuesAndTheCure) {
 }
 
 TEST(Certificate, NamesWhatBringsAboutTheOthersFirst) {
-  const std::string words = difference({"p2", "m2", "c2", "b2", "avx512"}, kRoot);
+  const std::string words = difference({"p2", "m2", "c2", "b2", "avx512", "g2"}, kRoot);
   size_t last = 0;
-  for (const char* name : {"the build", "the instruction set", "the config", "the model", "the plan"}) {
+  for (const char* name : {"the build", "the instruction set", "the kind of GPU", "the config", "the model", "the plan"}) {
     const size_t place = words.find(join("needs ", name));
     ASSERT_NE(place, std::string::npos) << words;
     EXPECT_GE(place, last);
@@ -51,6 +52,7 @@ TEST(Certificate, NamesWhatBringsAboutTheOthersFirst) {
 TEST(Certificate, AllowsOtherHardwareWhereThatIsAskedFor) {
   Certificate mine = kRoot;
   mine.instruction_set = "avx512";
+  mine.gpus = "another";
   EXPECT_EQ(difference(mine, kRoot, true), "");
   mine.build = "another";
   EXPECT_NE(difference(mine, kRoot, true), "");
@@ -70,11 +72,11 @@ Program step_of(const layers::Graph& graph, const char* names, int micro_batches
 
 TEST(Certificate, OfOneProcessIsTheSameEachTimeAndTellsProgramsModelsAndConfigsApart) {
   const auto graph = testing::skip_graph();
-  const Certificate one = make_certificate(encode(step_of(graph, "cpu:0,cpu:1", 4)), graph, "lr = 0.1");
-  EXPECT_EQ(make_certificate(encode(step_of(graph, "cpu:0,cpu:1", 4)), testing::skip_graph(), "lr = 0.1"), one);
-  EXPECT_NE(make_certificate(encode(step_of(graph, "cpu:0,cpu:1", 2)), graph, "lr = 0.1").plan, one.plan);
-  EXPECT_NE(make_certificate(encode(step_of(graph, "cpu:0,cpu:1", 4)), graph, "lr = 0.2").config, one.config);
-  EXPECT_NE(make_certificate(encode(step_of(graph, "cpu:0,cpu:1", 4)), testing::image_graph(), "lr = 0.1").model, one.model);
+  const Certificate one = make_certificate(encode(step_of(graph, "cpu:0,cpu:1", 4)), graph, "lr = 0.1", {});
+  EXPECT_EQ(make_certificate(encode(step_of(graph, "cpu:0,cpu:1", 4)), testing::skip_graph(), "lr = 0.1", {}), one);
+  EXPECT_NE(make_certificate(encode(step_of(graph, "cpu:0,cpu:1", 2)), graph, "lr = 0.1", {}).plan, one.plan);
+  EXPECT_NE(make_certificate(encode(step_of(graph, "cpu:0,cpu:1", 4)), graph, "lr = 0.2", {}).config, one.config);
+  EXPECT_NE(make_certificate(encode(step_of(graph, "cpu:0,cpu:1", 4)), testing::image_graph(), "lr = 0.1", {}).model, one.model);
 }
 
 TEST(BuildId, NamesVersionCompilerAndProgram) {

@@ -1,4 +1,5 @@
-// The transport between ranks over NCCL, on one GPU or the emulated one: ranks are threads, links send to themselves.
+// NCCL on GPUs or emulated ones, with ranks as threads: the transport between ranks on one GPU, over links that send to themselves, and a training
+// on two.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -9,7 +10,9 @@
 #include "parallel/group/thread_group.h"
 #include "parallel/run/gpu_rank_transport.h"
 #include "parallel/run/nccl_links.h"
+#include "tests/parallel/replica_jobs.h"
 #include "tests/parallel/self_links.h"
+#include "tests/parallel/tiny_models.h"
 #include "tests/parallel/transfer_programs.h"
 #include "tests/parallel/transfer_run.h"
 
@@ -60,6 +63,17 @@ TEST_F(CudaNccl, MovesMessagesThatFillNoBuffer) {
   const bool is_emulated = describe_gpu(0).name.find("emulated") != std::string::npos;
   const int elements = is_emulated ? 5 << 18 : 5 << 20;
   expect_the_bytes_of_the_local_transport({sluice::testing::pair_program(3), elements, elements}, 2);
+}
+
+TEST_F(CudaNccl, TrainsOverTwoRanksWithTheBitsOfOneProcess) {
+  if (cuda_device_count() < 2) GTEST_SKIP() << "this machine has one GPU";
+  const auto batch = [](uint64_t seed) { return sluice::testing::image_batch(10, seed); };
+  for (sluice::testing::ReplicaJob job : {sluice::testing::ReplicaJob{.stages = 2}, {.replicas = 2}}) {
+    job.gpus = 2;
+    const auto alone = train(sluice::testing::image_graph(), job, 10, batch);
+    job.ranks = 2;
+    EXPECT_EQ(train(sluice::testing::image_graph(), job, 10, batch), alone) << describe(job);
+  }
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ std::vector<DevicePtr> two() { return devices("cpu:0,cpu:1"); }
 Plan hand_made(PlannedSchedule schedule) {
   Plan plan{two(), SegmentedPartition(Partition{{3, 2, 2}}, {1, 2}), 4, std::move(schedule), {true, false, true, true, false, false, true}};
   plan.window = {3, 0};
+  plan.replica_devices = ReplicaDevices::apart;
   plan.precision = Precision::bf16;
   plan.times = {std::vector<NodeTimes>(7, {.forward = 0.1, .backward = 1.0 / 3, .step = 5e-324, .crowding = -0.0, .crowding_bytes = 1e15})};
   plan.bound_seconds = 0.7;
@@ -53,6 +54,7 @@ void expect_equal_but_for_the_schedule(const Plan& arrived, const Plan& sent) {
   EXPECT_EQ(arrived.micro_batches, sent.micro_batches);
   EXPECT_EQ(arrived.rematerialize, sent.rematerialize);
   EXPECT_EQ(arrived.window, sent.window);
+  EXPECT_EQ(arrived.replica_devices, sent.replica_devices);
   EXPECT_EQ(arrived.precision, sent.precision);
   EXPECT_TRUE(same_bits(arrived.times, sent.times));
   EXPECT_EQ(arrived.bound_seconds, sent.bound_seconds);

@@ -267,8 +267,10 @@ TEST(Replanner, MovesOnceToTheCutThatMeasuredTimesAskForWithTheSameBits) {
 
   ASSERT_EQ(seen.size(), 1U);
   EXPECT_FALSE(seen[0].next);
-  // Four micro-batches through four slow nodes of one device, of which disturbed steps may hide a little.
-  EXPECT_GT(seen[0].prediction.step_seconds, 0.9 * 4 * 4 * std::chrono::duration<double>(kSlow).count());
+  // Four micro-batches through the slow nodes of the first device, of which disturbed steps may hide a little.
+  const int slow = std::min(4, still->plan().partition.stage_sizes()[0] / 2);
+  ASSERT_GE(slow, 3) << "counted times are to mislead";
+  EXPECT_GT(seen[0].prediction.step_seconds, 0.9 * 4 * slow * std::chrono::duration<double>(kSlow).count());
   ASSERT_EQ(found.size(), 2U);
   ASSERT_TRUE(found[0].next);
   EXPECT_FALSE(found[1].next);

@@ -27,30 +27,23 @@ Prediction predicted(const layers::Graph& graph, const Plan& plan, int64_t batch
   return predict(graph, plan, kOptimizer, batch, speeds_of(plan.devices));
 }
 
-/// The first devices of all hosts, then the second ones, ...: what a replica has when those of a stage are in one host.
-std::vector<DevicePtr> transposed(const std::vector<DevicePtr>& devices, size_t replicas) {
-  std::vector<DevicePtr> other;
-  for (size_t replica = 0; replica < replicas; ++replica)
-    for (size_t at = replica; at < devices.size(); at += replicas) other.push_back(devices[at]);
-  return other;
-}
-
 struct Tried {
   double best = std::numeric_limits<double>::infinity();
   int plans = 0, fit = 0;
 };
 
-/// Every number of replicas by itself, in both orders of the devices.
+/// Every number of replicas by itself, with devices together and apart.
 Tried try_one_by_one(const layers::Graph& graph, const std::vector<DevicePtr>& devices, PlanOptions options,
                      const std::vector<ReplicaTrial>& trials) {
   Tried tried;
   const int count = static_cast<int>(devices.size());
   for (int replicas = 1; replicas <= count; ++replicas) {
     if (count % replicas != 0) continue;
-    for (const bool spans_hosts : {false, true}) {
+    for (const auto which : {ReplicaDevices::together, ReplicaDevices::apart}) {
       options.replicas = replicas;
+      options.replica_devices = which;
       try {
-        const Plan plan = parallel::plan(graph, spans_hosts ? transposed(devices, replicas) : devices, options);
+        const Plan plan = parallel::plan(graph, devices, options);
         const Prediction prediction = predicted(graph, plan, options.batch);
         ++tried.plans;
         if (prediction.fits) {
@@ -58,7 +51,7 @@ Tried try_one_by_one(const layers::Graph& graph, const std::vector<DevicePtr>& d
           tried.best = std::min(tried.best, prediction.step_seconds);
         }
         for (const ReplicaTrial& trial : trials) {
-          if (trial.replicas != replicas || trial.spans_hosts != spans_hosts || !prediction.fits) continue;
+          if (trial.replicas != replicas || trial.replica_devices != which || !prediction.fits) continue;
           EXPECT_GE(prediction.step_seconds, trial.step_seconds) << replicas << " replicas";
           EXPECT_TRUE(trial.is_bound || prediction.step_seconds == trial.step_seconds) << replicas << " replicas";
         }
@@ -106,7 +99,7 @@ TEST(ReplicaPlanner, TakesTheFastestOfAllThatAreTriedOneByOne) {
     chosen_replicas += plan.replication.replicas > 1 && plan.replication.replicas < count;
     for (const ReplicaTrial& trial : trials) {
       bounds += trial.is_bound;
-      across += trial.spans_hosts && trial.step_seconds == prediction.step_seconds;
+      across += trial.replica_devices == ReplicaDevices::apart && trial.step_seconds == prediction.step_seconds;
     }
   }
   EXPECT_GE(compared, 20);
@@ -155,13 +148,15 @@ TEST(ReplicaPlanner, LeavesTheExchangeOfGradientsInAHost) {
   options.tried = [&](const ReplicaTrial& trial) { trials.push_back(trial); };
   const Plan plan = parallel::plan(graph, hosts, options);
   ASSERT_EQ(trials.size(), 4U) << "one, two in both orders, four";
-  std::map<std::pair<int, bool>, double> seconds;
-  for (const ReplicaTrial& trial : trials) seconds[{trial.replicas, trial.spans_hosts}] = trial.step_seconds;
-  EXPECT_LT((seconds[{2, true}]), (seconds[{2, false}])) << "a replica in both hosts sends no gradients between them";
+  std::map<std::pair<int, ReplicaDevices>, double> seconds;
+  for (const ReplicaTrial& trial : trials) seconds[{trial.replicas, trial.replica_devices}] = trial.step_seconds;
+  EXPECT_LT((seconds[{2, ReplicaDevices::apart}]), (seconds[{2, ReplicaDevices::together}]))
+      << "a replica in both hosts sends no gradients between them";
   ASSERT_EQ(plan.replication.replicas, 2);
-  std::vector<int> host;
-  for (const auto& device : plan.devices) host.push_back(device->options().host);
-  EXPECT_EQ(host, (std::vector{0, 1, 0, 1})) << "by replica, then stage";
+  EXPECT_EQ(plan.replica_devices, ReplicaDevices::apart);
+  EXPECT_EQ(device_of_stage(plan), (std::vector{0, 2, 1, 3})) << "by replica, then stage";
+  options.replicas = 2;
+  EXPECT_EQ(parallel::plan(graph, hosts, options).replica_devices, ReplicaDevices::apart);
 }
 
 TEST(ReplicaPlanner, KeepsFoldBlocks) {

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "parallel/program/program_bytes.h"
+#include "parallel/program/simulate.h"
 #include "parallel/program/verify.h"
 #include "tests/expect_error.h"
 #include "tests/schedule/example_plans.h"
@@ -105,6 +106,69 @@ RC_GTEST_PROP(Replication, IsLoweredToProgramsThatVerify, ()) {
   const auto program = lower(plan.topology, plan.partition, plan.schedule, plan.rematerialize, window, plan.replication);
   const auto found = verify(plan.topology, program);
   if (found) RC_FAIL(join(found->reason, " in ", plan));
+}
+
+RC_GTEST_PROP(Replication, NumbersDevicesOfReplicasOnceEach, ()) {
+  const int replicas = pick(1, 6), each = pick(1, 6);
+  const auto which = pick(0, 2) == 0 ? ReplicaDevices::together : ReplicaDevices::apart;
+  std::vector<int> times(static_cast<size_t>(replicas * each), 0);
+  for (int replica = 0; replica < replicas; ++replica)
+    for (int device = 0; device < each; ++device) ++times.at(device_of_replica(which, device, replica, replicas, each));
+  RC_ASSERT(std::ranges::all_of(times, [](int count) { return count == 1; }));
+  RC_ASSERT(device_of_replica(ReplicaDevices::apart, 1, 0, replicas, each) == replicas);
+}
+
+TEST(Replication, OfDevicesThatAreApartIsProvedToo) {
+  for (const auto name : kNamedSchedules) {
+    const Schedule own = make_schedule(name, stage_placement(name, 3, 1), 4);
+    const Partition partition{std::vector<int>(static_cast<size_t>(own.stage_count()), 1)};
+    const Topology topology = chain_topology(own.stage_count());
+    const std::vector<bool> none(static_cast<size_t>(own.stage_count()), false);
+    const Schedule both = replicated({own, own}, 8, ReplicaDevices::apart);
+    EXPECT_FALSE(verify(topology, lower(topology, partition, both, none, {}, {2, 2}))) << name_of(name);
+    for (int stage = 0; stage < own.stage_count(); ++stage) {
+      EXPECT_EQ(both.device_of_stage[stage], 2 * own.device_of_stage[stage]);
+      EXPECT_EQ(both.device_of_stage[own.stage_count() + stage], 2 * own.device_of_stage[stage] + 1);
+    }
+  }
+}
+
+/// Four replicas of one device, whose every shard is of 1000 bytes.
+Program four_replicas() {
+  const std::vector<Schedule> own(4, make_schedule(NamedSchedule::gpipe, 1, 1));
+  Program program = lower(chain_topology(1), {{1}}, replicated(own, 4), {false}, {}, {4, 4});
+  for (auto& actions : program.devices)
+    for (Action& action : actions)
+      if (action.transfer.payload == Payload::gradient_shard || action.transfer.payload == Payload::weight_shard) action.bytes = 1000;
+  return program;
+}
+
+SimulationCosts free_work() {
+  SimulationCosts costs;
+  costs.forward = costs.backward = std::vector<double>(4, 0);
+  return costs;
+}
+
+/// A device sends to all others at once, and has one line.
+TEST(Replication, ExchangesShareTheLineOfADevice) {
+  SimulationCosts costs = free_work();
+  costs.links.all = {0, 1000};
+  EXPECT_DOUBLE_EQ(simulate(four_replicas(), costs).seconds, 2 * 3.0) << "gradients to three others, and weights";
+  costs.links.all = {0.5, 1000};
+  EXPECT_DOUBLE_EQ(simulate(four_replicas(), costs).seconds, 2 * 3.5 + 2 * 0.5) << "a latency for all, and the way of the norm";
+}
+
+/// One line within a host, another one between hosts.
+TEST(Replication, ExchangesBetweenHostsHaveALineOfTheirOwn) {
+  SimulationCosts costs = free_work();
+  costs.links.of_device.assign(4, {0, 1000});
+  costs.links.between_hosts.assign(4, {0, 500});
+  costs.links.host = {0, 0, 1, 1};
+  EXPECT_DOUBLE_EQ(simulate(four_replicas(), costs).seconds, 2 * 4.0) << "two in the other host at 500 bytes a second";
+  costs.links.between_hosts.assign(4, {0, 1e9});
+  EXPECT_NEAR(simulate(four_replicas(), costs).seconds, 2 * 1.0, 1e-4) << "one in the same host";
+  costs.links.host = {0, 0, 0, 0};
+  EXPECT_DOUBLE_EQ(simulate(four_replicas(), costs).seconds, 2 * 3.0);
 }
 
 /// What leaves for other replicas leaves directly after the last backward, and is waited for at the end of the device's work, so that it
