@@ -91,7 +91,11 @@ int run_plan(const Arguments& arguments) {
   if (arguments.has("--profile")) settings.set("pipeline.costs=measured");
   const auto graph = build_graph(settings);
   const auto optimizer = build_optimizer(settings);
-  if (arguments.has("--compare")) return compare(graph, settings, *optimizer, arguments.text("--json"));
+  if (arguments.has("--compare")) {
+    for (const char* other : {"--svg", "--html", "--csv"})
+      require(arguments.text(other).empty(), "--compare: plans many layouts, and ", other, " is of one; leave one of them out");
+    return compare(graph, settings, *optimizer, arguments.text("--json"));
+  }
   std::vector<parallel::ReplicaTrial> trials;
   const auto plan = build_plan(graph, settings, *optimizer, nullptr, &trials);
   const parallel::DeviceSpeeds speeds(speeds_of(plan.devices, plan.precision));

@@ -43,10 +43,11 @@ PlannedSchedule order_by(const ScheduleFamily& family) {
 /// One plan search with what it needs, and the plans that come of it.
 class Chooser {
  public:
-  Chooser(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options, PlanChoices choices)
+  Chooser(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options, PlanChoices choices, int state_shards)
       : graph_(graph),
         devices_(std::move(devices)),
         options_(options),
+        state_shards_(state_shards),
         budgets_(budgets_of(devices_)),
         watch_(options.search_seconds, options.progress) {
     problem_ = {topology_of(graph), std::move(choices), {}, budgets_, links_of(devices_)};
@@ -80,8 +81,13 @@ class Chooser {
     for (const int number : problem_.choices.micro_batches) {
       watch_.begin(join("counting nodes with ", number, " micro-batches"));
       problem_.costs[number] = model_costs(graph_, options_, devices_, number, watch_);
+      for (ModelCost& kind : problem_.costs[number].kinds)
+        for (NodeCost& node : kind.nodes) node.state_bytes -= elsewhere(node);
     }
   }
+
+  /// What the other replicas have of a node's states.
+  int64_t elsewhere(const NodeCost& node) const { return node.sharded_bytes - node.sharded_bytes / state_shards_; }
 
   PlanSearchResult search() {
     PlanSearchResult result = search_plan(problem_, &watch_);
@@ -110,7 +116,14 @@ class Chooser {
 
   std::vector<int64_t> counted_peaks(const Plan& plan) {
     watch_.begin("counting the bytes of a step");
-    return counted_peak_bytes(graph_, plan, optimizer_of(options_), options_.batch);
+    auto peaks = counted_peak_bytes(graph_, plan, optimizer_of(options_), options_.batch);
+    const ModelCosts& costs = problem_.costs.at(plan.micro_batches);
+    const auto placement = device_of_stage(plan);
+    const Partition& segments = plan.partition.segments();
+    for (int segment = 0; segment < segments.stage_count(); ++segment)
+      for (int node = segments.first_node(segment); node < segments.end_node(segment); ++node)
+        peaks[placement[segment]] -= elsewhere(costs.on(placement[segment]).nodes[node]);
+    return peaks;
   }
 
   bool has_budgets() const {
@@ -245,6 +258,7 @@ class Chooser {
   const layers::Graph& graph_;
   std::vector<DevicePtr> devices_;
   const PlanOptions& options_;
+  const int state_shards_;
   const std::vector<int64_t> budgets_;
   SearchWatch watch_;
   PlanProblem problem_;
@@ -283,9 +297,10 @@ ModelCosts model_costs(const layers::Graph& graph, const PlanOptions& options, c
   return costs;
 }
 
-Plan choose_plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options, PlanChoices choices) {
+Plan choose_plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options, PlanChoices choices,
+                 int state_shards) {
   const int count = static_cast<int>(devices.size());
-  if (!is_settled(choices, count)) return Chooser(graph, std::move(devices), options, std::move(choices)).choose();
+  if (!is_settled(choices, count)) return Chooser(graph, std::move(devices), options, std::move(choices), state_shards).choose();
   Plan plan;
   const ScheduleFamily& family = choices.schedules[0];
   plan.partition = choices.partitions.at(stages_of(family, count));

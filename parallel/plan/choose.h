@@ -6,7 +6,12 @@ namespace sluice::parallel {
 
 /// Chooses what is open, see PlanOptions, and proves its bytes: the search's estimate is held against the executor on meta devices, and
 /// corrected until the best plan keeps to every budget.
-Plan choose_plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options, PlanChoices choices);
+/// `state_shards`: the devices are those of one of so many replicas, each of which has a part of the optimizer's states.
+Plan choose_plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options, PlanChoices choices,
+                 int state_shards = 1);
+
+/// The plan of one pipeline, whatever the options say of replicas.
+Plan plan_of_pipeline(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options, int state_shards = 1);
 
 /// Whose states are planned for.
 const Optimizer& optimizer_of(const PlanOptions& options);

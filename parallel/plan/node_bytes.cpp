@@ -183,6 +183,8 @@ ModelCost model_bytes(const layers::Graph& graph, int64_t samples, Precision pre
       const bool owned = graph.parameters()[parameter].nodes.front() == node;
       cost.state_bytes +=
           single(parameter) + (owned ? single(parameter) * static_cast<int64_t>(1 + optimizer_states) + copy(parameter) : 0);
+      const size_t of_optimizer = optimizer_states + (copy(parameter) > 0 ? 1 : 0);
+      if (owned) cost.sharded_bytes += single(parameter) * static_cast<int64_t>(of_optimizer);
     }
     for (int statistics : graph.nodes()[node].statistics)
       cost.state_bytes += (optimizer.ema > 0 ? 4 : 2) *

@@ -116,6 +116,10 @@ Plan plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const Plan
   if (!replicas) return plan_of_open_replicas(graph, devices, options);
   require(*replicas >= 1, "PlanOptions::replicas: needs at least one, got ", *replicas, "; kOpen leaves it open");
   if (*replicas > 1) return plan_of_replicas(graph, devices, options, *replicas);
+  return plan_of_pipeline(graph, std::move(devices), options);
+}
+
+Plan plan_of_pipeline(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options, int state_shards) {
   check(graph, devices, options);
   const int count = static_cast<int>(devices.size()), nodes = static_cast<int>(graph.nodes().size());
   if (options.memory != kUnlimited)
@@ -132,7 +136,7 @@ Plan plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const Plan
             " nodes; use fewer devices or virtual stages, or a deeper model");
     if (auto partition = fixed_partition(graph, stages, options.partition)) choices.partitions.emplace(stages, *partition);
   }
-  Plan plan = choose_plan(graph, std::move(devices), options, std::move(choices));
+  Plan plan = choose_plan(graph, std::move(devices), options, std::move(choices), state_shards);
   plan.replication.fold_blocks = std::max(1, options.fold_blocks);
   return plan;
 }

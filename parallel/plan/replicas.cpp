@@ -65,7 +65,8 @@ Plan for_all(Plan plan, const std::vector<DevicePtr>& devices, const PlanOptions
 Plan plan_with(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options, int replicas,
                ReplicaDevices which) {
   const FirstReplica first = first_replica(devices, options, replicas, which);
-  return for_all(plan(graph, first.devices, first.options), devices, options, replicas, which);
+  const int state_shards = options.shards_optimizer ? replicas : 1;
+  return for_all(plan_of_pipeline(graph, first.devices, first.options, state_shards), devices, options, replicas, which);
 }
 
 /// Those that are worth trying.

@@ -19,6 +19,7 @@ struct NodeCost {
   double step = 0;             ///< the optimizer, once a mini-batch
 
   int64_t state_bytes = 0;            ///< parameters, their gradients and optimizer states, and running statistics
+  int64_t sharded_bytes = 0;          ///< of these: what the optimizer alone has, of which replicas may have a part each
   int64_t output_bytes = 0;           ///< the value that it makes, as a device charges it
   int64_t wire_bytes = 0;             ///< the same on its way to another device, and of its gradient
   int64_t tape_bytes = 0;             ///< kept from F to B, beside its inputs and its output

@@ -159,6 +159,34 @@ TEST(ReplicaPlanner, LeavesTheExchangeOfGradientsInAHost) {
   EXPECT_EQ(parallel::plan(graph, hosts, options).replica_devices, ReplicaDevices::apart);
 }
 
+/// With all of the optimizer's states on each device, a budget would ask for rematerialization, or not do.
+TEST(ReplicaPlanner, CountsTheStatesThatAReplicaHas) {
+  models::TransformerOptions model = sluice::testing::tiny_transformer_options();
+  model.vocab = 40000;
+  const layers::Graph graph = models::transformer_lm(model);
+  for (const auto precision : {Precision::f32, Precision::bf16}) {
+    PlanOptions options{.batch = 16,
+                        .micro_batches = 16,
+                        .schedule = NamedSchedule::one_f_one_b,
+                        .remat = kOpen,
+                        .precision = precision,
+                        .replicas = 4,
+                        .optimizer = &kOptimizer};
+    const auto most = [&](const Plan& plan) {
+      int64_t bytes = 0;
+      for (const auto& device : predicted(graph, plan, 16).devices) bytes = std::max(bytes, device.peak_bytes);
+      return bytes;
+    };
+    PlanOptions whole = options;
+    whole.shards_optimizer = false;
+    options.memory = most(plan(graph, devices("8x meta"), options));
+    ASSERT_LT(options.memory, most(plan(graph, devices("8x meta"), whole)));
+    const Plan chosen = plan(graph, devices("8x meta"), options);
+    EXPECT_TRUE(predicted(graph, chosen, 16).fits);
+    EXPECT_TRUE(std::ranges::none_of(chosen.rematerialize, std::identity())) << "there is room for all activations";
+  }
+}
+
 TEST(ReplicaPlanner, KeepsFoldBlocks) {
   const layers::Graph graph = models::transformer_lm(small_gpt());
   PlanOptions options{.batch = 24, .micro_batches = 12, .replicas = kOpen, .fold_blocks = 3};
