@@ -43,17 +43,17 @@ std::string refusal_of(const parallel::ComparedLayout& layout) {
 
 void print(const Comparison& comparison) {
   if (!comparison.link.empty()) fmt::print("{}\n", comparison.link);
-  fmt::print("{:<9} {:>8} {:>8} {:>8} {:>12} {:>8} {:>12} {:>12} {:>12}\n", "layout", "replicas", "devices", "parts", "step", "bubble", "sent",
-             "by a device", "peak");
+  fmt::print("{:<9} {:>8} {:>8} {:>8} {:>12} {:>8} {:>12} {:>12} {:>12}\n", "layout", "replicas", "devices", "parts", "step", "bubble",
+             "sent", "by a device", "peak");
   for (const auto& layout : comparison.layouts) {
     if (const std::string refusal = refusal_of(layout); !refusal.empty()) {
       fmt::print("{:<9} {}\n", layout.name, refusal);
       continue;
     }
     fmt::print("{:<9} {:>8} {:>8} {:>8} {:>12} {:>8} {:>12} {:>12} {:>12}\n", layout.name, layout.plan.replication.replicas,
-               parallel::devices_of_replica(layout.plan), layout.plan.micro_batches, fmt::format("{:.4g} s", layout.prediction.step_seconds),
-               fmt::format("{:.1f} %", layout.prediction.bubble * 100), bytes_text(layout.sent_bytes()), bytes_text(layout.most_sent_bytes()),
-               bytes_text(layout.peak_bytes()));
+               parallel::devices_of_replica(layout.plan), layout.plan.micro_batches,
+               fmt::format("{:.4g} s", layout.prediction.step_seconds), fmt::format("{:.1f} %", layout.prediction.bubble * 100),
+               bytes_text(layout.sent_bytes()), bytes_text(layout.most_sent_bytes()), bytes_text(layout.peak_bytes()));
   }
 }
 

@@ -10,8 +10,8 @@ namespace sluice::parallel {
 
 /// A way of sharing a training among devices, and what a step of it takes.
 struct ComparedLayout {
-  std::string_view name;       ///< "pipeline", "data", "sharded" or "mixed"
-  std::string refusal{};       ///< why there is no such plan; empty when there is one, and then:
+  std::string_view name;  ///< "pipeline", "data", "sharded" or "mixed"
+  std::string refusal{};  ///< why there is no such plan; empty when there is one, and then:
   Plan plan{};
   Prediction prediction{};
 
