@@ -307,6 +307,7 @@ DeviceSpeed speed_of(const Device& device, Precision precision) {
     speed.flops_per_second = measured_peak_flops(std::min(cores, device.options().threads));
     speed.bytes_per_second = measured_bandwidth();
   }
+  // Links that the config names; what it does not name is the usual, and a GPU knows better.
   if (constexpr DeviceSpeed kUsual;
       declared.link_bytes_per_second != kUsual.link_bytes_per_second || declared.link_latency_seconds != kUsual.link_latency_seconds) {
     speed.link_bytes_per_second = declared.link_bytes_per_second;

@@ -22,10 +22,10 @@ std::vector<DevicePtr> build_devices(const Settings& settings, parallel::Group* 
 /// What [pipeline] leaves open and fixes. `optimizer` must outlive the options.
 /// Errors  also DataError for a schedule file that cannot be read.
 parallel::PlanOptions plan_options(const layers::Graph& graph, const Settings& settings, const Optimizer& optimizer);
-/// `trials`: filled on the root where pipeline.replicas is open.
 /// The same with times of nodes, where they are measured on the devices.
 parallel::PlanOptions plan_options_on(const std::vector<DevicePtr>& devices, const layers::Graph& graph, const Settings& settings,
                                       const Optimizer& optimizer);
+/// `trials`: filled on the root where several layouts were weighed (PlanOptions::tried).
 parallel::Plan build_plan(const layers::Graph& graph, const Settings& settings, const Optimizer& optimizer,
                           parallel::Group* ranks = nullptr, std::vector<parallel::ReplicaTrial>* trials = nullptr);
 /// The same for evaluation alone: nothing is searched or measured.

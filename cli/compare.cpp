@@ -24,7 +24,7 @@ struct Comparison {
   std::vector<parallel::ComparedLayout> layouts;
 };
 
-std::vector<std::string> links_of(const Settings& settings, const std::vector<DevicePtr>& devices) {
+std::vector<std::string> compared_links(const Settings& settings, const std::vector<DevicePtr>& devices) {
   if (const std::string& link = settings.text("pipeline.link"); !link.empty()) return {link};
   if (devices[0]->kind() != DeviceKind::meta) return {""};
   return {kLinks.begin(), kLinks.end()};
@@ -43,14 +43,14 @@ std::string refusal_of(const parallel::ComparedLayout& layout) {
 
 void print(const Comparison& comparison) {
   if (!comparison.link.empty()) fmt::print("{}\n", comparison.link);
-  fmt::print("{:<9} {:>8} {:>8} {:>8} {:>12} {:>8} {:>12} {:>12} {:>12}\n", "layout", "replicas", "devices", "parts", "step", "bubble",
-             "sent", "by a device", "peak");
+  fmt::print("{:<9} {:>8} {:>8} {:>13} {:>12} {:>8} {:>12} {:>12} {:>12}\n", "layout", "replicas", "devices", "micro-batches", "step",
+             "bubble", "sent", "by a device", "peak");
   for (const auto& layout : comparison.layouts) {
     if (const std::string refusal = refusal_of(layout); !refusal.empty()) {
       fmt::print("{:<9} {}\n", layout.name, refusal);
       continue;
     }
-    fmt::print("{:<9} {:>8} {:>8} {:>8} {:>12} {:>8} {:>12} {:>12} {:>12}\n", layout.name, layout.plan.replication.replicas,
+    fmt::print("{:<9} {:>8} {:>8} {:>13} {:>12} {:>8} {:>12} {:>12} {:>12}\n", layout.name, layout.plan.replication.replicas,
                parallel::devices_of_replica(layout.plan), layout.plan.micro_batches,
                fmt::format("{:.4g} s", layout.prediction.step_seconds), fmt::format("{:.1f} %", layout.prediction.bubble * 100),
                bytes_text(layout.sent_bytes()), bytes_text(layout.most_sent_bytes()), bytes_text(layout.peak_bytes()));
@@ -74,13 +74,15 @@ Json json_of(const layers::Graph& graph, const Comparison& comparison) {
 
 int compare(const layers::Graph& graph, const Settings& settings, const Optimizer& optimizer, const std::string& json) {
   Json all = Json::array();
-  for (const std::string& link : links_of(settings, build_devices(settings))) {
+  bool fits = false;
+  for (const std::string& link : compared_links(settings, build_devices(settings))) {
     const Comparison comparison = compared(graph, settings, optimizer, link);
     if (json != "-") print(comparison);
     all.push_back(json_of(graph, comparison));
+    for (const auto& layout : comparison.layouts) fits = fits || refusal_of(layout).empty();
   }
   write_json({{"comparisons", all}}, json);
-  return 0;
+  return fits ? 0 : 4;
 }
 
 }  // namespace sluice::cli

@@ -47,15 +47,12 @@ void print_trials(std::FILE* out, const std::vector<parallel::ReplicaTrial>& tri
   for (const auto& trial : trials) {
     const std::string devices = fmt::format("{:>8} {:>8} {:>8}", trial.replicas, trial.devices_of_replica,
                                             trial.devices_of_replica == 1 || trial.replicas == 1 ? "-" : name_of(trial.replica_devices));
-    if (trial.is_bound)
-      fmt::print(out, "{} {:>12} {:>8} {:>12}  {}\n", devices, fmt::format(">= {:.4g} s", trial.step_seconds), "-", "-", trial.obstacle);
-    else if (trial.fits)
-      fmt::print(out, "{} {:>12} {:>8} {:>12}  {}\n", devices, fmt::format("{:.4g} s", trial.step_seconds),
-                 fmt::format("{:.1f} %", trial.bubble * 100), bytes_text(trial.peak_bytes), trial.obstacle);
-    else
-      fmt::print(out, "{} {:>12} {:>8} {:>12}  {}\n", devices, "does not fit", "-", bytes_text(trial.peak_bytes), trial.obstacle);
+    const std::string seconds = fmt::format("{:.4g} s", trial.step_seconds);
+    const std::string step = trial.is_bound ? ">= " + seconds : trial.fits ? seconds : "does not fit";
+    fmt::print(out, "{} {:>12} {:>8} {:>12}  {}\n", devices, step, trial.fits ? fmt::format("{:.1f} %", trial.bubble * 100) : "-",
+               trial.is_bound ? "-" : bytes_text(trial.peak_bytes), trial.obstacle);
   }
-  fmt::print(out, "{}\n", parallel::why_so_many_replicas(trials));
+  if (const std::string why = parallel::why_so_many_replicas(trials); !why.empty()) fmt::print(out, "{}\n", why);
 }
 
 /// By node: forward and backward of a micro-batch, as the plan was measured or counted.

@@ -58,7 +58,7 @@ class Training {
   int run() {
     ignore_output_signals();
     if (ranks()) say("{}\n", job_.text());
-    if (!trials_.empty()) say("{}\n", parallel::why_so_many_replicas(trials_));
+    if (const std::string why = parallel::why_so_many_replicas(trials_); !why.empty()) say("{}\n", why);
     settings_.set(join("pipeline.micro_batches=", plan_.micro_batches));  // which decide the bits: a resumed training keeps them
     settings_.set(join("pipeline.fold_blocks=", plan_.replication.fold_blocks));
     record_.config = settings_.toml();

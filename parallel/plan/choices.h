@@ -37,7 +37,7 @@ struct RematNodes {
 /// Which nodes compute their activations again: none or all of them, those that are named, or as many as the budgets ask for.
 using RematChoice = std::variant<Remat, RematNodes, Open>;
 
-/// Which devices a replica has; open: those with which links between hosts carry least.
+/// Which devices a replica has; open: where devices differ or are in several hosts, those that make the faster step.
 using ReplicaDevicesChoice = std::variant<ReplicaDevices, Open>;
 
 /// The order of work: a named one, the user's own, or open.

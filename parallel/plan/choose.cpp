@@ -232,15 +232,27 @@ class Chooser {
     const double step_seconds = devices_.size() > 1 ? choose_window(found, plan) : found.seconds;
     if (options_.times)
       for (const ModelCost& kind : costs.kinds) plan.times.push_back(times_of(kind));
-    plan.bound_seconds = bound_;
+    plan.bound_seconds = has_even_micro_batches() ? bound_ : bound_of_smallest();
     plan.is_exact = result.is_exact && !is_out_of_time_ && result.ruled_out_seconds >= found.seconds &&
                     step_seconds <= found.seconds * (1 + kWorthIt) && is_timed_exactly();
     plan.is_out_of_time = is_out_of_time_;
     return plan;
   }
 
-  /// Whether stages are the chain that the search takes them for, and no device slows down in a way that depends on its exact bytes.
+  /// Whether all are as large as the search takes them to be, the largest. Measured ones are predicted so, too.
+  bool has_even_micro_batches() const {
+    return options_.times || std::ranges::all_of(problem_.choices.micro_batches, [&](int number) { return options_.batch % number == 0; });
+  }
+
+  double bound_of_smallest() const {
+    SearchWatch unwatched;
+    return step_bound(graph_, devices_, options_, options_.batch, 1, unwatched).seconds;
+  }
+
+  /// Whether micro-batches are as large as the search takes them to be, stages are the chain that it takes them for, and no device slows
+  /// down in a way that depends on its exact bytes.
   bool is_timed_exactly() const {
+    if (!has_even_micro_batches()) return false;
     for (const auto& [number, costs] : problem_.costs)
       for (const ModelCost& kind : costs.kinds)
         if (kind.crowding.most > 0) return false;
@@ -266,7 +278,8 @@ class Chooser {
   bool is_out_of_time_ = false;
 };
 
-/// The first device of each kind.
+}  // namespace
+
 std::vector<DevicePtr> one_of_each_kind(const std::vector<DevicePtr>& devices) {
   const auto kinds = device_kinds(devices);
   std::vector<DevicePtr> first;
@@ -275,7 +288,12 @@ std::vector<DevicePtr> one_of_each_kind(const std::vector<DevicePtr>& devices) {
   return first;
 }
 
-}  // namespace
+std::vector<NodeTimes> node_times(const layers::Graph& graph, const PlanOptions& options, const DevicePtr& device, int64_t samples,
+                                  int micro_batches, SearchWatch& watch) {
+  if (options.times) return options.times(samples, device);
+  return counted_nodes(graph, samples, device->options().speed, options.precision, optimizer_of(options), device->backend(), &watch,
+                       micro_batches);
+}
 
 const Optimizer& optimizer_of(const PlanOptions& options) {
   static const AdamW usual({});
@@ -285,14 +303,10 @@ const Optimizer& optimizer_of(const PlanOptions& options) {
 ModelCosts model_costs(const layers::Graph& graph, const PlanOptions& options, const std::vector<DevicePtr>& devices, int micro_batches,
                        SearchWatch& watch) {
   const int64_t samples = (options.batch + micro_batches - 1) / micro_batches;
-  const Optimizer& optimizer = optimizer_of(options);
   ModelCosts costs{{}, device_kinds(devices)};
   for (const auto& device : one_of_each_kind(devices)) {
-    costs.kinds.push_back(model_bytes(graph, samples, options.precision, device->backend(), optimizer, &watch));
-    const auto times = options.times ? options.times(samples, device)
-                                     : counted_nodes(graph, samples, device->options().speed, options.precision, optimizer,
-                                                     device->backend(), &watch, micro_batches);
-    set_times(costs.kinds.back(), times);
+    costs.kinds.push_back(model_bytes(graph, samples, options.precision, device->backend(), optimizer_of(options), &watch));
+    set_times(costs.kinds.back(), node_times(graph, options, device, samples, micro_batches, watch));
   }
   return costs;
 }

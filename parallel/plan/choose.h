@@ -20,13 +20,23 @@ const Optimizer& optimizer_of(const PlanOptions& options);
 struct StepBound {
   double seconds = 0;
   int micro_batches = 0;  ///< with which it is least
-  ModelCosts costs{};     ///< of as many
+  ModelCosts costs{};     ///< the times of as many
 };
-/// Errors  UsageError for devices and options that no plan is made for.
-StepBound step_bound(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options);
+/// `options` and `devices` are those of one of `replicas` which share a mini-batch of `batch` samples. Counted micro-batches are taken to be
+/// as small as the smallest; of measured ones all are as large as the largest, as predictions take them.
+/// Errors  UsageError for devices and options that no plan is made for; SearchTimeOver.
+StepBound step_bound(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options, int64_t batch,
+                     int replicas, SearchWatch& watch);
 
 /// The bytes that each device will hold at most, exact, whatever the budgets: one step on meta devices.
 std::vector<int64_t> counted_peak_bytes(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch);
+
+/// What the nodes take on a device, of a micro-batch of `samples` in a step of `micro_batches`: measured, or counted.
+std::vector<NodeTimes> node_times(const layers::Graph& graph, const PlanOptions& options, const DevicePtr& device, int64_t samples,
+                                  int micro_batches, SearchWatch& watch);
+
+/// The first device of each kind.
+std::vector<DevicePtr> one_of_each_kind(const std::vector<DevicePtr>& devices);
 
 /// What the nodes take on each kind of device when the mini-batch is cut into `micro_batches`; of uneven micro-batches the largest.
 ModelCosts model_costs(const layers::Graph& graph, const PlanOptions& options, const std::vector<DevicePtr>& devices, int micro_batches,

@@ -55,8 +55,8 @@ std::vector<ComparedLayout> compare_layouts(const layers::Graph& graph, const st
     add("data", [&] { return plan(graph, devices, with(count, false)); });
     add("sharded", [&] { return plan(graph, devices, with(count, true)); });
   }
-  const bool may_mix = std::ranges::any_of(replica_numbers(count), [&](int replicas) { return 1 < replicas && replicas < count; });
-  if (may_mix) add("mixed", [&] { return plan_of_open_replicas(graph, devices, with(kOpen, true), 2, count - 1); });
+  if (replica_numbers(count).size() > 2)
+    add("mixed", [&] { return plan_of_open_replicas(graph, devices, with(kOpen, true), 2, count - 1); });
   if (std::ranges::none_of(layouts, [](const ComparedLayout& layout) { return layout.refusal.empty(); })) std::rethrow_exception(refusal);
   return layouts;
 }

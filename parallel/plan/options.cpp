@@ -9,6 +9,7 @@
 #include "parallel/plan/check.h"
 #include "parallel/plan/choose.h"
 #include "parallel/plan/model_topology.h"
+#include "parallel/plan/node_bytes.h"
 #include "parallel/plan/replicas.h"
 #include "parallel/run/stage.h"
 
@@ -96,16 +97,21 @@ void check(const layers::Graph& graph, const std::vector<DevicePtr>& devices, co
 
 }  // namespace
 
-StepBound step_bound(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options) {
+StepBound step_bound(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options, int64_t batch,
+                     int replicas, SearchWatch& watch) {
   check(graph, devices, options);
   const int count = static_cast<int>(devices.size());
   const Topology topology = topology_of(graph);
-  SearchWatch unwatched;
   StepBound least;
   for (const int number : numbers_of_micro_batches(options, count)) {
-    const ModelCosts costs = model_costs(graph, options, devices, number, unwatched);
+    const int64_t smallest = batch / std::min(int64_t{number} * replicas, batch), largest = (options.batch + number - 1) / number;
+    ModelCosts costs{{}, device_kinds(devices)};
+    for (const auto& device : one_of_each_kind(devices)) {
+      costs.kinds.emplace_back().nodes.resize(graph.nodes().size());
+      set_times(costs.kinds.back(), node_times(graph, options, device, options.times ? largest : smallest, number, watch));
+    }
     const double seconds = bound_seconds(topology, costs, count, number);
-    if (least.micro_batches == 0 || seconds < least.seconds) least = {seconds, number, costs};
+    if (least.micro_batches == 0 || seconds < least.seconds) least = {seconds, number, std::move(costs)};
   }
   return least;
 }

@@ -23,7 +23,7 @@ struct ReplicaTrial {
   double step_seconds = 0;  ///< 0 for one that does not fit
   double bubble = 0;        ///< 0 for a bound
   int64_t peak_bytes = 0;   ///< of the device that holds most; 0 for a bound
-  std::string obstacle{};   ///< what holds it up most: "node 'logits' is 22 % of the work of 8 stages"; why it does not fit
+  std::string obstacle{};   ///< what holds it up most: "node 'logits' is 22 % of the work of 8 devices"; why it does not fit
 };
 
 /// What the user leaves open or fixes. What is open is chosen together, for the fastest step within the devices' budgets.
@@ -41,9 +41,10 @@ struct PlanOptions {
   bool shards_optimizer = true;          ///< Replication::shards_optimizer
   const Optimizer* optimizer = nullptr;  ///< whose states need room; null: AdamW's
   NodeTimer times{};                     ///< asked once a kind of device and size of micro-batch; empty: counted at the devices' speeds
-  double search_seconds = 0;             ///< after which the search ends with the best plan that it has; 0 = no limit
+  double search_seconds = 0;             ///< after which the search, over all replicas, ends with the best plan that it has; 0 = no limit
   SearchWatch::Report progress{};        ///< called some times a second while the plan is searched; what it throws ends plan()
-  std::function<void(const ReplicaTrial&)> tried{};  ///< where replicas are open: called for each number of them, before plan() returns
+  std::function<void(const ReplicaTrial&)>
+      tried{};  ///< called before plan() returns, for each that was weighed: where replicas are open, or which of unlike devices they have
 };
 
 /// Chooses what is open and checks everything that can be checked before work.

@@ -49,7 +49,7 @@ Replication replication_of(const PlanOptions& options, int replicas) {
 /// Makes the first replica's plan that of all.
 Plan for_all(Plan plan, const std::vector<DevicePtr>& devices, const PlanOptions& options, int replicas, ReplicaDevices which) {
   const int* number = std::get_if<int>(&options.micro_batches);
-  plan.micro_batches = number ? *number : plan.micro_batches * replicas;
+  plan.micro_batches = number ? *number : static_cast<int>(std::min(int64_t{plan.micro_batches} * replicas, options.batch));
   micro_batch_bounds(options.batch, plan.micro_batches);
   if (options.memory != kUnlimited)
     for (const auto& device : devices) device->set_budget_bytes(options.memory);
@@ -72,9 +72,11 @@ Plan plan_with(const layers::Graph& graph, const std::vector<DevicePtr>& devices
 /// Those that are worth trying.
 std::vector<ReplicaDevices> ways_of(const std::vector<DevicePtr>& devices, const PlanOptions& options, int replicas) {
   if (const auto* fixed = std::get_if<ReplicaDevices>(&options.replica_devices)) return {*fixed};
-  const bool has_hosts =
-      std::ranges::any_of(devices, [&](const auto& device) { return device->options().host != devices[0]->options().host; });
-  if (!has_hosts || replicas == 1 || replicas == static_cast<int>(devices.size())) return {ReplicaDevices::together};
+  const auto is_like_the_first = [&](const auto& device) {
+    return device->options().host == devices[0]->options().host && device->options().speed == devices[0]->options().speed;
+  };
+  const bool is_one = replicas == 1 || replicas == static_cast<int>(devices.size());
+  if (is_one || std::ranges::all_of(devices, is_like_the_first)) return {ReplicaDevices::together};
   return {ReplicaDevices::together, ReplicaDevices::apart};
 }
 
@@ -82,7 +84,11 @@ std::vector<ReplicaDevices> ways_of(const std::vector<DevicePtr>& devices, const
 class ReplicaChooser {
  public:
   ReplicaChooser(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options)
-      : graph_(graph), devices_(devices), options_(options), optimizer_(optimizer_of(options)) {}
+      : graph_(graph),
+        devices_(devices),
+        options_(options),
+        optimizer_(optimizer_of(options)),
+        watch_(options.search_seconds, options.progress) {}
 
   /// Of `least` to `most` replicas.
   Plan choose(int least, int most) {
@@ -98,7 +104,9 @@ class ReplicaChooser {
             " fold blocks, and there is none; set another number of devices or fold blocks");
     for (const Candidate& candidate : candidates_)
       if (options_.tried) options_.tried(candidate.trial);
-    return std::move(*best().plan);
+    Plan plan = std::move(*best().plan);
+    plan.is_out_of_time = plan.is_out_of_time || watch_.is_over();
+    return plan;
   }
 
  private:
@@ -118,10 +126,14 @@ class ReplicaChooser {
     const int stages = static_cast<int>(devices_.size()) / replicas;
     try {
       const FirstReplica first = first_replica(devices_, options_, replicas, which);
-      const StepBound least = step_bound(graph_, first.devices, first.options);
       ReplicaTrial trial{.replicas = replicas, .devices_of_replica = stages, .replica_devices = which, .is_bound = true};
-      trial.step_seconds = least.seconds + least_exchange(replicas, which);
-      trial.obstacle = too_large_a_node(largest_node(least.costs.any()), stages);
+      trial.step_seconds = least_exchange(replicas, which);
+      try {
+        const StepBound least = step_bound(graph_, first.devices, first.options, options_.batch, replicas, watch_);
+        trial.step_seconds += least.seconds;
+        trial.obstacle = too_large_a_node(largest_node(least.costs.any()), stages);
+      } catch (const SearchTimeOver&) {  // the exchange is a bound as well
+      }
       candidates_.push_back({std::move(trial)});
     } catch (const UsageError&) {
       refuse();
@@ -133,8 +145,8 @@ class ReplicaChooser {
   }
 
   /// What no exchange between replicas takes less than: after the last gradient the weights go from every device to its stage's replicas,
-  /// and where a replica is one device, its gradients went the same way before. The device with most of a replica's parameters has at least
-  /// as many as there are for each.
+  /// and where a replica is one device, its gradients went the same way before. Some stage has at least the mean of the parameters, and some
+  /// replica of it at least the mean of its shards: whichever device that is.
   double least_exchange(int replicas, ReplicaDevices which) const {
     if (replicas == 1) return 0;
     const Links links = links_of(devices_);
@@ -142,14 +154,20 @@ class ReplicaChooser {
     const double shard = static_cast<double>(graph_.parameter_count()) / stages / replicas;
     const double result_bytes = options_.shards_optimizer ? static_cast<double>(size_of(working_dtype(options_.precision))) : sizeof(float);
     const double bytes = shard * (result_bytes + (stages == 1 ? sizeof(float) : 0));
-    double seconds = 0;
-    std::array<int, 2> others{};  // in the same host, and in others
-    for (int replica = 1; replica < replicas; ++replica) {
-      const int to = device_of_replica(which, 0, replica, replicas, stages);
-      const int sharing = ++others[links.are_apart(0, to) ? 1 : 0];
-      seconds = std::max(seconds, sharing * links.between(0, to).wire_seconds(bytes));
-    }
-    return seconds;
+    double least = kInfinity;
+    for (int stage = 0; stage < stages; ++stage)
+      for (int replica = 0; replica < replicas; ++replica) {
+        const auto device = [&](int number) { return device_of_replica(which, stage, number, replicas, stages); };
+        double seconds = 0;
+        std::array<int, 2> others{};  // in the same host, and in others
+        for (int other = 0; other < replicas; ++other) {
+          if (other == replica) continue;
+          const int sharing = ++others[links.are_apart(device(replica), device(other)) ? 1 : 0];
+          seconds = std::max(seconds, sharing * links.between(device(replica), device(other)).wire_seconds(bytes));
+        }
+        least = std::min(least, seconds);
+      }
+    return least;
   }
 
   /// Those that may be fastest first, so that most others need not be tried.
@@ -160,10 +178,10 @@ class ReplicaChooser {
     double fastest = kInfinity;
     for (Candidate* candidate : order) {
       ReplicaTrial& trial = candidate->trial;
-      if (trial.step_seconds >= fastest) continue;
+      if (trial.step_seconds >= fastest || (watch_.is_over() && fastest < kInfinity)) continue;
       trial.is_bound = false;
       try {
-        Plan plan = plan_with(graph_, devices_, options_, trial.replicas, trial.replica_devices);
+        Plan plan = plan_with(graph_, devices_, in_time(), trial.replicas, trial.replica_devices);
         note(trial, plan);
         candidate->plan = std::move(plan);
       } catch (const UsageError&) {  // also of a model that replicas cannot train
@@ -172,6 +190,14 @@ class ReplicaChooser {
       }
       if (trial.fits) fastest = std::min(fastest, trial.step_seconds);
     }
+  }
+
+  /// With what is left of the time for all.
+  PlanOptions in_time() const {
+    constexpr double kAtOnce = 1e-3;  // 0 would be no limit
+    PlanOptions options = options_;
+    if (options.search_seconds > 0) options.search_seconds = std::max(watch_.seconds_left(), kAtOnce);
+    return options;
   }
 
   void note(ReplicaTrial& trial, const Plan& plan) const {
@@ -237,6 +263,7 @@ class ReplicaChooser {
   const std::vector<DevicePtr>& devices_;
   const PlanOptions& options_;
   const Optimizer& optimizer_;
+  SearchWatch watch_;
   std::vector<Candidate> candidates_;
   std::exception_ptr refusal_;
 };

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <string>
 
 namespace sluice::parallel {
@@ -31,7 +32,9 @@ class SearchWatch {
   void found(double best_seconds) { progress_.best_seconds = best_seconds; }
   /// Called within all long loops. Errors  SearchTimeOver.
   void check();
-  bool is_over() const { return limit_seconds_ > 0 && elapsed() >= limit_seconds_; }
+  bool is_over() const { return seconds_left() <= 0; }
+  /// Infinite without a limit; may be below 0.
+  double seconds_left() const { return limit_seconds_ > 0 ? limit_seconds_ - elapsed() : std::numeric_limits<double>::infinity(); }
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -157,7 +157,7 @@ class Builder {
     }
   }
 
-  /// In rounds, in each of which every replica sends to one and hears from one: ports that are shared have one transfer each at a time.
+  /// In rounds, in each of which every replica sends to one and hears from one: nobody is sent to by all at once.
   template <class Visit>
   void between_replicas(const Visit& visit) const {
     for (int distance = 0; distance < replicas_; ++distance)

@@ -40,7 +40,10 @@ class ShardFilling {
         position += count;
       }
     int64_t before = 0;
-    for (size_t i = 0; i < filled_.size(); ++i) filled_[i] += before += added[i];
+    for (size_t i = 0; i < filled_.size(); ++i) {
+      before += added[i];
+      filled_[i] += before;
+    }
   }
 
   std::vector<Shard> take() {

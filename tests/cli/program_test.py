@@ -251,6 +251,10 @@ class Plans(ProgramTest):
         self.assertGreater(slow, fast)
         few = sluice("plan", "tiny", "--compare", "--set", "pipeline.devices=4x h100", "--set", "pipeline.micro_batches=2").stdout
         self.assertIn("pipeline.micro_batches: needs at least one for each of the 4 replicas, got 2", few)
+        none = sluice("plan", "tiny", "--compare", "--set", "pipeline.devices=2x meta", "--set", "pipeline.link=wan", "--set",
+                      "pipeline.micro_batches=2", "--set", "pipeline.memory=64KiB")
+        self.assertEqual((none.returncode, none.stdout.count("raise pipeline.memory")), (4, 3), none.stdout)
+        self.refuse(2, "--compare", "--svg", arguments=("plan", "tiny", "--compare", "--svg", self.folder / "plan.svg"))
 
     def test_plan_that_does_not_fit_says_why(self):
         done = sluice("plan", "tiny", "--json", "-", "--set", "pipeline.memory=300KiB")

@@ -9,7 +9,6 @@
 
 #include "core/cuda/cuda.h"
 #include "emulation.h"
-#include "parallel/checkpoint.h"
 #include "parallel/group/collectives.h"
 #include "parallel/group/thread_group.h"
 #include "parallel/run/certificate.h"
@@ -21,7 +20,6 @@
 #include "tests/expect_error.h"
 #include "tests/parallel/replica_jobs.h"
 #include "tests/parallel/tiny_models.h"
-#include "tests/temporary_folder.h"
 
 namespace sluice::parallel {
 namespace {
@@ -137,27 +135,7 @@ TEST_F(NcclTraining, GoesOnFromCheckpointsOfOtherRanksAndReplicas) {
   const std::vector<Job> jobs = {{.micro_batches = 4, .ema = 0.9, .gpus = 1},
                                  {.stages = 2, .ranks = 2, .micro_batches = 4, .ema = 0.9, .gpus = 2},
                                  {.replicas = 2, .stages = 2, .ranks = 4, .micro_batches = 4, .ema = 0.9, .gpus = 4}};
-  for (const Job& from : jobs) {
-    const TemporaryFolder folder;
-    std::string saved, later;
-    run_ranks(from.ranks, [&](Group& group) {
-      const auto trainer = trainer_of(group, graph, from, 8);
-      trainer->step(batch(0));
-      OutputFolder(folder.path() / "run", trainer->group()).save(*trainer, "", {}, 1);
-      const std::string at_save = trainer->weights_hash();
-      trainer->step(batch(1));
-      const std::string after = trainer->weights_hash();
-      if (group.is_root()) std::tie(saved, later) = std::pair(at_save, after);
-    });
-    for (const Job& to : jobs)
-      run_ranks(to.ranks, [&](Group& group) {
-        const auto trainer = trainer_of(group, graph, to, 8);
-        restore(open_checkpoint(folder.path() / "run" / "step-00000001"), *trainer);
-        EXPECT_EQ(trainer->weights_hash(), saved) << describe(from) << " -> " << describe(to);
-        trainer->step(batch(1));
-        EXPECT_EQ(trainer->weights_hash(), later) << describe(from) << " -> " << describe(to);
-      });
-  }
+  sluice::testing::expect_checkpoints_go_on(graph, jobs, 8, batch);
 }
 
 /// An evaluation has no gradients, and so no channels for them.

@@ -129,6 +129,26 @@ TEST(ClaimsOfPlans, AreNotMadeOfAPlanThatDoesNotFit) {
   EXPECT_EQ(chosen.bound_seconds, plan(graph, devices, options).bound_seconds) << "of all that may be chosen, not of what needs least";
 }
 
+/// Ten samples in eight micro-batches are ten, though the largest of those has two.
+TEST(ClaimsOfPlans, HaveABoundThatHoldsForUnevenMicroBatches) {
+  Instances instances(5);
+  for (int instance = 0; instance < 10; ++instance) {
+    SCOPED_TRACE(instance);
+    const auto graph = instances.graph(instances.pick(4, 7), false);
+    const auto devices = sluice::devices("2x meta");
+    PlanOptions options = options_of(NamedSchedule::one_f_one_b);
+    options.batch = 10;
+    for (const CountChoice number : {CountChoice(8), CountChoice(3), CountChoice(5), CountChoice(kOpen)}) {
+      options.micro_batches = number;
+      const Plan chosen = plan(graph, devices, options);
+      EXPECT_GT(chosen.bound_seconds, 0);
+      EXPECT_GE(predict(graph, chosen, kOptimizer, 10, devices[0]->options().speed).step_seconds, chosen.bound_seconds * (1 - kRounding));
+      const bool is_even = std::holds_alternative<int>(number) && 10 % std::get<int>(number) == 0;
+      EXPECT_TRUE(is_even || !chosen.is_exact);
+    }
+  }
+}
+
 /// Branches run at the same time on several devices, which a chain of stages cannot show.
 TEST(ClaimsOfPlans, HaveABoundThatNoPlanOfAGraphWithBranchesBeats) {
   Instances instances(11);

@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <mutex>
+#include <tuple>
 
+#include "parallel/checkpoint.h"
 #include "parallel/group/thread_group.h"
 #include "parallel/plan/choose.h"
 #include "parallel/plan/plan_codec.h"
 #include "parallel/run/job_devices.h"
+#include "tests/temporary_folder.h"
 
 namespace sluice::testing {
 
@@ -94,6 +97,31 @@ ReplicaOutcome train(const layers::Graph& graph, const ReplicaJob& job, int64_t 
     for (auto& [name, values] : outcome.states) EXPECT_TRUE(all.states.emplace(name, values).second) << name << " is on two ranks";
   });
   return all;
+}
+
+void expect_checkpoints_go_on(const layers::Graph& graph, const std::vector<ReplicaJob>& jobs, int64_t samples, const BatchMaker& batch) {
+  constexpr uint64_t kSteps = 2;
+  for (const ReplicaJob& from : jobs) {
+    const TemporaryFolder folder;
+    std::string saved, later;
+    run_ranks(from.ranks, [&](Group& group) {
+      const auto trainer = trainer_of(group, graph, from, samples);
+      for (uint64_t step = 0; step < kSteps; ++step) trainer->step(batch(step));
+      OutputFolder(folder.path() / "run", trainer->group()).save(*trainer, "", {}, 1);
+      const std::string at_save = trainer->weights_hash();
+      trainer->step(batch(kSteps));
+      const std::string after = trainer->weights_hash();
+      if (group.is_root()) std::tie(saved, later) = std::pair(at_save, after);
+    });
+    for (const ReplicaJob& to : jobs)
+      run_ranks(to.ranks, [&](Group& group) {
+        const auto trainer = trainer_of(group, graph, to, samples);
+        restore(open_checkpoint(folder.path() / "run" / "step-00000002"), *trainer);
+        EXPECT_EQ(trainer->weights_hash(), saved) << describe(from) << " -> " << describe(to);
+        trainer->step(batch(kSteps));
+        EXPECT_EQ(trainer->weights_hash(), later) << describe(from) << " -> " << describe(to);
+      });
+  }
 }
 
 }  // namespace sluice::testing

@@ -48,4 +48,7 @@ struct ReplicaOutcome {
 /// between ranks to be those planned, and all ranks to say the same.
 ReplicaOutcome train(const layers::Graph& graph, const ReplicaJob& job, int64_t samples, const BatchMaker& batch);
 
+/// Trains by each job, saves, and goes on by every job from there: expects the weights of the first one, at once and a step later.
+void expect_checkpoints_go_on(const layers::Graph& graph, const std::vector<ReplicaJob>& jobs, int64_t samples, const BatchMaker& batch);
+
 }  // namespace sluice::testing

@@ -74,8 +74,10 @@ TEST(ReplicaPlanner, TakesTheFastestOfAllThatAreTriedOneByOne) {
     device.speed = {.flops_per_second = 1e9, .bytes_per_second = 1e9, .link_bytes_per_second = draw.of(std::vector{1e6, 1e8, 1e10})};
     device.speed.host_link_bytes_per_second = draw.of(std::vector{1e5, 1e7});
     if (draw.one_in(3)) device.budget_bytes = draw.from(3000, 20000);
-    const int of_host = draw.of(std::vector{0, 2});
-    const auto devices = sluice::devices(join(count, "x meta"), device, DescribedOptions{.devices_of_host = of_host});
+    const DescribedOptions in_hosts{.devices_of_host = draw.of(std::vector{0, 2, 3})};
+    auto devices = sluice::devices(join(count / 2, "x meta"), device, in_hosts);
+    if (draw.one_in(2)) device.speed.link_bytes_per_second *= 100;  // each host's last link may be another one
+    for (const auto& other : sluice::devices(join(count - count / 2, "x meta"), device, in_hosts)) devices.push_back(other);
     PlanOptions options{
         .batch = draw.of(std::vector<int64_t>{8, 10, 16}), .schedule = NamedSchedule::one_f_one_b, .optimizer = &kOptimizer};
     options.micro_batches = draw.one_in(2) ? CountChoice(8) : CountChoice(kOpen);
@@ -185,6 +187,33 @@ TEST(ReplicaPlanner, CountsTheStatesThatAReplicaHas) {
     EXPECT_TRUE(predicted(graph, chosen, 16).fits);
     EXPECT_TRUE(std::ranges::none_of(chosen.rematerialize, std::identity())) << "there is room for all activations";
   }
+}
+
+/// Four replicas of three samples at most are ten samples, not twelve.
+TEST(ReplicaPlanner, CutsNoMoreMicroBatchesThanThereAreSamples) {
+  const layers::Graph graph = models::transformer_lm(small_gpt());
+  PlanOptions options{.batch = 10, .micro_batches = kOpen, .schedule = NamedSchedule::one_f_one_b};
+  for (const CountChoice replicas : {CountChoice(4), CountChoice(kOpen)}) {
+    options.replicas = replicas;
+    const Plan plan = parallel::plan(graph, devices("8x h100"), options);
+    EXPECT_LE(plan.micro_batches, 10);
+    EXPECT_TRUE(predicted(graph, plan, 10).fits);
+  }
+}
+
+TEST(ReplicaPlanner, EndsInTimeWithThePlanThatItHas) {
+  const layers::Graph graph = models::transformer_lm(small_gpt());
+  int plans = 0, trials = 0;
+  PlanOptions options{.batch = 64, .micro_batches = kOpen, .schedule = {kOpen}, .remat = kOpen, .replicas = kOpen, .search_seconds = 1e-6};
+  options.tried = [&](const ReplicaTrial& trial) {
+    ++trials;
+    plans += !trial.is_bound;
+  };
+  const Plan plan = parallel::plan(graph, devices("8x h100"), options);
+  EXPECT_TRUE(plan.is_out_of_time);
+  EXPECT_TRUE(predicted(graph, plan, 64).fits);
+  EXPECT_EQ(trials, 4);
+  EXPECT_EQ(plans, 1) << "the time was over for all others";
 }
 
 TEST(ReplicaPlanner, KeepsFoldBlocks) {

@@ -4,9 +4,7 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
-#include <tuple>
 
-#include "parallel/checkpoint.h"
 #include "parallel/group/thread_group.h"
 #include "parallel/plan/choose.h"
 #include "parallel/plan/model_topology.h"
@@ -17,7 +15,6 @@
 #include "tests/expect_error.h"
 #include "tests/parallel/replica_jobs.h"
 #include "tests/parallel/tiny_models.h"
-#include "tests/temporary_folder.h"
 
 namespace sluice::parallel {
 namespace {
@@ -200,39 +197,18 @@ TEST(Replicas, GoOnFromCheckpointsOfAnyNumberOfThem) {
   options.vocab = 4100;
   const layers::Graph graph = models::transformer_lm(options);
   const auto batch = [&](uint64_t seed) { return token_batch(options, 10, seed); };
-  const std::vector<Job> jobs = {{.replicas = 1, .stages = 2},
-                                 {.replicas = 2, .stages = 1, .ranks = 2},
-                                 {.replicas = 2, .stages = 2, .ranks = 2, .shards_optimizer = false},
-                                 {.replicas = 4, .stages = 1, .ranks = 4},
-                                 {.replicas = 4, .stages = 1}};
-  for (const Precision precision : {Precision::f32, Precision::bf16})
-    for (Job from : jobs) {
-      const TemporaryFolder folder;
-      from.precision = precision;
-      from.ema = 0.9;
-      std::string hash, later;
-      run_ranks(from.ranks, [&](Group& group) {
-        const auto trainer = trainer_of(group, graph, from, 10);
-        for (uint64_t step = 0; step < 2; ++step) trainer->step(batch(step));
-        OutputFolder output(folder.path() / "run", group.size() > 1 ? &group : nullptr);
-        output.save(*trainer, "", {}, 1);
-        const std::string saved = trainer->weights_hash();
-        trainer->step(batch(2));
-        const std::string after = trainer->weights_hash();
-        if (group.is_root()) std::tie(hash, later) = std::pair(saved, after);
-      });
-      for (Job to : jobs) {
-        to.precision = precision;
-        to.ema = 0.9;
-        run_ranks(to.ranks, [&](Group& group) {
-          const auto trainer = trainer_of(group, graph, to, 10);
-          restore(open_checkpoint(folder.path() / "run" / "step-00000002"), *trainer);
-          EXPECT_EQ(trainer->weights_hash(), hash) << describe(from) << " -> " << describe(to);
-          trainer->step(batch(2));
-          EXPECT_EQ(trainer->weights_hash(), later) << describe(from) << " -> " << describe(to);
-        });
-      }
+  std::vector<Job> jobs = {{.replicas = 1, .stages = 2},
+                           {.replicas = 2, .stages = 1, .ranks = 2},
+                           {.replicas = 2, .stages = 2, .ranks = 2, .shards_optimizer = false},
+                           {.replicas = 4, .stages = 1, .ranks = 4},
+                           {.replicas = 4, .stages = 1}};
+  for (const Precision precision : {Precision::f32, Precision::bf16}) {
+    for (Job& job : jobs) {
+      job.precision = precision;
+      job.ema = 0.9;
     }
+    expect_checkpoints_go_on(graph, jobs, 10, batch);
+  }
 }
 
 TEST(Replicas, ErrorsNameWhatDoesNotFitAndTheCure) {
