@@ -114,6 +114,7 @@ struct Trainer::State {
   RunContext context(const Batch& batch, const PlanPrograms::Use& use) const {
     RunContext run;
     run.batch = &batch;
+    run.shape = use.shape;
     run.first_sample = micro_batch_bounds(batch.samples, use.micro_batches);
     run.training = use.training;
     run.keeps_output = use.keeps_output;

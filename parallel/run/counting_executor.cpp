@@ -46,6 +46,7 @@ RunResult CountingExecutor::count(Program& program, const BatchShape& shape, boo
   const Batch batch = meta_batch(shape);
   RunContext run;
   run.batch = &batch;
+  run.shape = shape;
   run.first_sample = micro_batch_bounds(shape.samples, program.micro_batches);
   run.training = program.training;
   run.keeps_output = keeps_output;

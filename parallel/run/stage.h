@@ -13,6 +13,7 @@
 #include "layers/tables.h"
 #include "layers/value_type.h"
 #include "parallel/program/dataflow.h"
+#include "parallel/run/batch_shape.h"
 #include "parallel/run/shards.h"
 #include "parallel/run/statistics.h"
 
@@ -27,6 +28,7 @@ struct Wish {
 /// What every stage of a run needs to know of the mini-batch. Lives as long as the run.
 struct RunContext {
   const Batch* batch = nullptr;
+  BatchShape shape;                   ///< of the batch: shape_of() it
   std::vector<int64_t> first_sample;  ///< by micro-batch, and one more entry: the number of samples
   bool training = true;
   double loss_weight = 0;      ///< of the mini-batch's targets, where the loss is computed; 0 elsewhere

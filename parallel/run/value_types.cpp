@@ -6,29 +6,20 @@ namespace sluice::parallel {
 
 using layers::ValueType;
 
-std::shared_ptr<const ValueTypes::List> ValueTypes::of(const Batch& batch, int64_t first, int64_t count) {
-  if (const auto found = known_.find(count); found != known_.end()) return found->second;
+std::shared_ptr<const ValueTypes::List> ValueTypes::of(const BatchShape& shape, int64_t count) {
+  constexpr size_t kMostKept = 128;  // mini-batches may be of any number of shapes
+  const auto is_known = [&](const Kept& kept) { return kept.count == count && kept.inputs == shape.inputs; };
+  if (const auto known = std::ranges::find_if(kept_, is_known); known != kept_.end()) return known->types;
   List types;
-  for (int input = 0; input < static_cast<int>(graph_.inputs().size()); ++input) types.push_back(type_of(input, batch, first, count));
-  for (const auto& node : graph_.nodes()) types.push_back(type_of(node, types));
-  auto list = std::make_shared<const List>(std::move(types));
-  if (has_all_inputs()) known_[count] = list;
-  return list;
-}
-
-bool ValueTypes::has_all_inputs() const {
-  return std::ranges::all_of(graph_.inputs(), [](const auto& input) { return input.sample_shape.has_value(); });
-}
-
-std::optional<ValueType> ValueTypes::type_of(int input, const Batch& batch, int64_t first, int64_t count) const {
-  const auto& [name, sample_shape, dtype] = graph_.inputs()[input];
-  if (sample_shape) return ValueType::of_samples(*sample_shape, dtype, count);
-  try {
-    const Tensor loaded = batch.load(name, first, count);
-    return ValueType{loaded.shape(), loaded.dtype()};
-  } catch (const std::exception&) {  // the stage that needs it says why
-    return std::nullopt;
+  for (const auto& input : graph_.inputs()) {
+    const auto found = shape.inputs.find(input.name);  // not of an input that no node reads
+    const bool is_there = found != shape.inputs.end();
+    types.push_back(is_there ? std::optional(ValueType::of_samples(found->second.sample_shape, found->second.dtype, count)) : std::nullopt);
   }
+  for (const auto& node : graph_.nodes()) types.push_back(type_of(node, types));
+  if (kept_.size() == kMostKept) kept_.pop_back();
+  kept_.push_front({shape.inputs, count, std::make_shared<const List>(std::move(types))});
+  return kept_.front().types;
 }
 
 std::optional<ValueType> ValueTypes::type_of(const layers::Graph::Node& node, const List& known) const {

@@ -1,14 +1,16 @@
 #pragma once
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
-#include "core/batch.h"
 #include "core/precision.h"
 #include "layers/graph.h"
 #include "layers/value_type.h"
+#include "parallel/run/batch_shape.h"
 
 namespace sluice::parallel {
 
@@ -21,18 +23,21 @@ class ValueTypes {
   /// The graph lives as long as this.
   ValueTypes(const layers::Graph& graph, Precision precision) : graph_(graph), working_(working_dtype(precision)) {}
 
-  /// Of `count` samples of the mini-batch from `first` on. Known once for each number of samples; for graphs with inputs of unknown shape
-  /// those are loaded each time.
-  std::shared_ptr<const List> of(const Batch& batch, int64_t first, int64_t count);
+  /// Of `count` samples of a mini-batch of this shape. The latest ones are kept, so that asking again costs next to nothing.
+  std::shared_ptr<const List> of(const BatchShape& shape, int64_t count);
 
  private:
-  bool has_all_inputs() const;
-  std::optional<layers::ValueType> type_of(int input, const Batch& batch, int64_t first, int64_t count) const;
+  using Inputs = std::map<std::string, BatchShape::Input>;
+  struct Kept {
+    Inputs inputs;
+    int64_t count;
+    std::shared_ptr<const List> types;
+  };
   std::optional<layers::ValueType> type_of(const layers::Graph::Node& node, const List& known) const;
 
   const layers::Graph& graph_;
   const DType working_;
-  std::map<int64_t, std::shared_ptr<const List>> known_;  ///< by number of samples
+  std::deque<Kept> kept_;  ///< the latest first
 };
 
 }  // namespace sluice::parallel

@@ -189,6 +189,7 @@ Trace run_on_meta(const layers::Graph& graph, const Topology& topology, const Pr
   const Batch batch = meta_batch(graph, program.micro_batches);
   RunContext context;
   context.batch = &batch;
+  context.shape = shape_of(graph, batch);
   context.first_sample = micro_batch_bounds(batch.samples, program.micro_batches);
   context.training = program.training;
   return executor.run(program, context, {&kOptimizer, {1e-3, 1}}).trace;

@@ -8,7 +8,7 @@ namespace sluice::testing {
 using namespace parallel;
 
 ProgramRun::ProgramRun(const layers::Graph& graph, Program program, const std::string& kind, double timeout_seconds, Group* group)
-    : program_(std::move(program)), topology_(topology_of(graph)) {
+    : graph_(graph), program_(std::move(program)), topology_(topology_of(graph)) {
   std::vector<DevicePtr> all;
   for (int i = 0; i < program_.device_count(); ++i) all.push_back(make_device(join(kind, ":", i)));
   const Layout layout{topology_, program_.partition, program_.device_of_stage, program_.rematerialize, program_.device_count(), true};
@@ -19,6 +19,7 @@ ProgramRun::ProgramRun(const layers::Graph& graph, Program program, const std::s
 StepAnswer ProgramRun::step(const Batch& batch) {
   RunContext context;
   context.batch = &batch;
+  context.shape = shape_of(graph_, batch);
   context.first_sample = micro_batch_bounds(batch.samples, program_.micro_batches);
   context.loss_scale = 1 / static_cast<double>(batch.samples);
   const AdamW optimizer({.lr = 1e-2});

@@ -27,6 +27,7 @@ class ProgramRun {
   parallel::Executor& executor() { return *executor_; }
 
  private:
+  const layers::Graph& graph_;
   parallel::Program program_;
   parallel::Topology topology_;
   std::unique_ptr<parallel::Executor> executor_;

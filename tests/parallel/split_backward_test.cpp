@@ -86,6 +86,7 @@ int64_t held_by_a_stage(const layers::Graph& graph) {
   const Batch batch = meta_batch(graph, kSamples);
   RunContext run;
   run.batch = &batch;
+  run.shape = shape_of(graph, batch);
   run.first_sample = micro_batch_bounds(kSamples, 1);
   const int64_t before = device->live_bytes();
   stage.forward(run, 0);
