@@ -6,14 +6,14 @@
 #include "cli/build.h"
 #include "cli/commands.h"
 #include "cli/trained_model.h"
-#include "models/generator.h"
+#include "training/decoding/sampling.h"
 
 namespace sluice::cli {
 
 namespace {
 
-models::SamplingOptions sampling_of(const Arguments& arguments) {
-  models::SamplingOptions sampling;
+training::SamplingOptions sampling_of(const Arguments& arguments) {
+  training::SamplingOptions sampling;
   sampling.temperature = arguments.number("--temperature", 0.8, 0, 1000);
   sampling.top_k = arguments.integer("--top-k", 0, 0);
   sampling.top_p = arguments.number("--top-p", 1, 0, 1);
@@ -63,11 +63,13 @@ int generate(const parallel::Checkpoint& checkpoint, const Arguments& arguments)
   const int64_t most = context - prompt_tokens;
   const int64_t count = arguments.integer("--tokens", std::min(kTokens, most), 1, most);
 
-  models::Generator generator(graph, parallel::load_parameters(checkpoint, graph, precision_of(settings)), context);
+  const auto precision = precision_of(settings);
+  training::Decoder decoder(graph, parallel::load_parameters(checkpoint, graph, precision), build_devices(settings),
+                            {.pipeline = {.precision = precision}});
   TokenPrinter printer(*tokenizer, prompt);
   printer.print_new();
   const auto began = std::chrono::steady_clock::now();
-  generator.generate(prompt, count, sampling, [&](int32_t token) {
+  training::sample(decoder, prompt, count, sampling, [&](int32_t token) {
     printer.add(token);
     return true;
   });

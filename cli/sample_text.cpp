@@ -4,7 +4,7 @@
 
 #include "cli/build.h"
 #include "data/utf8.h"
-#include "models/generator.h"
+#include "training/decoding/sampling.h"
 
 namespace sluice::cli {
 
@@ -27,12 +27,14 @@ std::string sample_text(const parallel::Checkpoint& checkpoint, const layers::Gr
   std::vector<int32_t> tokens = tokenizer.encode(kPrompt);
   const int64_t count = std::min(kTokens, context - static_cast<int64_t>(tokens.size()));
   if (count < 1) return "";
-  models::SamplingOptions sampling;
+  training::SamplingOptions sampling;
   sampling.temperature = 0.8;
   sampling.seed = static_cast<uint64_t>(settings.integer("train.seed"));
   const std::vector<int32_t> prompt = tokens;
-  models::Generator generator(graph, parallel::load_parameters(checkpoint, graph, precision_of(settings)), context);
-  generator.generate(prompt, count, sampling, [&](int32_t token) {
+  const auto precision = precision_of(settings);
+  training::Decoder decoder(graph, parallel::load_parameters(checkpoint, graph, precision), devices("cpu:0"),
+                            {.pipeline = {.precision = precision}});
+  training::sample(decoder, prompt, count, sampling, [&](int32_t token) {
     tokens.push_back(token);
     return true;
   });

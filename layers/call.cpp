@@ -1,6 +1,7 @@
 #include "layers/call.h"
 
 #include "core/error.h"
+#include "core/ops/embedding.h"
 
 namespace sluice::layers {
 
@@ -11,6 +12,20 @@ KeyValueCache& KeyValueCache::of(int child, int use) {
     cache->capacity = capacity;
   }
   return *cache;
+}
+
+void KeyValueCache::select_rows(const Tensor& parents) {
+  const auto select = [&](Tensor& x) { x = embedding(parents, x.reshape({x.dim(0), x.elements() / x.dim(0)})).reshape(x.shape()); };
+  if (keys.defined() && !of_memory) {
+    select(keys);
+    select(values);
+  }
+  for (auto& [place, cache] : children) cache->select_rows(parents);
+}
+
+void KeyValueCache::set_length(int64_t tokens) {
+  length = tokens;
+  for (auto& [place, cache] : children) cache->set_length(tokens);
 }
 
 void refuse_reading(Role role, size_t i, size_t given) {

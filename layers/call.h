@@ -19,10 +19,15 @@ struct RunningStatistics {
 struct KeyValueCache {
   int64_t capacity = 0;     ///< tokens
   int64_t length = 0;       ///< tokens held
+  bool of_memory = false;   ///< of an attention to another sequence, whose keys and values stay as they are
   Tensor keys{}, values{};  ///< [B, capacity, heads, head width]; made at the first use
 
   /// That of a composite's child; `use` counts how often the child ran before in the same forward.
   KeyValueCache& of(int child, int use);
+  /// Row b goes on with what row parents[b] has seen; `parents` i32 [B] on the cache's device. Those of_memory stay.
+  void select_rows(const Tensor& parents);
+  /// For devices that only count: as if so many tokens had been seen.
+  void set_length(int64_t tokens);
   std::map<std::pair<int, int>, std::shared_ptr<KeyValueCache>> children{};
 };
 

@@ -192,6 +192,62 @@ int Graph::output_node() const {
   return output_;
 }
 
+std::set<int> Graph::values_upstream(int value, const std::set<int>& given) const {
+  std::set<int> upstream;
+  std::vector<int> open{value};
+  while (!open.empty()) {
+    const int next = open.back();
+    open.pop_back();
+    if (!upstream.insert(next).second || given.contains(next) || node_of(next) < 0) continue;
+    const auto& inputs = nodes_[node_of(next)].inputs;
+    open.insert(open.end(), inputs.begin(), inputs.end());
+  }
+  return upstream;
+}
+
+/// Adds a node of the whole graph. `values` and `parameters` say what its are here.
+void Graph::adopt(const Graph& whole, int node, std::map<int, int>& values, std::map<int, int>& parameters) {
+  const Node& original = whole.nodes_[node];
+  Node mine{original.name, original.module, {}, {}, {}};
+  const int number = static_cast<int>(nodes_.size());
+  for (const int value : original.inputs) mine.inputs.push_back(values.at(value));
+  for (const int index : original.parameters) {
+    const auto [place, is_new] = parameters.try_emplace(index, static_cast<int>(parameters_.size()));
+    if (is_new) parameters_.push_back({whole.parameters_[index].name, whole.parameters_[index].spec, {}});
+    auto& uses = parameters_[place->second].nodes;
+    if (uses.empty() || uses.back() != number) uses.push_back(number);
+    mine.parameters.push_back(place->second);
+  }
+  for (const int index : original.statistics) {
+    mine.statistics.push_back(static_cast<int>(statistics_.size()));
+    statistics_.push_back(whole.statistics_[index]);
+  }
+  for (const auto& tensor : tensor_names(*mine.module)) tensors_[joined_name(mine.name, tensor)] = mine.name;
+  nodes_.push_back(std::move(mine));
+  values[whole.value_of(node)] = stamped(original.name, whole.types_[whole.value_of(node)]).id;
+}
+
+Graph Graph::upstream_of(int value, const std::set<int>& given) const {
+  require(node_of(value) >= 0 && node_of(value) < static_cast<int>(nodes_.size()) && !given.contains(value),
+          "graph: upstream_of needs the value of a node that is not given, got value ", value);
+  Graph part;
+  std::map<int, int> values, parameters;
+  for (const int made : values_upstream(value, given)) {  // ascending: inputs first
+    if (node_of(made) < 0) {
+      const Input& input = inputs_[made];
+      values[made] = (input.sample_shape ? part.input(input.name, *input.sample_shape, input.dtype) : part.input(input.name)).id;
+    } else if (given.contains(made)) {
+      const auto& name = nodes_[node_of(made)].name;
+      require(types_[made].has_value(), "graph: upstream_of needs a known shape of '", name, "'; declare the inputs with their shapes");
+      values[made] = part.input(name, types_[made]->shape.without(0), DType::f32).id;
+    }
+  }
+  for (const int made : values_upstream(value, given))
+    if (node_of(made) >= 0 && !given.contains(made)) part.adopt(*this, node_of(made), values, parameters);
+  part.output_ = part.node_of(values.at(value));
+  return part;
+}
+
 int64_t Graph::parameter_count() const {
   int64_t count = 0;
   for (const auto& parameter : parameters_) count += parameter.spec.shape.elements();

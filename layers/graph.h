@@ -79,10 +79,15 @@ class Graph {
   const std::vector<Statistics>& statistics() const { return statistics_; }
   int value_of(int node) const { return static_cast<int>(inputs_.size()) + node; }
   int node_of(int value) const { return value < static_cast<int>(inputs_.size()) ? -1 : value - static_cast<int>(inputs_.size()); }
+  bool has_loss() const { return loss_ >= 0; }
   int loss_node() const;                    ///< Errors  UsageError when no loss was set.
   int output_node() const;                  ///< Errors  UsageError when no output was set.
   int64_t parameter_count() const;          ///< elements, each tied parameter once
   int64_t parameter_count(int node) const;  ///< of one node; tied ones count where they are owned
+  /// The nodes that `value` depends on as a graph of their own, whose output it is, without a loss. Those of `given` are inputs of it, under
+  /// the names of their nodes and in f32, and what they alone depend on is left out. Names of parameters and states stay.
+  /// Errors  UsageError for a value that no node makes, and when one of `given` has no known shape.
+  Graph upstream_of(int value, const std::set<int>& given = {}) const;
   /// Errors  UsageError for samples of another dtype than the input was declared with, naming both.
   void check_samples(int input, const Tensor& samples) const;
 
@@ -91,6 +96,8 @@ class Graph {
   void check_name(const std::string& name) const;
   void check_tensors(const Node& node) const;
   std::optional<ValueType> output_of(const Node& node) const;
+  std::set<int> values_upstream(int value, const std::set<int>& given) const;
+  void adopt(const Graph& whole, int node, std::map<int, int>& values, std::map<int, int>& parameters);
   Value stamped(const std::string& name, std::optional<ValueType> type);
   int id_of(const std::string& what, Value value) const;
   int node_with(const std::string& what, Value value) const;

@@ -72,7 +72,6 @@
 #include "layers/module.h"
 #include "layers/normalization.h"
 #include "layers/pooling.h"
-#include "models/generator.h"
 #include "models/transformer.h"
 
 // Data sets, tokenizers, loaders.
@@ -86,6 +85,7 @@
 
 // Plans, programs and the trainer that runs them.
 #include "parallel/checkpoint.h"
+#include "parallel/inference.h"
 #include "parallel/plan.h"
 #include "parallel/program/partition.h"
 #include "parallel/program/program.h"
@@ -95,3 +95,8 @@
 #include "parallel/replan.h"
 #include "parallel/run/trace.h"
 #include "parallel/trainer.h"
+
+// What stands on a trained model.
+#include "training/decoding/decoder.h"
+#include "training/decoding/sampling.h"
+#include "training/predictor.h"

@@ -9,7 +9,7 @@ import re
 import sys
 import tempfile
 
-LIBRARY = ["core", "autograd", "layers", "models", "data", "parallel"]
+LIBRARY = ["core", "autograd", "layers", "models", "data", "parallel", "training"]
 EVERYTHING = LIBRARY + ["cli", "tests", "bench", "examples", "sluice"]
 # By folder: what it may include besides itself. A folder without a row of its own is part of the one above it; a name ends with a slash
 # where the folders below it are meant too.
@@ -26,6 +26,7 @@ MAY_INCLUDE = {
     "parallel/plan": ["core/", "autograd/", "layers/", "parallel/group", "parallel/program", "parallel/schedule", "parallel/run", "parallel/trainer.h"],
     "parallel/checkpoint": ["core/", "layers/", "parallel/group", "parallel/run", "parallel/checkpoint.h", "parallel/trainer.h"],
     "parallel": ["core/", "autograd/", "layers/", "parallel/"],
+    "training": [room + "/" for room in LIBRARY],
     "sluice": [room + "/" for room in LIBRARY],
     "cli/report": [room + "/" for room in LIBRARY] + ["cli"],
     "cli": [room + "/" for room in LIBRARY] + ["cli/"],

@@ -94,6 +94,7 @@ std::vector<bool> depends_on_parameters(const layers::Graph& graph, const std::v
 /// By value: the loss's gradient reaches it.
 std::vector<bool> leads_to_loss(const layers::Graph& graph, const std::vector<Reach>& reach) {
   std::vector<bool> result(graph.inputs().size() + graph.nodes().size(), false);
+  if (!graph.has_loss()) return result;
   result[graph.value_of(graph.loss_node())] = true;
   for (int node = static_cast<int>(reach.size()) - 1; node >= 0; --node) {
     const auto& inputs = graph.nodes()[node].inputs;
@@ -120,6 +121,11 @@ bool reaches_parameter(const layers::Graph::Node& node, const Reach& reach, int 
 }  // namespace
 
 Topology topology_of(const layers::Graph& graph) {
+  graph.loss_node();  // throws
+  return inference_topology_of(graph);
+}
+
+Topology inference_topology_of(const layers::Graph& graph) {
   Topology topology;
   for (const auto& input : graph.inputs()) topology.inputs.push_back(input.name);
   std::vector<Reach> reach;
@@ -135,10 +141,10 @@ Topology topology_of(const layers::Graph& graph) {
     Topology::Tied tied{parameter.name, parameter.nodes, {}};
     for (int node : parameter.nodes)
       if (!reaches_parameter(graph.nodes()[node], reach[node], static_cast<int>(index))) tied.constant_at.push_back(node);
-    require(std::ranges::any_of(tied.nodes, [&](int node) { return topology.contributes(node, tied); }), "graph: node '",
-            graph.nodes()[parameter.nodes.front()].name, "' has parameters but the loss does not depend on it: '", parameter.name,
-            "' gets no gradient; connect it or remove it");
-    if (tied.nodes.size() > 1) topology.tied.push_back(std::move(tied));
+    require(!graph.has_loss() || std::ranges::any_of(tied.nodes, [&](int node) { return topology.contributes(node, tied); }),
+            "graph: node '", graph.nodes()[parameter.nodes.front()].name, "' has parameters but the loss does not depend on it: '",
+            parameter.name, "' gets no gradient; connect it or remove it");
+    if (tied.nodes.size() > 1 && graph.has_loss()) topology.tied.push_back(std::move(tied));
   }
   return topology;
 }

@@ -26,7 +26,7 @@ class WorkCounter {
  public:
   WorkCounter(const layers::Graph& graph, int64_t samples, DevicePtr device, Precision precision, const Optimizer& optimizer)
       : graph_(graph),
-        topology_(topology_of(graph)),
+        topology_(inference_topology_of(graph)),
         samples_(samples),
         device_(std::move(device)),
         precision_(precision),

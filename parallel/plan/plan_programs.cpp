@@ -67,7 +67,7 @@ const Program& PlanPrograms::get(const Use& use) {
 
 Program PlanPrograms::within_budgets(const Use& use) try {
   Program program = count(use).program;
-  const std::string refusal = counter().refusal(program, use.shape, use.keeps_output);
+  const std::string refusal = counter().refusal(program, use.shape, use.keeps_output, use.sequences);
   require<OutOfMemory>(refusal.empty(), use.training ? "a step" : "an evaluation", " of ", use.shape.samples, " samples in ",
                        use.micro_batches, " micro-batches does not fit: ", refusal);
   return program;
@@ -101,7 +101,7 @@ PlanPrograms::Counted PlanPrograms::count(const Use& use) {
 }
 
 PlanPrograms::Counted PlanPrograms::count(Program program, const Use& use) {
-  RunResult run = counter().count(program, use.shape, use.keeps_output);
+  RunResult run = counter().count(program, use.shape, use.keeps_output, use.sequences);
   return {std::move(program), std::move(run)};
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "parallel/group/group.h"
@@ -28,6 +29,7 @@ class PlanPrograms {
     int micro_batches = 1;
     bool keeps_output = false;  ///< of an evaluation
     BatchShape shape{};
+    std::optional<SequencesShape> sequences{};  ///< of an evaluation that continues some
     bool operator==(const Use&) const = default;
   };
 

@@ -42,7 +42,7 @@ CountingExecutor::CountingExecutor(const layers::Graph& graph, const Layout& lay
   for (const auto& device : executor_->devices()) first_peaks_.push_back(device->peak_bytes());
 }
 
-RunResult CountingExecutor::count(Program& program, const BatchShape& shape, bool keeps_output) {
+RunResult CountingExecutor::run(const Program& program, const BatchShape& shape, bool keeps_output, const Sequences* sequences) {
   const Batch batch = meta_batch(shape);
   RunContext run;
   run.batch = &batch;
@@ -50,9 +50,41 @@ RunResult CountingExecutor::count(Program& program, const BatchShape& shape, boo
   run.first_sample = micro_batch_bounds(shape.samples, program.micro_batches);
   run.training = program.training;
   run.keeps_output = keeps_output;
+  run.sequences = sequences;
   StepContext step;
   if (program.training) step = {&optimizer_, {.learning_rate = 0, .step = 1, .clip = {}}};
-  RunResult result = executor_->run(program, run, step);
+  return executor_->run(program, run, step);
+}
+
+namespace {
+
+/// The groups from `first` on, one a micro-batch.
+Sequences groups_from(int first, const Program& program, const BatchShape& shape, const SequencesShape& all, int64_t length) {
+  const auto bounds = micro_batch_bounds(shape.samples, program.micro_batches);
+  Sequences sequences{all.tokens_input, all.capacity};
+  for (int m = 0; m < program.micro_batches; ++m) {
+    sequences.groups.push_back(first + m);
+    sequences.lengths.push_back(length);
+    if (all.moves_rows) sequences.parents.emplace_back(bounds[m + 1] - bounds[m], 0);
+  }
+  return sequences;
+}
+
+}  // namespace
+
+RunResult CountingExecutor::count(Program& program, const BatchShape& shape, bool keeps_output,
+                                  const std::optional<SequencesShape>& sequences) {
+  Sequences counted;
+  if (sequences) {
+    require(program.micro_batches <= sequences->groups, "count: needs no more micro-batches than the ", sequences->groups,
+            " groups of sequences, got ", program.micro_batches);
+    for (int first = 0; first < sequences->groups; first += program.micro_batches) {
+      const Sequences begun = groups_from(std::min(first, sequences->groups - program.micro_batches), program, shape, *sequences, 0);
+      run(program, shape, keeps_output, &begun);
+    }
+    counted = groups_from(0, program, shape, *sequences, sequences->length);
+  }
+  RunResult result = run(program, shape, keeps_output, sequences ? &counted : nullptr);
   std::vector<size_t> next(program.devices.size(), 0);
   for (const TraceEvent& event : result.trace.events) program.devices[event.device][next[event.device]++] = event.action;
   program.is_counted = true;
@@ -71,14 +103,15 @@ std::vector<int64_t> CountingExecutor::budgets() const {
   return budgets;
 }
 
-std::string CountingExecutor::refusal(const Program& program, const BatchShape& shape, bool keeps_output) const {
+std::string CountingExecutor::refusal(const Program& program, const BatchShape& shape, bool keeps_output,
+                                      const std::optional<SequencesShape>& sequences) const {
   const auto budgets = this->budgets(), peaks = this->peaks(program);
   const auto violation = verify_budgets(executor_->layout().topology, program, budgets);
   if (!violation && std::ranges::equal(first_peaks_, budgets, std::ranges::less_equal())) return {};
   std::string text = violation ? violation->reason : "";
   try {
     Program again = program;
-    CountingExecutor(graph_, executor_->layout(), devices_, options_, optimizer_, true).count(again, shape, keeps_output);
+    CountingExecutor(graph_, executor_->layout(), devices_, options_, optimizer_, true).count(again, shape, keeps_output, sequences);
   } catch (const OutOfMemory& error) {
     text = error.what();
   }

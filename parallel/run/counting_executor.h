@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,9 @@ class CountingExecutor {
 
   /// Runs a verified program, and writes into its actions what they take.
   /// `keeps_output`  of an evaluation: what the graph's output node makes stays on its device until the end.
-  RunResult count(Program& program, const BatchShape& shape, bool keeps_output = false);
+  /// `sequences`  of a run that continues some: all groups that the devices hold are there then.
+  RunResult count(Program& program, const BatchShape& shape, bool keeps_output = false,
+                  const std::optional<SequencesShape>& sequences = std::nullopt);
 
   /// By device: the most bytes that it holds while its stages are made or a counted program runs.
   std::vector<int64_t> peaks(const Program& program) const;
@@ -33,7 +36,8 @@ class CountingExecutor {
   /// Why the budgets that the devices have now do not hold a counted program: what the first allocation beyond one says, and which device
   /// needs and lacks how many bytes. Empty when they do.
   /// Cost  one more run of a program that they do not hold.
-  std::string refusal(const Program& program, const BatchShape& shape, bool keeps_output = false) const;
+  std::string refusal(const Program& program, const BatchShape& shape, bool keeps_output = false,
+                      const std::optional<SequencesShape>& sequences = std::nullopt) const;
 
   const Executor& executor() const { return *executor_; }
 
@@ -41,6 +45,7 @@ class CountingExecutor {
   CountingExecutor(const layers::Graph& graph, const Layout& layout, const Devices& devices, const StageOptions& options,
                    const Optimizer& optimizer, bool with_budgets);
   std::vector<int64_t> budgets() const;
+  RunResult run(const Program& program, const BatchShape& shape, bool keeps_output, const Sequences* sequences);
 
   const layers::Graph& graph_;
   const Devices devices_;

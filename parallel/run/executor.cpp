@@ -221,7 +221,10 @@ RunResult Executor::run(const Program& program, const RunContext& context, const
     throw;
   } catch (...) {
     failed_midway_ = std::ranges::any_of(attempt->runs, [](const auto& run) { return run->has_begun_to_change(); });
-    for (auto& stage : stages_) stage->reset();
+    for (auto& stage : stages_) {
+      stage->reset();
+      stage->end_sequences();
+    }
     rethrow_with_positions(*attempt, program);
   }
   for (auto& stage : stages_) stage->reset();

@@ -38,7 +38,8 @@ Stage::Stage(const layers::Graph& graph, const Layout& layout, const Dataflow& f
       node_tables_(topology_.node_count()),
       statistics_(graph, first_, end_, device_, options_.averages),
       last_use_(topology_.value_count(), -1),
-      last_recompute_use_(topology_.value_count(), -1) {
+      last_recompute_use_(topology_.value_count(), -1),
+      loss_node_(graph.has_loss() ? graph.loss_node() : -1) {
   for (const auto& tied : topology_.tied) {
     const auto found = std::ranges::find(graph.parameters(), tied.parameter, &layers::Graph::Parameter::name);
     tied_parameters_.push_back(static_cast<int>(found - graph.parameters().begin()));
@@ -64,21 +65,59 @@ Stage::Stage(const layers::Graph& graph, const Layout& layout, const Dataflow& f
   if (replication_.replicas > 1) make_packings();
 }
 
-Tensor Stage::load(const RunContext& run, int micro_batch, int value) const {
+Tensor Stage::load(const RunContext& run, int micro_batch, int value) {
   const auto& input = graph_.inputs()[value];
+  const bool stays = run.sequences && value != run.sequences->tokens_input;
+  if (stays)
+    if (const auto& kept = group_of(run, micro_batch)->inputs; kept.contains(value)) return kept.at(value);
   const int64_t first = run.first_sample[micro_batch], count = run.first_sample[micro_batch + 1] - first;
   const Tensor loaded = run.batch->load(input.name, first, count);
   require(loaded.rank() >= 1 && loaded.dim(0) == count, "batch: needs ", count, " samples of input '", input.name, "', got ", loaded);
   graph_.check_samples(value, loaded);
-  return loaded.to(device_);
+  const Tensor here = loaded.to(device_);
+  if (stays) group_of(run, micro_batch)->inputs[value] = here;
+  return here;
+}
+
+Stage::Group* Stage::group_of(const RunContext& run, int micro_batch) {
+  return run.sequences ? &sequences_.at(run.sequences->groups[micro_batch]) : nullptr;
+}
+
+void Stage::continue_sequences(const RunContext& run, int micro_batch) {
+  const Sequences& all = *run.sequences;
+  const int64_t length = all.lengths[micro_batch];
+  const int number = all.groups[micro_batch];
+  if (length == 0) {
+    sequences_.erase(number);
+    for (int node = first_; node < end_; ++node) sequences_[number].caches[node].capacity = all.capacity;
+  }
+  require(sequences_.contains(number), "sequences: group ", number, " is not there; begin it");
+  auto& caches = sequences_[number].caches;
+  const bool counts_only = device_->kind() == DeviceKind::meta;
+  if (counts_only)
+    for (auto& [node, cache] : caches) cache.set_length(length);
+  if (all.parents.empty() || all.parents[micro_batch].empty()) return;
+  const auto& rows = all.parents[micro_batch];
+  const Shape shape{static_cast<int64_t>(rows.size())};
+  const Tensor parents =
+      counts_only ? empty(shape, DType::i32, device_) : tensor_of({rows.begin(), rows.end()}, shape, DType::i32).to(device_);
+  for (auto& [node, cache] : caches) cache.select_rows(parents);
 }
 
 void Stage::forward(const RunContext& run, int micro_batch) {
   run_ = &run;
+  if (run.sequences) continue_sequences(run, micro_batch);
   run_nodes(run, micro_batch, false);
 }
 
 void Stage::recompute(const RunContext& run, int micro_batch) { run_nodes(run, micro_batch, true); }
+
+namespace {
+
+/// Of x [B, T, ...]: [B, 1, ...].
+Tensor last_token(const Tensor& x) { return x.dim(1) == 1 ? x : x.slice(1, x.dim(1) - 1, x.dim(1)).contiguous(); }
+
+}  // namespace
 
 /// Runs all nodes, or (again) the recomputed ones. `live` holds the values that a later node of this pass still reads.
 void Stage::run_nodes(const RunContext& run, int micro_batch, bool again) {
@@ -106,8 +145,8 @@ void Stage::run_nodes(const RunContext& run, int micro_batch, bool again) {
     const bool kept_for_recompute = run.training && !again && last_recompute_use_[made] >= 0 && !flow.recomputed;
     if (kept_for_recompute) state.kept[made] = y;
     if (!again && flow.sent) state.to_send[made] = y.dense();
-    if (!again && node == graph_.loss_node()) losses_[micro_batch] = y;
-    if (run.keeps_output && node == graph_.output_node()) outputs_[micro_batch] = y;
+    if (!again && node == loss_node_) losses_[micro_batch] = y;
+    if (run.keeps_output && node == graph_.output_node()) outputs_[micro_batch] = run.sequences ? last_token(y) : y;
     if (last_use[made] >= 0) live[made] = std::move(y);
     for (int value : topology_.nodes[node].inputs) {
       const bool loaded_here = topology_.node_of(value) < 0;
@@ -135,10 +174,15 @@ Tensor Stage::run_node(const RunContext& run, int micro_batch, int node, std::ma
     call.parameters.push_back(recorded ? Var::parameter(value) : Var(value));
     tape.parameters.push_back(call.parameters.back().node());
   }
+  if (Group* group = group_of(run, micro_batch)) {
+    call.cache = &group->caches.at(node);
+    call.first_position = run.sequences->lengths[micro_batch];
+    if (node == graph_.output_node() && call.inputs.size() == 1) call.inputs = {Var(last_token(call.inputs[0].value()))};
+  }
   call.tables = node_tables_[node];
   call.random = {random_key(options_.seed, description.name), run.step, 0, static_cast<uint32_t>(run.first_sample[micro_batch])};
   call.training = run.training;
-  bool is_scaled = node != graph_.loss_node() || !run.training;
+  bool is_scaled = node != loss_node_ || !run.training;
   call.loss_scale = {run.loss_scale, is_scaled};
   if (!run.training) call.statistics = statistics_.running_of(node, shows_averages_);
   std::vector<std::vector<BatchMoments>> observed(run.training && !again ? description.statistics.size() : 0);
@@ -185,10 +229,9 @@ std::map<int, Tensor> Stage::received_gradients(MicroBatch& state, int micro_bat
   for (auto entry = state.gradients.rbegin(); entry != state.gradients.rend(); ++entry) {  // descending consumers of each value
     if (entry->second.defined()) add_part(sums[entry->first.first], std::move(entry->second));
   }
-  const int loss = graph_.loss_node();
-  if (is_here(loss)) {
+  if (is_here(loss_node_)) {
     const Tensor& value = losses_.at(micro_batch);
-    sums[topology_.value_of(loss)] = full(value.shape(), 1, value.dtype(), device_);
+    sums[topology_.value_of(loss_node_)] = full(value.shape(), 1, value.dtype(), device_);
   }
   return sums;
 }

@@ -14,6 +14,7 @@
 #include "layers/value_type.h"
 #include "parallel/program/dataflow.h"
 #include "parallel/run/batch_shape.h"
+#include "parallel/run/sequences.h"
 #include "parallel/run/shards.h"
 #include "parallel/run/statistics.h"
 
@@ -40,6 +41,9 @@ struct RunContext {
   std::function<bool()> stop;  ///< asked before each node's forward, from any device's thread: true ends the run with StoppedError
   std::function<Wish()> wish;  ///< asked at the end of the run
 
+  const Sequences* sequences =
+      nullptr;  ///< of a run that continues some: the output is that of each row's last token. Lives as long as the run
+
   int micro_batches() const { return static_cast<int>(first_sample.size()) - 1; }
 };
 
@@ -54,6 +58,7 @@ struct StageOptions {
   Precision precision = Precision::f32;
   bool stochastic_rounding = false;  ///< of the bf16 working copies of weights; else to the nearest
   bool averages = false;             ///< keeps exponential moving averages of weights and running statistics
+  bool inference = false;            ///< keeps working copies alone, which set_weights() fills
 };
 
 /// One contiguous run of a graph's nodes on one device: its parameters, and what its micro-batches keep between actions.
@@ -132,8 +137,14 @@ class Stage {
   const std::map<int, Tensor>& losses() const { return losses_; }
   /// What the graph's output node made of the micro-batches, when the run keeps it; only the stage with that node has any.
   const std::map<int, Tensor>& outputs() const { return outputs_; }
-  /// Frees everything but parameters, running statistics and optimizer states: after a step, or after a failure.
+  /// Frees everything but parameters, running statistics, optimizer states and sequences: after a step, or after a failure.
   void reset();
+  /// Frees what is kept of one group of sequences, or of all.
+  void end_sequences(int group) { sequences_.erase(group); }
+  void end_sequences() { sequences_.clear(); }
+  /// Of a stage for inference: the parameters by full name, and running means and variances. Further ones do not matter.
+  /// Errors  UsageError for one that is missing or has another shape.
+  void set_weights(const std::map<std::string, Tensor>& weights);
 
  private:
   struct Tape {
@@ -156,6 +167,11 @@ class Stage {
     std::map<int, Deferred> deferred;                     ///< by node: weight gradients still to come
   };
   enum class Pass { all, inputs };
+  /// What is kept of a group of sequences from run to run.
+  struct Group {
+    std::map<int, layers::KeyValueCache> caches;  ///< by node
+    std::map<int, Tensor> inputs;                 ///< by value: the graph's inputs but the tokens
+  };
 
   Parameter make_parameter(int index) const;
   const Parameter& tied(int number) const;
@@ -163,7 +179,9 @@ class Stage {
   std::optional<RandomStream> rounding(const Parameter& parameter, int64_t step) const;
   void run_nodes(const RunContext& run, int micro_batch, bool again);
   Tensor run_node(const RunContext& run, int micro_batch, int node, std::map<int, Tensor>& live, bool again);
-  Tensor load(const RunContext& run, int micro_batch, int value) const;
+  Tensor load(const RunContext& run, int micro_batch, int value);
+  void continue_sequences(const RunContext& run, int micro_batch);
+  Group* group_of(const RunContext& run, int micro_batch);
   void run_backward(int micro_batch, Pass pass);
   std::map<int, Tensor> received_gradients(MicroBatch& state, int micro_batch) const;
   void distribute(MicroBatch& state, int node, Backward& backward, const Tape& tape, std::map<int, Tensor>& sums);
@@ -225,6 +243,8 @@ class Stage {
   std::map<std::pair<int, int>, Tensor> packed_;               ///< shards by (stage that made it, stage that adds it up)
   std::map<std::pair<size_t, int>, TreeSum<Tensor>> blocks_;   ///< by (position in parameters_, node): sums of fold blocks
   std::map<int, Tensor> losses_, outputs_;
+  std::map<int, Group> sequences_;   ///< by group
+  int loss_node_;                    ///< -1 for a graph without a loss
   const RunContext* run_ = nullptr;  ///< while there is one
 };
 

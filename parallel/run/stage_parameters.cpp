@@ -20,6 +20,7 @@ void initialize(const Tensor& x, const layers::Graph::Parameter& parameter, uint
 /// Averages are shown in the place of what forward reads (show_averages), so a part of a parameter that has one is a copy.
 Stage::Parameter Stage::make_parameter(int index) const {
   const auto& description = graph_.parameters()[index];
+  if (options_.inference) return {.index = index, .working = empty(description.spec.shape, working_dtype(options_.precision), device_)};
   const Tensor start = empty(description.spec.shape, DType::f32, device_);
   initialize(start, description, options_.seed);
   const bool is_mine = is_here(description.nodes.front());
@@ -40,6 +41,20 @@ Stage::Parameter Stage::make_parameter(int index) const {
     made.states.push_back(zeros(made.master.shape(), DType::f32, device_));
   if (made.owned && options_.averages) made.average = made.master.clone();
   return made;
+}
+
+void Stage::set_weights(const std::map<std::string, Tensor>& weights) {
+  const auto set = [&](const std::string& name, const Tensor& to) {
+    const auto found = weights.find(name);
+    require(found != weights.end(), "weights: need '", name, "' of the model, it is not among the ", weights.size(), " given");
+    require(found->second.shape() == to.shape(), "weights: '", name, "' needs shape ", to.shape(), ", got ", found->second.shape());
+    copy(cast(found->second, to.dtype()), to);
+  };
+  for (const auto& parameter : parameters_) set(graph_.parameters()[parameter.index].name, parameter.working);
+  for (const auto& entry : statistics_.entries()) {
+    set(graph_.statistics()[entry.index].mean_name(), entry.running.mean);
+    set(graph_.statistics()[entry.index].variance_name(), entry.running.variance);
+  }
 }
 
 void Stage::write_working(const Parameter& parameter, const Tensor& master, const ElementRange& range, int64_t step) const {

@@ -13,7 +13,6 @@
 #include "layers/feed_forward.h"
 #include "layers/linear.h"
 #include "layers/pooling.h"
-#include "models/generator.h"
 #include "parallel/trainer.h"
 #include "tests/expect_error.h"
 
@@ -159,19 +158,6 @@ TEST(GraphMisuse, OneModuleServesManyNodesAndGraphs) {
     EXPECT_EQ(of->graph.parameters().size(), 4u);
   }
   EXPECT_EQ(hash_after_a_step(one.graph), hash_after_a_step(other.graph));
-}
-
-TEST(GraphMisuse, GenerationFromMoreThanTheTokensIsRefused) {
-  Graph graph;
-  const Value tokens = graph.input("tokens", {6}, DType::i32), more = graph.input("more", {6, 4});
-  const Value sum = graph.add("sum", Residual(ReLU(), 0), {graph.add("embedding", Embedding(5, 4), tokens), more});
-  graph.output(graph.add("logits", Linear(4, 5), sum));
-  std::map<std::string, Tensor> parameters;
-  for (const auto& parameter : graph.parameters()) parameters[parameter.name] = zeros(parameter.spec.shape);
-  expect_error<UsageError>([&] { models::Generator(graph, parameters, 6); }, {"node 'sum'", "input 'more'"});
-  Graph without;
-  without.output(without.add("relu", ReLU(), without.input("tokens", {6})));
-  expect_error<UsageError>([&] { models::Generator(without, {}, 6); }, {"parameters"});
 }
 
 }  // namespace

@@ -5,9 +5,9 @@
 #include "layers/cross_entropy.h"
 #include "layers/embedding.h"
 #include "layers/linear.h"
-#include "models/generator.h"
+#include "training/decoding/sampling.h"
 
-namespace sluice::models {
+namespace sluice::training {
 namespace {
 
 constexpr int64_t kWidth = 8, kVocabulary = 23, kContext = 20;
@@ -65,10 +65,10 @@ int32_t next_token(const layers::Graph& graph, const std::map<std::string, Tenso
 void expect_to_continue_as_without_a_cache(const layers::Graph& graph) {
   const auto parameters = drawn_parameters(graph);
   std::vector<int32_t> tokens{3, 1, 4, 1, 5}, expected = tokens;
-  Generator generator(graph, parameters, kContext);
+  Decoder decoder(graph, parameters, devices("cpu:0"), {});
   for (int times = 0; times < 2; ++times) {  // the second begins with empty caches again
     tokens.resize(5);
-    generator.generate(tokens, 10, {.temperature = 0}, [&](int32_t token) {
+    sample(decoder, std::vector<int32_t>(tokens), 10, {.temperature = 0}, [&](int32_t token) {
       tokens.push_back(token);
       return true;
     });
@@ -88,4 +88,4 @@ TEST(KeyValueCache, IsOneOfEachAttentionOfANode) {
 TEST(KeyValueCache, IsOneOfEachUseOfAnAttention) { expect_to_continue_as_without_a_cache(language_model(Twice())); }
 
 }  // namespace
-}  // namespace sluice::models
+}  // namespace sluice::training

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "layers/cross_entropy.h"
+#include "layers/dropout.h"
 #include "layers/embedding.h"
 #include "layers/feed_forward.h"
 #include "layers/linear.h"
@@ -44,6 +45,42 @@ TEST(Graph, TiesParametersOfEqualShape) {
   EXPECT_EQ(graph.parameters()[0].nodes, (std::vector<int>{0, 2}));
   EXPECT_EQ(graph.nodes()[2].parameters, (std::vector<int>{0}));
   EXPECT_EQ(graph.parameter_count(), 21 + 12);
+}
+
+TEST(Graph, HasAPartOfWhatAValueDependsOn) {
+  Graph graph;
+  const Value source = graph.input("source", {4}, DType::i32), target = graph.input("target", {4}, DType::i32);
+  const Value label = graph.input("label", {4}, DType::i32);
+  const Value memory = graph.add("encoder", Linear(3, 3), graph.add("source_embedding", Embedding(7, 3), source));
+  const Value x = graph.add("target_embedding", Embedding(7, 3), target);
+  graph.add("aside", Linear(3, 2), x);
+  const Value logits = graph.add("logits", Linear(3, 7, false), graph.add("sum", Residual(ReLU(), 0), {x, memory}));
+  graph.tie("source_embedding.weight", "target_embedding.weight");
+  graph.tie("source_embedding.weight", "logits.weight");
+  graph.output(logits);
+  graph.loss(graph.add("loss", CrossEntropy(), {logits, label}));
+  const auto names_of = [](const auto& all) {
+    std::vector<std::string> names;
+    for (const auto& one : all) names.push_back(one.name);
+    return names;
+  };
+  using Names = std::vector<std::string>;
+
+  const Graph whole = graph.upstream_of(logits.id);
+  EXPECT_EQ(names_of(whole.inputs()), (Names{"source", "target"}));
+  EXPECT_EQ(names_of(whole.nodes()), (Names{"source_embedding", "encoder", "target_embedding", "sum", "logits"}));
+  EXPECT_EQ(names_of(whole.parameters()), (Names{"source_embedding.weight", "encoder.weight", "encoder.bias"}));
+  EXPECT_EQ(whole.parameters()[0].nodes, (std::vector<int>{0, 2, 4}));
+  EXPECT_EQ(whole.output_node(), 4);
+  EXPECT_FALSE(whole.has_loss());
+
+  const Graph part = graph.upstream_of(logits.id, {memory.id});
+  EXPECT_EQ(names_of(part.inputs()), (Names{"target", "encoder"}));
+  EXPECT_EQ(part.inputs()[1].sample_shape, (Shape{4, 3}));
+  EXPECT_EQ(names_of(part.nodes()), (Names{"target_embedding", "sum", "logits"}));
+  EXPECT_EQ(names_of(part.parameters()), (Names{"source_embedding.weight"}));
+  expect_error<UsageError>([&] { graph.upstream_of(source.id); }, {"value of a node"});
+  expect_error<UsageError>([&] { graph.upstream_of(logits.id, {logits.id}); }, {"value of a node"});
 }
 
 TEST(CrossEntropy, WeighsTheTargetsThatCount) {

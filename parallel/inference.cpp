@@ -1,0 +1,180 @@
+#include "parallel/inference.h"
+
+#include <algorithm>
+
+#include "core/keep_to_the_end.h"
+#include "parallel/plan/check.h"
+#include "parallel/plan/model_topology.h"
+#include "parallel/plan/node_count.h"
+#include "parallel/plan/plan_programs.h"
+
+namespace sluice::parallel {
+
+namespace {
+
+/// It trains nothing.
+const SGD kNoOptimizer({.momentum = 0});
+
+bool has_known_inputs(const layers::Graph& graph) {
+  return std::ranges::all_of(graph.inputs(), [](const auto& input) { return input.sample_shape.has_value(); });
+}
+
+/// Stages whose slowest forward is the fastest, on a device that only counts; of as many nodes each where the inputs' shapes are not known.
+Partition balanced(const layers::Graph& graph, int stages, const DevicePtr& device, const InferenceOptions& options) {
+  const int nodes = static_cast<int>(graph.nodes().size());
+  if (stages == 1 || !has_known_inputs(graph)) return partition_uniform(nodes, stages);
+  const auto meta = std::make_shared<Device>(DeviceKind::meta, 0, Device::Options{.stands_for = device->backend()});
+  std::vector<double> seconds;
+  for (const NodeCount& node : count_nodes(graph, options.samples, meta, options.precision, kNoOptimizer))
+    seconds.push_back(node.times.forward);
+  return partition_balanced(seconds, stages);
+}
+
+Plan plan_of(const layers::Graph& graph, std::vector<DevicePtr> devices, const InferenceOptions& options) {
+  require_devices(devices, options.precision, "inference");
+  require(options.micro_batches >= 1, "InferenceOptions::micro_batches: needs at least one, got ", options.micro_batches);
+  const int nodes = static_cast<int>(graph.nodes().size());
+  const bool is_given = !options.stages.empty();
+  require(!is_given || options.stages.size() <= devices.size(), "InferenceOptions::stages: needs at most one for each of the ",
+          devices.size(), " devices, got ", options.stages.size());
+  const int stages = is_given ? static_cast<int>(options.stages.size()) : std::min(nodes, static_cast<int>(devices.size()));
+  devices.resize(static_cast<size_t>(stages));
+  Plan plan;
+  plan.partition = is_given ? partition_given(options.stages, nodes) : balanced(graph, stages, devices[0], options);
+  plan.devices = std::move(devices);
+  plan.micro_batches = options.micro_batches;
+  plan.rematerialize.assign(static_cast<size_t>(nodes), false);
+  plan.precision = options.precision;
+  require_valid(plan, graph);
+  return plan;
+}
+
+}  // namespace
+
+struct InferencePipeline::State {
+  State(layers::Graph model, std::vector<DevicePtr> devices, const Weights& weights, const InferenceOptions& options)
+      : graph(std::move(model)),
+        topology(inference_topology_of(graph)),
+        plan(plan_of(graph, std::move(devices), options)),
+        sizes(plan.partition.stage_sizes()),
+        placement(device_of_stage(plan)),
+        common{.precision = plan.precision, .inference = true},
+        programs(graph, topology, plan, kNoOptimizer, common),
+        executor(graph, layout_of(topology, plan, placement), plan.devices, common, options.timeout_seconds),
+        predicted(plan.devices.size(), 0) {
+    for (const auto& stage : executor.stages()) stage->set_weights(weights);
+  }
+
+  const Program& verified(const PlanPrograms::Use& use) {
+    const Program& program = programs.get(use);
+    if (!program.is_counted) return program;
+    const auto peaks = programs.counter().peaks(program);
+    for (size_t device = 0; device < peaks.size(); ++device) predicted[device] = std::max(predicted[device], peaks[device]);
+    return program;
+  }
+
+  Tensor run(const Program& program, const Batch& batch, const PlanPrograms::Use& use, const Sequences* sequences) {
+    RunContext run;
+    run.batch = &batch;
+    run.shape = use.shape;
+    run.first_sample = micro_batch_bounds(batch.samples, use.micro_batches);
+    run.training = false;
+    run.keeps_output = true;
+    run.sequences = sequences;
+    RunResult result = executor.run(program, run, {});
+    trace = std::move(result.trace);
+    return result.output;
+  }
+
+  const layers::Graph graph;
+  const Topology topology;
+  const Plan plan;
+  const std::vector<int> sizes, placement;
+  const StageOptions common;
+  PlanPrograms programs;
+  Executor executor;
+  std::vector<int64_t> predicted;
+  Trace trace;
+};
+
+InferencePipeline::InferencePipeline(layers::Graph graph, std::vector<DevicePtr> devices, const Weights& weights,
+                                     const InferenceOptions& options)
+    : state_(std::make_unique<State>(std::move(graph), std::move(devices), weights, options)) {}
+
+/// As a trainer: a thread that never comes back uses the state for ever.
+InferencePipeline::~InferencePipeline() {
+  if (state_->executor.is_abandoned()) keep_to_the_end(std::move(state_));
+}
+
+Tensor InferencePipeline::run(const Batch& batch) {
+  const auto use = state_->programs.evaluation(shape_of(state_->graph, batch), true);
+  return state_->run(state_->verified(use), batch, use, nullptr);
+}
+
+namespace {
+
+/// The tokens as they are, all other inputs as the graph declares them: as long as they may get.
+BatchShape longest(const layers::Graph& graph, const Batch& batch, int tokens_input) {
+  BatchShape shape = declared_shape(graph, batch.samples);
+  const std::string& name = graph.inputs().at(static_cast<size_t>(tokens_input)).name;
+  const Tensor sample = batch.load(name, 0, 1);
+  require(sample.rank() >= 2, "sequences: need tokens [rows, count] for input '", name, "', got ", sample);
+  shape.inputs[name] = {sample.shape().without(0), sample.dtype()};
+  return shape;
+}
+
+void check(const Sequences& sequences, int64_t samples, int64_t tokens, int groups) {
+  const size_t count = sequences.groups.size();
+  require(count > 0 && sequences.lengths.size() == count && (sequences.parents.empty() || sequences.parents.size() == count),
+          "sequences: need a length and a list of parents for each group, got ", count, " groups, ", sequences.lengths.size(),
+          " lengths and ", sequences.parents.size(), " lists");
+  require(samples % static_cast<int64_t>(count) == 0, "sequences: need as many rows in each of the ", count, " groups, got ", samples,
+          " in all");
+  const int64_t rows = samples / static_cast<int64_t>(count);
+  for (size_t m = 0; m < count; ++m) {
+    const int64_t length = sequences.lengths[m];
+    require(sequences.groups[m] >= 0 && sequences.groups[m] < groups, "sequences: need groups 0 to ", groups - 1, ", got ",
+            sequences.groups[m]);
+    require(length >= 0 && length + tokens <= sequences.capacity, "sequences: have room for ", sequences.capacity, " tokens, got ", length,
+            " and ", tokens, " more; begin with a larger capacity");
+    for (const int32_t parent : sequences.parents.empty() ? std::vector<int32_t>() : sequences.parents[m])
+      require(parent >= 0 && parent < rows, "sequences: need parents from 0 to ", rows - 1, ", got ", parent);
+    require(sequences.parents.empty() || sequences.parents[m].empty() || static_cast<int64_t>(sequences.parents[m].size()) == rows,
+            "sequences: need a parent for each of the ", rows, " rows or none, got ",
+            sequences.parents.empty() ? 0 : sequences.parents[m].size());
+  }
+}
+
+}  // namespace
+
+Tensor InferencePipeline::run(const Batch& batch, const Sequences& sequences, int groups) {
+  BatchShape shape = longest(state_->graph, batch, sequences.tokens_input);
+  const std::string& name = state_->graph.inputs()[static_cast<size_t>(sequences.tokens_input)].name;
+  const int64_t tokens = shape.inputs.at(name).sample_shape[0];
+  check(sequences, batch.samples, tokens, groups);
+  const int micro_batches = static_cast<int>(sequences.groups.size());
+  PlanPrograms::Use use{false, micro_batches, true, std::move(shape),
+                        SequencesShape{sequences.tokens_input, sequences.capacity, 0, groups}};
+  const auto verify = [&](int64_t length) {
+    use.sequences->length = length;
+    use.sequences->moves_rows = length > 0;
+    return &state_->verified(use);
+  };
+  const bool begins = std::ranges::count(sequences.lengths, 0) > 0;
+  const bool continues = std::ranges::count(sequences.lengths, 0) < micro_batches;
+  const Program* program = begins ? verify(0) : nullptr;
+  if (continues) program = verify(sequences.capacity - tokens);
+  return state_->run(*program, batch, use, &sequences);
+}
+
+void InferencePipeline::end_sequences(int group) {
+  for (const auto& stage : state_->executor.stages()) stage->end_sequences(group);
+}
+
+const layers::Graph& InferencePipeline::graph() const { return state_->graph; }
+const std::vector<DevicePtr>& InferencePipeline::devices() const { return state_->plan.devices; }
+const std::vector<int>& InferencePipeline::stage_sizes() const { return state_->sizes; }
+const std::vector<int64_t>& InferencePipeline::predicted_peak_bytes() const { return state_->predicted; }
+const Trace& InferencePipeline::trace() const { return state_->trace; }
+
+}  // namespace sluice::parallel

@@ -1,0 +1,32 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "parallel/inference.h"
+
+namespace sluice::training {
+
+/// What a trained model makes of samples: the output of its graph, by a forward-only pipeline over any devices of one kind. Nothing of the
+/// loss, of targets or of an optimizer is there.
+///   Predictor predictor(net, parallel::load_parameters(checkpoint, net, Precision::f32), devices("cpu:0,cpu:1"));
+///   const Tensor logits = predictor.predict({{"image", images}});
+/// Threads  one caller.
+class Predictor {
+ public:
+  /// `graph`  of a model with an output. `weights`  of all of it, or of what the output depends on.
+  /// Errors  UsageError for a graph without an output, and as InferencePipeline.
+  Predictor(const layers::Graph& graph, const parallel::Weights& weights, std::vector<DevicePtr> devices,
+            const parallel::InferenceOptions& options = {});
+
+  /// Shape   inputs by name [samples, ...], any number of samples -> the output [samples, ...], on the host, in the working dtype.
+  /// Errors  UsageError for an input that is missing, unknown or of another number of samples.
+  Tensor predict(const std::map<std::string, Tensor>& inputs);
+
+  const parallel::InferencePipeline& pipeline() const { return pipeline_; }
+
+ private:
+  parallel::InferencePipeline pipeline_;
+};
+
+}  // namespace sluice::training
