@@ -72,8 +72,10 @@
 #include "layers/module.h"
 #include "layers/normalization.h"
 #include "layers/pooling.h"
+#include "layers/transformer_layer.h"
 #include "models/generator.h"
 #include "models/transformer.h"
+#include "models/translation.h"
 
 // Data sets, tokenizers, loaders.
 #include "data/dataset.h"
