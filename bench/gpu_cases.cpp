@@ -128,13 +128,13 @@ void add_products(Rows& rows) {
   for (const int64_t width : {64, 128}) {
     const Shape heads{2, 4096, 2048 / width, width};
     rows.add("attention", width == 64 ? "width_64" : "width_128", {large(heads), large(heads), large(heads)},
-             [](const Vars& x) { return attention(x[0], x[1], x[2], true); });
+             [](const Vars& x) { return attention(x[0], x[1], x[2], {.causal = true}); });
   }
-  rows.add("attention", "gpt2", {large({32, 1024, 3 * 768})}, [](const Vars& x) { return attention_packed(x[0], 12, true); });
+  rows.add("attention", "gpt2", {large({32, 1024, 3 * 768})}, [](const Vars& x) { return attention_packed(x[0], 12, {.causal = true}); });
   // A micro-batch of one sample of GPT-2: so few scores that cuDNN's deterministic backward fits the workspace.
   const Shape sample{1, 1024, 12, 64};
   rows.add("attention", "gpt2_one_sample", {large(sample), large(sample), large(sample)},
-           [](const Vars& x) { return attention(x[0], x[1], x[2], true); });
+           [](const Vars& x) { return attention(x[0], x[1], x[2], {.causal = true}); });
 }
 
 /// Elements of each parameter of GPT-2 124M.

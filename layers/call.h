@@ -15,12 +15,12 @@ struct RunningStatistics {
   Tensor mean, variance;  ///< [channels]
 };
 
-/// Keys and values of the tokens seen so far, for generation: of one attention, and of the modules that a composite runs.
+/// Keys and values of the tokens seen so far, or of the memory, for generation: of one attention, and of the modules that a composite runs.
 struct KeyValueCache {
   int64_t capacity = 0;     ///< tokens
   int64_t length = 0;       ///< tokens held
   bool of_memory = false;   ///< of an attention to another sequence, whose keys and values stay as they are
-  Tensor keys{}, values{};  ///< [B, capacity, heads, head width]; made at the first use
+  Tensor keys{}, values{};  ///< [B, capacity or the memory's tokens, heads, head width]; made at the first use
 
   /// That of a composite's child; `use` counts how often the child ran before in the same forward.
   KeyValueCache& of(int child, int use);

@@ -7,25 +7,31 @@ namespace sluice::layers {
 
 namespace {
 
-double checked_probability(double p) {
-  require(p >= 0 && p < 1, "Dropout: needs a probability in [0, 1), got ", p);
-  return p;
+/// x + dropout(branch).
+Var residual_sum(const char* module, const Call& call, const Var& branch, const Var& x, double dropout) {
+  const Var residual = in_working_dtype(x, branch);
+  require(branch.shape() == residual.shape(), module, ": needs a branch that keeps the shape of what it is added to, got ", branch.shape(),
+          " beside ", residual.shape());
+  if (!call.training || dropout == 0) return sluice::add(branch, residual);
+  return dropout_add(branch, residual, dropout, call.random);
 }
 
 }  // namespace
 
-Dropout::Dropout(double p) : p_(checked_probability(p)) {}
+void check_probability(double p) { require(p >= 0 && p < 1, "Dropout: needs a probability in [0, 1), got ", p); }
+
+Dropout::Dropout(double p) : p_(p) { check_probability(p); }
 
 Var Dropout::forward(const Call& call) const { return call.training && p_ > 0 ? dropout(call.inputs[0], p_, call.random) : call.inputs[0]; }
 
-double Residual::checked(double p) { return checked_probability(p); }
-
 Var Residual::forward(const Call& call) const {
-  const Var branch = run(call, branch_, {call.inputs.front()}), x = in_working_dtype(call.inputs.back(), branch);
-  require(branch.shape() == x.shape(), "Residual: needs a branch that keeps the shape of what it is added to, got ", branch.shape(),
-          " beside ", x.shape());
-  if (!call.training || dropout_ == 0) return sluice::add(branch, x);
-  return dropout_add(branch, x, dropout_, call.random);
+  return residual_sum("Residual", call, run(call, branch_, {call.inputs.front()}), call.inputs.back(), dropout_);
+}
+
+Var PreNormResidual::forward(const Call& call) const {
+  std::vector<Var> inputs = call.inputs;
+  inputs[0] = run(call, norm_, {call.inputs[0]});
+  return residual_sum("PreNormResidual", call, run(call, layer_, std::move(inputs)), call.inputs[0], dropout_);
 }
 
 }  // namespace sluice::layers

@@ -3,6 +3,9 @@
 
 namespace sluice::layers {
 
+/// Errors  UsageError unless p, of dropping an element, is in [0, 1).
+void check_probability(double p);
+
 /// In training, zero with probability p, else x / (1 - p); the mask is a function of (seed, step, node, run within it, sample,
 /// element). Else x.
 /// Shape   x [B, ...] -> the same; axis 0 is the sample.
@@ -20,13 +23,32 @@ class Dropout : public Module {
 class Residual : public Composite {
  public:
   template <class Branch>
-  Residual(Branch branch, double dropout) : branch_(add("", std::move(branch))), dropout_(checked(dropout)) {}
+  Residual(Branch branch, double dropout) : branch_(add("", std::move(branch))), dropout_(dropout) {
+    check_probability(dropout);
+  }
   InputCount input_count() const override { return {1, 2}; }
   Var forward(const Call& call) const override;
 
  private:
-  static double checked(double p);
   int branch_;
+  double dropout_;
+};
+
+/// y = x + dropout(layer(norm(x), further inputs ...)): a pre-norm residual connection around a layer that may read more than the normed
+/// value, such as lengths or an encoder's output.
+/// Inputs  those of the layer, with x in the place of its first.
+class PreNormResidual : public Composite {
+ public:
+  template <class Norm, class Layer>
+  PreNormResidual(Norm norm, Layer layer, double dropout)
+      : norm_(add("norm", std::move(norm))), layer_(add("", std::move(layer))), dropout_(dropout) {
+    check_probability(dropout);
+  }
+  InputCount input_count() const override { return child(layer_).input_count(); }
+  Var forward(const Call& call) const override;
+
+ private:
+  int norm_, layer_;
   double dropout_;
 };
 

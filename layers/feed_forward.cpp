@@ -38,4 +38,8 @@ Activation::Activation(Kind kind) : function_(function_of(kind)) {}
 
 Var Activation::forward(const Call& call) const { return function_(call.inputs[0]); }
 
+Clamp::Clamp(double limit) : limit_(limit) { require(limit > 0, "Clamp: needs a limit > 0, got ", limit); }
+
+Var Clamp::forward(const Call& call) const { return clamp(call.inputs[0], -limit_, limit_); }
+
 }  // namespace sluice::layers

@@ -9,6 +9,7 @@
 #include "layers/feed_forward.h"
 #include "layers/linear.h"
 #include "layers/normalization.h"
+#include "models/feed_forward_nodes.h"
 
 namespace sluice::models {
 
@@ -24,13 +25,6 @@ void check(const TransformerOptions& options) {
   require(options.ffn >= 0, "model.ffn: needs a number >= 0 (0 = 4 * dim), got ", options.ffn);
 }
 
-/// What is added to the tokens; rotary positions turn queries and keys instead.
-std::optional<layers::Positions::Kind> added_positions(PositionEncoding encoding) {
-  using Kind = layers::Positions::Kind;
-  if (encoding == PositionEncoding::rotary) return std::nullopt;
-  return encoding == PositionEncoding::learned ? Kind::learned : Kind::sinusoidal;
-}
-
 /// Adds the nodes of one model; Norm is LayerNorm or RMSNorm.
 template <class Norm>
 layers::Graph build(const TransformerOptions& options) {
@@ -40,12 +34,6 @@ layers::Graph build(const TransformerOptions& options) {
   const int64_t inner = options.ffn ? options.ffn : 4 * options.dim;
   const auto output_deviation = [&](int64_t width) {
     return (deviation > 0 ? deviation : 1 / std::sqrt(static_cast<double>(width))) / branches;
-  };
-
-  const auto hidden = [&] {
-    auto norm = Sequence().then("norm", Norm(options.dim));
-    if (options.activation == Activation::Kind::gelu_tanh) return std::move(norm).then("linear", LinearGELU(options.dim, inner, deviation));
-    return std::move(norm).then("linear", Linear(options.dim, inner, true, deviation)).then("activation", Activation(options.activation));
   };
 
   Graph graph;
@@ -75,10 +63,8 @@ layers::Graph build(const TransformerOptions& options) {
                                                                   .output_deviation = output_deviation(options.dim)})),
                            options.dropout),
                   x);
-    // Two nodes, so that a pipeline may be cut between them: the feed-forward layers are two thirds of a block.
-    const Value h = graph.add(block + ".feed_forward_in", hidden(), x);
-    x = graph.add(block + ".feed_forward_out", Residual(Linear(inner, options.dim, true, output_deviation(inner)), options.dropout),
-                  {h, x});
+    x = add_feed_forward<Norm>(graph, block, {options.dim, inner, options.activation, deviation, output_deviation(inner)}, options.dropout,
+                               x);
   }
   x = graph.add("final_norm", Norm(options.dim), x);
   const Value logits = graph.add("logits", Linear(options.dim, options.vocab, !options.tied_embeddings, deviation), x);
@@ -89,6 +75,12 @@ layers::Graph build(const TransformerOptions& options) {
 }
 
 }  // namespace
+
+std::optional<layers::Positions::Kind> added_positions(PositionEncoding encoding) {
+  using Kind = layers::Positions::Kind;
+  if (encoding == PositionEncoding::rotary) return std::nullopt;
+  return encoding == PositionEncoding::learned ? Kind::learned : Kind::sinusoidal;
+}
 
 layers::Graph transformer_lm(const TransformerOptions& options) {
   check(options);

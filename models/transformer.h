@@ -1,12 +1,15 @@
 #pragma once
 #include <cstdint>
 
+#include "layers/embedding.h"
 #include "layers/feed_forward.h"
 #include "layers/graph.h"
 
 namespace sluice::models {
 
 enum class PositionEncoding { learned, sinusoidal, rotary };
+/// What is added to the tokens; rotary positions turn queries and keys instead.
+std::optional<layers::Positions::Kind> added_positions(PositionEncoding encoding);
 enum class Normalization { layer_norm, rms_norm };
 
 /// A pre-LN decoder language model.

@@ -72,7 +72,9 @@
 #include "layers/module.h"
 #include "layers/normalization.h"
 #include "layers/pooling.h"
+#include "layers/transformer_layer.h"
 #include "models/transformer.h"
+#include "models/translation.h"
 
 // Data sets, tokenizers, loaders.
 #include "data/dataset.h"

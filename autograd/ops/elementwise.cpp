@@ -67,4 +67,12 @@ Var scale(const Var& x, double factor) {
                 [](const Node& node, const Tensor& dy, Needs) { return Gradients{scale(dy, node.attribute<double>())}; });
 }
 
+Var clamp(const Var& x, double low, double high) {
+  const Tensor y = clamp(x.value(), low, high);
+  return record("clamp", y, {x}, {y}, std::pair(low, high), [](const Node& node, const Tensor& dy, Needs) {
+    const auto& [lowest, highest] = node.attribute<std::pair<double, double>>();
+    return Gradients{clamp_backward(node.saved[0], dy, lowest, highest)};
+  });
+}
+
 }  // namespace sluice

@@ -20,4 +20,7 @@ Var div(const Var& a, const Var& b);
 /// factor * x.
 Var scale(const Var& x, double factor);
 
+/// min(max(x, low), high), with a gradient of zero where the result is one of the ends. The result is kept for it.
+Var clamp(const Var& x, double low, double high);
+
 }  // namespace sluice

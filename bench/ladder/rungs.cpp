@@ -108,7 +108,7 @@ Rung attention_rung(const DevicePtr& device, DType dtype, const Size& size) {
     causal_attention(cuda_of(q), q, k, v, y);
     return Answer{y};
   };
-  return {"attention", [=] { return Answer{attention(q, k, v, true)}; }, naive};
+  return {"attention", [=] { return Answer{attention(q, k, v, {.causal = true})}; }, naive};
 }
 
 /// f32 weights with a bf16 copy, as training in bf16 has them; without it for other dtypes.

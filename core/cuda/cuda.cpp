@@ -154,17 +154,29 @@ void Cuda::synchronize() {
   check_faults();
 }
 
+namespace {
+
+/// By FaultKind.
+constexpr struct {
+  const char *needs, *place;
+} kFaultWords[] = {{"embedding: needs ids", " at position "},
+                   {"cross_entropy: needs targets that are ignored or", " at row "},
+                   {"attention: needs query lengths", " of sample "},
+                   {"attention: needs key lengths", " of sample "}};
+
+}  // namespace
+
 void Cuda::check_faults() {
+  static_assert(std::size(kFaultWords) == static_cast<size_t>(FaultKind::kinds));
   Faults found;
   CUDA_TRY(cudaMemcpyAsync(&found, faults_, sizeof found, cudaMemcpyDeviceToHost, stream_));
   CUDA_TRY(cudaStreamSynchronize(stream_));
   for (int kind = 0; kind < static_cast<int>(FaultKind::kinds); ++kind) {
     if (found.first[kind] == ~0ull) continue;
     CUDA_TRY(cudaMemsetAsync(faults_, 0xff, sizeof found, stream_));
-    const bool is_id = kind == static_cast<int>(FaultKind::embedding_id);
-    throw UsageError(join(is_id ? "embedding: needs ids in [0, " : "cross_entropy: needs targets that are ignored or in [0, ",
-                          found.limit[kind], "), got ", static_cast<int32_t>(found.first[kind] & 0xffffffffu),
-                          is_id ? " at position " : " at row ", found.first[kind] >> 32, " of a tensor on cuda:", index_));
+    throw UsageError(join(kFaultWords[kind].needs, " in [0, ", found.limit[kind], "), got ",
+                          static_cast<int32_t>(found.first[kind] & 0xffffffffu), kFaultWords[kind].place, found.first[kind] >> 32,
+                          " of a tensor on cuda:", index_));
   }
 }
 

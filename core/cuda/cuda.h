@@ -92,7 +92,7 @@ class Cuda {
   /// @}
 
   /// Bad indices that kernels met. A kernel cannot throw: it keeps the first one here and goes on with NaN, and `synchronize` throws.
-  enum class FaultKind { embedding_id, target_class, kinds };
+  enum class FaultKind { embedding_id, target_class, query_length, key_length, kinds };
   struct Faults {
     /// position << 32 | low 32 bits of the value, the least of all; all ones for none.
     unsigned long long first[static_cast<int>(FaultKind::kinds)];

@@ -9,7 +9,12 @@ namespace sluice {
 
 namespace {
 
-void check(const Tensor& q, const Tensor& k, const Tensor& v, bool causal) {
+void check_lengths(const char* whose, const Tensor& lengths, int64_t samples) {
+  require(!lengths.defined() || (lengths.shape() == Shape{samples} && lengths.dtype() == DType::i32), "attention: needs ", whose,
+          " lengths i32 [", samples, "], got ", lengths);
+}
+
+void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask) {
   require(q.rank() == 4 && k.rank() == 4 && k.shape() == v.shape(), "attention: needs q [B, T, H, N] and k, v [B, S, G, N], got ",
           q.shape(), ", ", k.shape(), " and ", v.shape());
   require(q.dim(0) == k.dim(0) && q.dim(3) == k.dim(3), "attention: needs equal samples and head widths, got q ", q.shape(), " and k ",
@@ -17,16 +22,23 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, bool causal) {
   require(k.dim(2) > 0 && q.dim(2) % k.dim(2) == 0, "attention: needs key heads that divide the query heads, got q ", q.shape(), " and k ",
           k.shape());
   require(k.dim(1) > 0 || q.elements() == 0, "attention: needs at least one key, got k ", k.shape());
-  require(!causal || k.dim(1) >= q.dim(1), "attention: causal needs at least as many keys as queries, got q ", q.shape(), " and k ",
+  require(!mask.causal || k.dim(1) >= q.dim(1), "attention: causal needs at least as many keys as queries, got q ", q.shape(), " and k ",
           k.shape());
   require(q.dtype() == k.dtype() && q.dtype() == v.dtype() && is_floating(q.dtype()), "attention: needs one floating dtype, got ", q, ", ",
           k, " and ", v);
+  check_lengths("query", mask.query_lengths, q.dim(0));
+  check_lengths("key", mask.key_lengths, q.dim(0));
 }
 
 void check_target(const Tensor& gradient, const Tensor& of) {
   require(!gradient.defined() ||
               (gradient.shape() == of.shape() && gradient.dtype() == of.dtype() && (of.dim(3) <= 1 || gradient.stride(3) == 1)),
           "attention: needs room for the gradient of ", of.shape(), " with a contiguous last axis, got ", gradient);
+}
+
+AttentionMask with_contiguous_lengths(const AttentionMask& mask) {
+  const auto contiguous = [](const Tensor& x) { return x.defined() ? x.contiguous() : x; };
+  return {mask.causal, contiguous(mask.query_lengths), contiguous(mask.key_lengths)};
 }
 
 Tensor with_unit_last_stride(const Tensor& x) { return x.stride(-1) == 1 ? x : x.contiguous(); }
@@ -49,30 +61,36 @@ Tensor scratch_for(const Tensor& q, const Tensor& k, bool backward) {
 
 }  // namespace
 
-AttentionResult attention_forward(const Tensor& q, const Tensor& k, const Tensor& v, bool causal) {
-  check(q, k, v, causal);
+AttentionResult attention_forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& given) {
+  check(q, k, v, given);
+  const AttentionMask mask = with_contiguous_lengths(given);
   const Tensor queries = with_unit_last_stride(q), keys = with_unit_last_stride(k), values = with_unit_last_stride(v);
   const AttentionResult result{empty_like(q), empty({q.dim(0), q.dim(2), q.dim(1)}, compute_dtype(q.dtype()), q.device_ptr())};
   const Tensor scratch = scratch_for(q, k, false);
-  run_kernel("attention", {queries, keys, values}, cost_of(q, k, causal, 4, 2),
-             [&](auto& context) { kernels::attention(context, queries, keys, values, causal, result, scratch); });
+  run_kernel("attention", {queries, keys, values, mask.query_lengths, mask.key_lengths}, cost_of(q, k, mask.causal, 4, 2),
+             [&](auto& context) { kernels::attention(context, queries, keys, values, mask, result, scratch); });
   return result;
 }
 
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, bool causal) { return attention_forward(q, k, v, causal).y; }
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& given) {
+  return attention_forward(q, k, v, given).y;
+}
 
-void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionResult& result, const Tensor& dy, bool causal,
-                        const Tensor& dq, const Tensor& dk, const Tensor& dv) {
-  check(q, k, v, causal);
+void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionResult& result, const Tensor& dy,
+                        const AttentionMask& given, const Tensor& dq, const Tensor& dk, const Tensor& dv) {
+  check(q, k, v, given);
+  const AttentionMask mask = with_contiguous_lengths(given);
   require(dy.shape() == q.shape(), "attention: needs a gradient of the shape of q ", q.shape(), ", got ", dy.shape());
   check_target(dq, q);
   check_target(dk, k);
   check_target(dv, v);
   const Tensor queries = with_unit_last_stride(q), keys = with_unit_last_stride(k), values = with_unit_last_stride(v);
   const Tensor gradient = with_unit_last_stride(dy), scratch = scratch_for(q, k, true);
-  run_kernel(
-      "attention_backward", {queries, keys, values, result.y, result.log_sum_exp, gradient, dq, dk, dv}, cost_of(q, k, causal, 10, 4),
-      [&](auto& context) { kernels::attention_backward(context, queries, keys, values, result, gradient, causal, dq, dk, dv, scratch); });
+  run_kernel("attention_backward",
+             {queries, keys, values, result.y, result.log_sum_exp, gradient, dq, dk, dv, mask.query_lengths, mask.key_lengths},
+             cost_of(q, k, mask.causal, 10, 4), [&](auto& context) {
+               kernels::attention_backward(context, queries, keys, values, result, gradient, mask, dq, dk, dv, scratch);
+             });
 }
 
 }  // namespace sluice

@@ -83,6 +83,11 @@ void store(const compute_t<T>* from, compute_t<T> factor, int64_t first, int64_t
     for (int64_t j = 0; j < width; ++j) to[first + i][j] = static_cast<T>(from[i * width + j] * factor);
 }
 
+template <class T>
+void clear_rows(const HeadRows<T>& rows, int64_t first, int64_t end, int64_t width) {
+  for (int64_t i = first; i < end; ++i) std::fill_n(rows[i], width, T(0));
+}
+
 template <class C>
 using Row = Eigen::Map<Eigen::Array<C, 1, Eigen::Dynamic>>;
 
@@ -108,20 +113,46 @@ class Pieces {
   C* next_;
 };
 
-/// The sizes of one call, and which keys a query sees.
+/// The sizes of one call, or of one of its samples, and which keys a query sees.
 struct Extent {
-  Extent(const Tensor& q, const Tensor& k, bool is_causal)
-      : queries(q.dim(1)), keys(k.dim(1)), width(q.dim(3)), group(q.dim(2) / k.dim(2)), causal(is_causal) {}
+  Extent(const Tensor& q, const Tensor& k, const AttentionMask& mask)
+      : queries(q.dim(1)),
+        keys(k.dim(1)),
+        width(q.dim(3)),
+        group(q.dim(2) / k.dim(2)),
+        ahead(mask.causal ? keys - queries : keys),
+        query_lengths(lengths_of("query", mask.query_lengths, queries)),
+        key_lengths(lengths_of("key", mask.key_lengths, keys)) {}
   int64_t queries, keys, width, group;
-  bool causal;
+  int64_t ahead;  ///< of how many keys beyond its own number a query sees the first
+  const int32_t *query_lengths, *key_lengths;
 
+  /// What is left of a sample without its padding; nothing where no query sees a key.
+  Extent of_sample(int64_t sample) const {
+    Extent of = *this;
+    if (query_lengths) of.queries = query_lengths[sample];
+    if (key_lengths) of.keys = key_lengths[sample];
+    if (of.queries == 0 || of.keys == 0) of.queries = of.keys = 0;
+    return of;
+  }
   /// Keys that queries [first, first + rows) read between them.
-  int64_t visible(int64_t first, int64_t rows) const { return causal ? first + rows + keys - queries : keys; }
+  int64_t visible(int64_t first, int64_t rows) const { return std::min(first + rows + ahead, keys); }
   /// How many of the keys [first_key, first_key + columns) one query sees.
   int64_t seen(int64_t query, int64_t first_key, int64_t columns) const {
     return std::clamp<int64_t>(visible(query, 1) - first_key, 0, columns);
   }
   double scale() const { return 1 / std::sqrt(static_cast<double>(width)); }
+
+ private:
+  /// In one thread before any work, so that the error names the first bad sample.
+  static const int32_t* lengths_of(const char* whose, const Tensor& lengths, int64_t longest) {
+    if (!lengths.defined()) return nullptr;
+    const auto* all = lengths.data<int32_t>();
+    for (int64_t i = 0; i < lengths.elements(); ++i)
+      require(0 <= all[i] && all[i] <= longest, "attention: needs ", whose, " lengths in [0, ", longest + 1, "), got ", all[i],
+              " of sample ", i);
+    return all;
+  }
 };
 
 /// scores [rows, columns] = queries keys^T, in rows of kKeys, where the keys lie transposed: the form that multiplies fastest.
@@ -253,19 +284,20 @@ int64_t attention_scratch(const Tensor& q, const Tensor& k, bool backward) {
   return backward ? BackwardScratch<float>::size(k.dim(1), q.dim(3)) : ForwardScratch<float>::size(k.dim(1), q.dim(3));
 }
 
-void attention(Cpu& cpu, const Tensor& q, const Tensor& k, const Tensor& v, bool causal, const AttentionResult& result,
+void attention(Cpu& cpu, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask, const AttentionResult& result,
                const Tensor& scratch) {
-  const Extent extent(q, k, causal);
+  const Extent all(q, k, mask);
   on_float(q.dtype(), "attention", [&]<class T>() {
     using C = compute_t<T>;
     const Heads<T> queries(q), keys(k), values(v), y(result.y);
     C *memory = scratch.data<C>(), *log_sum_exps = result.log_sum_exp.data<C>();
     cpu.parallel_slots(k.dim(0) * k.dim(2), [&](int64_t item, int64_t slot) {
       const int64_t sample = item / k.dim(2), key_head = item % k.dim(2);
+      const Extent extent = all.of_sample(sample);
       const ForwardScratch<C> s(memory + slot * scratch.dim(1), extent);
       load_transposed(keys.rows(sample, key_head), extent.keys, extent.width, s.keys_transposed);
       load(values.rows(sample, key_head), 0, extent.keys, extent.width, C{1}, s.values);
-      for (int64_t head = key_head * extent.group; head < (key_head + 1) * extent.group; ++head)
+      for (int64_t head = key_head * extent.group; head < (key_head + 1) * extent.group; ++head) {
         for (int64_t first = 0; first < extent.queries; first += kQueries) {
           const int64_t rows = std::min(kQueries, extent.queries - first);
           load(queries.rows(sample, head), first, rows, extent.width, static_cast<C>(extent.scale()), s.queries);
@@ -273,29 +305,36 @@ void attention(Cpu& cpu, const Tensor& q, const Tensor& k, const Tensor& v, bool
           for (int64_t i = 0; i < rows; ++i) Row<C>(s.out + i * extent.width, extent.width) *= 1 / s.sum[i];
           store(s.out, C{1}, first, rows, extent.width, y.rows(sample, head));
           Row<C>(s.sum, rows) = Row<C>(s.maximum, rows) + Row<C>(s.sum, rows).log();
-          std::copy_n(s.sum, rows, log_sum_exps + (sample * q.dim(2) + head) * extent.queries + first);
+          std::copy_n(s.sum, rows, log_sum_exps + (sample * q.dim(2) + head) * all.queries + first);
         }
+        clear_rows(y.rows(sample, head), extent.queries, all.queries, extent.width);
+      }
     });
   });
 }
 
 void attention_backward(Cpu& cpu, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionResult& result, const Tensor& dy,
-                        bool causal, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& scratch) {
-  const Extent extent(q, k, causal);
+                        const AttentionMask& mask, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& scratch) {
+  const Extent all(q, k, mask);
   on_float(q.dtype(), "attention", [&]<class T>() {
     using C = compute_t<T>;
-    const C scale = static_cast<C>(extent.scale());
+    const C scale = static_cast<C>(all.scale());
     const Heads<T> queries(q), keys(k), values(v), y(result.y), out_gradient(dy), to_queries(dq), to_keys(dk), to_values(dv);
     C *memory = scratch.data<C>(), *log_sum_exps = result.log_sum_exp.data<C>();
     cpu.parallel_slots(k.dim(0) * k.dim(2), [&](int64_t item, int64_t slot) {
       const int64_t sample = item / k.dim(2), key_head = item % k.dim(2);
+      const Extent extent = all.of_sample(sample);
       const BackwardScratch<C> s(memory + slot * scratch.dim(1), extent);
+      const auto store_keys = [&](const C* sums, const HeadRows<T>& to) {
+        store(sums, C{1}, 0, extent.keys, extent.width, to);
+        clear_rows(to, extent.keys, all.keys, extent.width);
+      };
       load(keys.rows(sample, key_head), 0, extent.keys, extent.width, C{1}, s.keys);
       load_transposed(keys.rows(sample, key_head), extent.keys, extent.width, s.keys_transposed);
       load_transposed(values.rows(sample, key_head), extent.keys, extent.width, s.values_transposed);
       std::fill_n(s.dkeys, extent.keys * extent.width, C{0});
       std::fill_n(s.dvalues, extent.keys * extent.width, C{0});
-      for (int64_t head = key_head * extent.group; head < (key_head + 1) * extent.group; ++head)
+      for (int64_t head = key_head * extent.group; head < (key_head + 1) * extent.group; ++head) {
         for (int64_t first = 0; first < extent.queries; first += kQueries) {
           const int64_t rows = std::min(kQueries, extent.queries - first);
           load(out_gradient.rows(sample, head), first, rows, extent.width, C{1}, s.dout);
@@ -303,12 +342,14 @@ void attention_backward(Cpu& cpu, const Tensor& q, const Tensor& k, const Tensor
           for (int64_t i = 0; i < rows; ++i)
             s.delta[i] = (Row<C>(s.queries + i * extent.width, extent.width) * Row<C>(s.dout + i * extent.width, extent.width)).sum();
           load(queries.rows(sample, head), first, rows, extent.width, scale, s.queries);
-          const C* log_sum_exp = log_sum_exps + (sample * q.dim(2) + head) * extent.queries;
+          const C* log_sum_exp = log_sum_exps + (sample * q.dim(2) + head) * all.queries;
           attend_backward(extent, s, log_sum_exp, first, rows, dq.defined(), dk.defined(), dv.defined());
           if (dq.defined()) store(s.dqueries, scale, first, rows, extent.width, to_queries.rows(sample, head));
         }
-      if (dk.defined()) store(s.dkeys, C{1}, 0, extent.keys, extent.width, to_keys.rows(sample, key_head));
-      if (dv.defined()) store(s.dvalues, C{1}, 0, extent.keys, extent.width, to_values.rows(sample, key_head));
+        if (dq.defined()) clear_rows(to_queries.rows(sample, head), extent.queries, all.queries, extent.width);
+      }
+      if (dk.defined()) store_keys(s.dkeys, to_keys.rows(sample, key_head));
+      if (dv.defined()) store_keys(s.dvalues, to_values.rows(sample, key_head));
     });
   });
 }

@@ -6,6 +6,7 @@
 #include "core/ops/attention_generic_cuda.cuh"
 #include "core/ops/attention_mma_backward_cuda.cuh"
 #include "core/ops/attention_mma_cuda.cuh"
+#include "core/ops/indices_cuda.cuh"
 
 namespace sluice::kernels {
 
@@ -126,6 +127,25 @@ void differentiate_by_own(Cuda& cuda, const Backward<T>& x, const Heads<T>& y) {
   differentiate_generic<T>(cuda, x);
 }
 
+/// Keeps the first sample whose length does not fit its tensor.
+__global__ void check_lengths(const int32_t* lengths, int samples, int longest, Cuda::FaultKind kind, Cuda::Faults* faults) {
+  for (int i = threadIdx.x; i < samples; i += blockDim.x)
+    if (lengths[i] < 0 || lengths[i] > longest) keep_fault(faults, kind, i, lengths[i], int64_t{longest} + 1);
+}
+
+/// Once a forward: backward has the same.
+void report_bad_lengths(Cuda& cuda, const Extent& extent) {
+  const auto check = [&](const int32_t* lengths, int longest, Cuda::FaultKind kind) {
+    if (lengths && extent.samples > 0)
+      launch(cuda, "attention_check_lengths", {1, 128}, check_lengths, lengths, extent.samples, longest, kind, cuda.faults());
+  };
+  check(extent.query_lengths, extent.padded_queries, Cuda::FaultKind::query_length);
+  check(extent.key_lengths, extent.padded_keys, Cuda::FaultKind::key_length);
+}
+
+/// cuDNN serves calls without lengths.
+bool may_be_cudnns(const Extent& extent, const Tensor& q) { return q.dtype() == DType::bf16 && !extent.has_lengths(); }
+
 cudnn::HeadStrides strides_of(const Tensor& x) {
   return x.defined() ? cudnn::HeadStrides{x.stride(0), x.stride(1), x.stride(2)} : cudnn::HeadStrides{};
 }
@@ -154,16 +174,18 @@ cudnn::Attention description_of(const Extent& extent, bool backward, const Tenso
 
 }  // namespace
 
-void attention(Cuda& cuda, const Tensor& q, const Tensor& k, const Tensor& v, bool causal, const AttentionResult& result, const Tensor&) {
-  const Extent extent(q, k, causal);
+void attention(Cuda& cuda, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask, const AttentionResult& result,
+               const Tensor&) {
+  const Extent extent(q, k, mask);
+  report_bad_lengths(cuda, extent);
   const auto own = [&] { attend_by_own(cuda, extent, q, k, v, result); };
   const cudnn::AttentionOperands on{q.data(), k.data(), v.data(), address_of(result.y), address_of(result.log_sum_exp)};
-  if (q.dtype() != DType::bf16 || !cudnn::attend(cuda, description_of(extent, false, q, k, v, result.y), on, own)) own();
+  if (!may_be_cudnns(extent, q) || !cudnn::attend(cuda, description_of(extent, false, q, k, v, result.y), on, own)) own();
 }
 
 void attention_backward(Cuda& cuda, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionResult& result, const Tensor& dy,
-                        bool causal, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& scratch) {
-  const Extent extent(q, k, causal);
+                        const AttentionMask& mask, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& scratch) {
+  const Extent extent(q, k, mask);
   const auto own = [&] {
     on_float(q.dtype(), "attention", [&]<class T>() {
       using C = compute_t<T>;
@@ -178,7 +200,7 @@ void attention_backward(Cuda& cuda, const Tensor& q, const Tensor& k, const Tens
   const cudnn::AttentionOperands on{
       q.data(),       k.data(),       v.data(),      address_of(result.y), address_of(result.log_sum_exp), dy.data(), address_of(scratch),
       address_of(dq), address_of(dk), address_of(dv)};
-  if (q.dtype() != DType::bf16 || !cudnn::attend(cuda, of, on, own)) own();
+  if (!may_be_cudnns(extent, q) || !cudnn::attend(cuda, of, on, own)) own();
 }
 
 }  // namespace sluice::kernels

@@ -91,12 +91,15 @@ constexpr int kRowLanes = 8;  ///< that share a row of row_sums
 /// sums [B, H, T] = sum of dy * y over each query's row. A thread reads kCount elements at a time.
 template <class T, int kCount, class C = compute_t<T>>
 __global__ void row_sums(Extent extent, Heads<T> y, Heads<T> dy, C* sums) {
-  const int64_t item = grid_index() / kRowLanes, rows = int64_t{extent.samples} * extent.heads * extent.queries;
+  const int64_t item = grid_index() / kRowLanes, rows = int64_t{extent.samples} * extent.heads * extent.padded_queries;
   const int64_t place = min(item, rows - 1);  // all lanes take part in the shuffles
-  const int head = place / extent.queries % extent.heads, sample = place / extent.queries / extent.heads, row = place % extent.queries;
+  const int row = place % extent.padded_queries, head = place / extent.padded_queries % extent.heads;
+  const int sample = place / extent.padded_queries / extent.heads;
+  extent.keep_sample(sample);
+  const int width = row < extent.queries ? extent.width : 0;
   const T *outputs = y.rows(sample, head)[row], *gradients = dy.rows(sample, head)[row];
   C sum = 0;
-  for (int column = threadIdx.x % kRowLanes * kCount; column < extent.width; column += kRowLanes * kCount) {
+  for (int column = threadIdx.x % kRowLanes * kCount; column < width; column += kRowLanes * kCount) {
     struct alignas(sizeof(T) * kCount) Part {
       T at[kCount];
     };
@@ -107,6 +110,14 @@ __global__ void row_sums(Extent extent, Heads<T> y, Heads<T> dy, C* sums) {
   if (item < rows && threadIdx.x % kRowLanes == 0) sums[item] = sum;
 }
 
+/// clear_padding for the block's square of x.
+template <class T, class C>
+__device__ bool clear_padding(const Extent& extent, const BlockPlace& at, int kept_rows, int padded_rows, const Heads<T>& x) {
+  const int column = blockIdx.y * kTile<C>;
+  return clear_padding(x, at.sample, at.head, at.tile * kTile<C>, kTile<C>, kept_rows, padded_rows, column,
+                       min(column + kTile<C>, extent.width));
+}
+
 /// y and log_sum_exp of a tile of queries.
 template <class T, class C = compute_t<T>>
 __global__ void __launch_bounds__(kSide* kSide)
@@ -114,6 +125,8 @@ __global__ void __launch_bounds__(kSide* kSide)
   __shared__ SharedSquare<C> weights;
   const BlockPlace at(tiles_of(extent.queries, kTile<C>), extent.heads);
   const int first = at.tile * kTile<C>, first_column = blockIdx.y * kTile<C>, key_head = at.head / extent.group();
+  extent.keep_sample(at.sample);
+  if (clear_padding<T, C>(extent, at, extent.queries, extent.padded_queries, y)) return;
   const HeadRows<T> queries = q.rows(at.sample, at.head), keys = k.rows(at.sample, key_head), values = v.rows(at.sample, key_head);
   Square<C> out = {}, scores;
   C maximum[kEach<C>], sum[kEach<C>] = {};
@@ -159,6 +172,8 @@ __global__ void __launch_bounds__(kSide* kSide) query_gradient(Extent extent, C 
   __shared__ SharedSquare<C> shared;
   const BlockPlace at(tiles_of(extent.queries, kTile<C>), extent.heads);
   const int first = at.tile * kTile<C>, first_column = blockIdx.y * kTile<C>, key_head = at.head / extent.group();
+  extent.keep_sample(at.sample);
+  if (clear_padding<T, C>(extent, at, extent.queries, extent.padded_queries, dq)) return;
   const HeadRows<T> queries = q.rows(at.sample, at.head), keys = k.rows(at.sample, key_head), values = v.rows(at.sample, key_head);
   const int64_t row_of_head = extent.row_of(at.sample, at.head);
   Square<C> out = {}, scores, dweights;
@@ -186,6 +201,9 @@ __global__ void __launch_bounds__(kSide* kSide) key_gradients(Extent extent, C s
   __shared__ SharedSquare<C> shared;
   const BlockPlace at(tiles_of(extent.keys, kTile<C>), extent.key_heads);
   const int first = at.tile * kTile<C>, first_column = blockIdx.y * kTile<C>;
+  extent.keep_sample(at.sample);
+  const bool is_padding = clear_padding<T, C>(extent, at, extent.keys, extent.padded_keys, dk);
+  if (clear_padding<T, C>(extent, at, extent.keys, extent.padded_keys, dv) || is_padding) return;
   const HeadRows<T> keys = k.rows(at.sample, at.head), values = v.rows(at.sample, at.head);
   Square<C> to_keys = {}, to_values = {}, weights, dscores;
   for (int head = at.head * extent.group(); head < (at.head + 1) * extent.group(); ++head) {

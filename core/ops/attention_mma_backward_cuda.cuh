@@ -40,6 +40,8 @@ __global__ void __launch_bounds__(Shape::kThreads, 2)
   const int tiles = tiles_of(extent.queries, Shape::kQueries);
   const BlockPlace at(tiles, extent.heads);
   const int first = (tiles - 1 - at.tile) * Shape::kQueries, key_head = at.head / extent.group();
+  extent.keep_sample(at.sample);
+  if (clear_padding(dq, at.sample, at.head, first, Shape::kQueries, extent.queries, extent.padded_queries, 0, extent.width)) return;
   const int row_of_warp = static_cast<int>(threadIdx.x) / kWarpSize * kBlocks * 16, first_of_warp = first + row_of_warp;
   const HeadRows<bfloat16> keys = k.rows(at.sample, key_head), values = v.rows(at.sample, key_head);
   bfloat16 *const query_tile = dynamic_shared<bfloat16>(), *const key_tiles = query_tile + 2 * Shape::kQueryTile;
@@ -133,6 +135,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksOfMultiprocesso
   constexpr int kBlocks = Shape::kBlocks, kQueries = Shape::kQueries, kThreads = Shape::kThreads, kQueryTile = Shape::kQueryTile;
   const BlockPlace at(tiles_of(extent.keys, Shape::kKeys), extent.key_heads);
   const int first = at.tile * Shape::kKeys, row_of_warp = static_cast<int>(threadIdx.x) / kWarpSize * kBlocks * 16;
+  extent.keep_sample(at.sample);
+  const bool is_padding = clear_padding(dk, at.sample, at.head, first, Shape::kKeys, extent.keys, extent.padded_keys, 0, extent.width);
+  if (clear_padding(dv, at.sample, at.head, first, Shape::kKeys, extent.keys, extent.padded_keys, 0, extent.width) || is_padding) return;
   const int first_of_warp = first + row_of_warp;
   bfloat16 *const key_tile = dynamic_shared<bfloat16>(), *const query_tiles = key_tile + 2 * Shape::kKeyTile;
   bfloat16 *const keys = key_tile + row_of_warp * kRowStride<kWidth>, *const values = keys + Shape::kKeyTile;

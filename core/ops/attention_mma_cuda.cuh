@@ -98,6 +98,8 @@ __global__ void __launch_bounds__(Shape::kThreads, 2)
   const int tiles = tiles_of(extent.queries, Shape::kQueries);
   const BlockPlace at(tiles, extent.heads);
   const int first = (tiles - 1 - at.tile) * Shape::kQueries, key_head = at.head / extent.group();
+  extent.keep_sample(at.sample);
+  if (clear_padding(y, at.sample, at.head, first, Shape::kQueries, extent.queries, extent.padded_queries, 0, extent.width)) return;
   const int first_of_warp = first + static_cast<int>(threadIdx.x) / kWarpSize * kBlocks * 16;
   const HeadRows<bfloat16> keys = k.rows(at.sample, key_head), values = v.rows(at.sample, key_head);
   bfloat16 *const query_tile = dynamic_shared<bfloat16>(), *const key_tiles = query_tile + kTileElements<kWidth, Shape::kQueries>;

@@ -64,6 +64,26 @@ Tensor scale(const Tensor& x, double factor) {
   return y;
 }
 
+Tensor clamp(const Tensor& x, double low, double high) {
+  require_floating("clamp", x);
+  require(low < high, "clamp: needs low < high, got ", low, " and ", high);
+  const Tensor from = x.contiguous();
+  Tensor y = empty_like(x);
+  run_kernel("clamp", {from}, pass_cost(static_cast<double>(x.bytes()), y),
+             [&](auto& context) { kernels::clamp(context, from, low, high, y); });
+  return y;
+}
+
+Tensor clamp_backward(const Tensor& y, const Tensor& dy, double low, double high) {
+  require(y.shape() == dy.shape(), "clamp_backward: needs a gradient of shape ", y.shape(), ", got ", dy.shape());
+  require_same_dtype("clamp_backward", y, dy);
+  const Tensor values = y.contiguous(), gradient = dy.contiguous();
+  Tensor dx = empty_like(y);
+  run_kernel("clamp_backward", {values, gradient}, pass_cost(static_cast<double>(y.bytes() + dy.bytes()), dx),
+             [&](auto& context) { kernels::clamp_backward(context, values, gradient, low, high, dx); });
+  return dx;
+}
+
 Tensor broadcast_to(const Tensor& x, const Shape& shape, double factor) {
   require_floating("broadcast_to", x);
   require(broadcast_shape("broadcast_to", x.shape(), shape) == shape, "broadcast_to: ", x.shape(), " does not broadcast to ", shape);

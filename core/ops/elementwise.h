@@ -28,6 +28,11 @@ Tensor div(const Tensor& a, const Tensor& b);
 /// y = factor * x.
 Tensor scale(const Tensor& x, double factor);
 
+/// y = min(max(x, low), high). Errors  UsageError unless low < high.
+Tensor clamp(const Tensor& x, double low, double high);
+/// dx = dy where low < y < high, else 0.
+Tensor clamp_backward(const Tensor& y, const Tensor& dy, double low, double high);
+
 /// factor * x, repeated along the axes that x lacks or has with extent 1. Errors  UsageError when x does not broadcast to the shape.
 Tensor broadcast_to(const Tensor& x, const Shape& shape, double factor = 1);
 
@@ -48,6 +53,10 @@ void binary(Cpu& cpu, Binary rule, const Tensor& a, const Tensor& b, const Tenso
 void binary(Cuda& cuda, Binary rule, const Tensor& a, const Tensor& b, const Tensor& y);
 void scale(Cpu& cpu, const Tensor& x, double factor, const Tensor& y);
 void scale(Cuda& cuda, const Tensor& x, double factor, const Tensor& y);
+void clamp(Cpu& cpu, const Tensor& x, double low, double high, const Tensor& y);
+void clamp(Cuda& cuda, const Tensor& x, double low, double high, const Tensor& y);
+void clamp_backward(Cpu& cpu, const Tensor& y, const Tensor& dy, double low, double high, const Tensor& dx);
+void clamp_backward(Cuda& cuda, const Tensor& y, const Tensor& dy, double low, double high, const Tensor& dx);
 }  // namespace kernels
 
 }  // namespace sluice

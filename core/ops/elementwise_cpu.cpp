@@ -74,4 +74,23 @@ void scale(Cpu& cpu, const Tensor& x, double factor, const Tensor& y) {
   });
 }
 
+void clamp(Cpu& cpu, const Tensor& x, double low, double high, const Tensor& y) {
+  on_float(x.dtype(), "clamp", [&]<class T>() {
+    const rules::Clamp<T> rule(low, high);
+    cpu.parallel_for(x.elements(), grain_for(1), [=, from = x.data<T>(), to = y.data<T>()](int64_t begin, int64_t end) {
+      for_lanes<T>(begin, end, [&](auto load, auto store) { store(to, rule.value(load(from))); });
+    });
+  });
+}
+
+void clamp_backward(Cpu& cpu, const Tensor& y, const Tensor& dy, double low, double high, const Tensor& dx) {
+  on_float(y.dtype(), "clamp_backward", [&]<class T>() {
+    const rules::Clamp<T> rule(low, high);
+    cpu.parallel_for(y.elements(), grain_for(1),
+                     [=, values = y.data<T>(), gradient = dy.data<T>(), to = dx.data<T>()](int64_t begin, int64_t end) {
+                       for_lanes<T>(begin, end, [&](auto load, auto store) { store(to, rule.gradient(load(values), load(gradient))); });
+                     });
+  });
+}
+
 }  // namespace sluice::kernels

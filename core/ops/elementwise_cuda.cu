@@ -34,6 +34,21 @@ struct Scaled {
   __device__ void operator()(const C (&x)[1], C (&y)[1]) const { y[0] = factor * x[0]; }
 };
 
+template <class T>
+struct Clamped {
+  using C = compute_t<T>;
+  rules::Clamp<T> rule;
+  __device__ void operator()(const C (&x)[1], C (&y)[1]) const { y[0] = rule.value(Scalar<T>(x[0])).value; }
+};
+
+/// {y, dy} -> {dx}
+template <class T>
+struct ClampedGradient {
+  using C = compute_t<T>;
+  rules::Clamp<T> rule;
+  __device__ void operator()(const C (&x)[2], C (&dx)[1]) const { dx[0] = rule.gradient(Scalar<T>(x[0]), Scalar<T>(x[1])).value; }
+};
+
 /// kWidth neighbours of an operand in a row, `step` elements apart; with step 1 they lie at an aligned address.
 template <int kWidth, class T>
 __device__ Run<kWidth, T> load_operand(const T* from, int64_t step) {
@@ -110,6 +125,19 @@ void binary(Cuda& cuda, Binary rule, const Tensor& a, const Tensor& b, const Ten
 void scale(Cuda& cuda, const Tensor& x, double factor, const Tensor& y) {
   on_float(x.dtype(), "scale", [&]<class T>() {
     map(cuda, "scale", Scaled<T>{static_cast<compute_t<T>>(factor)}, MapArrays<T, 1, 1>{{x.data<T>()}, {y.data<T>()}}, x.elements());
+  });
+}
+
+void clamp(Cuda& cuda, const Tensor& x, double low, double high, const Tensor& y) {
+  on_float(x.dtype(), "clamp", [&]<class T>() {
+    map(cuda, "clamp", Clamped<T>{{low, high}}, MapArrays<T, 1, 1>{{x.data<T>()}, {y.data<T>()}}, x.elements());
+  });
+}
+
+void clamp_backward(Cuda& cuda, const Tensor& y, const Tensor& dy, double low, double high, const Tensor& dx) {
+  on_float(y.dtype(), "clamp_backward", [&]<class T>() {
+    map(cuda, "clamp_backward", ClampedGradient<T>{{low, high}}, MapArrays<T, 2, 1>{{y.data<T>(), dy.data<T>()}, {dx.data<T>()}},
+        y.elements());
   });
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <numbers>
 
-#include "core/host_device.h"
+#include "core/dtype.h"
 
 namespace sluice {
 
@@ -95,6 +95,18 @@ struct GeluTanh {
 struct Softplus {
   template <class V> SLUICE_HD static V value(V x) { return where_positive(x, x, V(0)) + log1p(exp(-abs(x))); }
   template <class V> SLUICE_HD static V slope(V x) { return Sigmoid::value(x); }
+};
+
+/// min(max(x, low), high) with ends that T holds, so that the result tells what was cut off. Keeps NaN.
+template <class T>
+struct Clamp {
+  Clamp(double lowest, double highest) : low(held(lowest)), high(held(highest)) {}
+  template <class V> SLUICE_HD V value(V x) const { return where_positive(x - V(high), V(high), where_positive(V(low) - x, V(low), x)); }
+  template <class V> SLUICE_HD V gradient(V y, V dy) const {
+    return where_positive(y - V(low), where_positive(V(high) - y, dy, V(0)), V(0));
+  }
+  static compute_t<T> held(double x) { return static_cast<compute_t<T>>(static_cast<T>(static_cast<compute_t<T>>(x))); }
+  compute_t<T> low, high;
 };
 
 struct Add {

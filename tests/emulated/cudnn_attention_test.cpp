@@ -42,8 +42,8 @@ class CudnnAttentionTest : public testing::EmulatedCudnnTest {
     const Tensor qkv = normal("qkv", {2, tokens, 3 * kHeads, kWidth}), dqkv = empty_like(qkv);
     const auto part = [](const Tensor& all, int64_t i) { return all.slice(2, i * kHeads, (i + 1) * kHeads); };
     const Tensor q = part(qkv, 0), k = part(qkv, 1), v = part(qkv, 2), dq = part(dqkv, 0), dk = part(dqkv, 1), dv = part(dqkv, 2);
-    const AttentionResult result = attention_forward(q, k, v, causal);
-    attention_backward(q, k, v, result, normal("dy", q.shape()), causal, dq, dk, dv);
+    const AttentionResult result = attention_forward(q, k, v, {causal});
+    attention_backward(q, k, v, result, normal("dy", q.shape()), {causal}, dq, dk, dv);
     return {result.y.to_vector(), result.log_sum_exp.to_vector(), dq.contiguous().to_vector(), dk.contiguous().to_vector(),
             dv.contiguous().to_vector()};
   }
@@ -86,14 +86,14 @@ TEST_F(CudnnAttentionTest, ServesBothPassesOfPackedHeadsWithTheNumbersOfOurKerne
 
 TEST_F(CudnnAttentionTest, ServesCrossAttentionAndGroupsOfHeadsForward) {
   const Tensor q = normal("q", {2, 9, 4, kWidth}), k = normal("k", {2, 13, 2, kWidth}), v = normal("v", {2, 13, 2, kWidth});
-  const AttentionResult served = attention_forward(q, k, v, false);
+  const AttentionResult served = attention_forward(q, k, v, {});
   const size_t runs = ran().size();
   EXPECT_GT(runs, 0u);
   const Tensor dq = empty_like(q), dk = empty_like(k), dv = empty_like(v);
-  attention_backward(q, k, v, served, normal("dy", q.shape()), false, dq, dk, dv);
+  attention_backward(q, k, v, served, normal("dy", q.shape()), {}, dq, dk, dv);
   EXPECT_EQ(ran().size(), runs) << "backward with fewer key heads is ours";
   setenv("SLUICE_CUDNN", "0", 1);
-  const AttentionResult wanted = attention_forward(q, k, v, false);
+  const AttentionResult wanted = attention_forward(q, k, v, {});
   expect_near(served.y.to_vector(), wanted.y.to_vector(), 0.02);
   expect_near(served.log_sum_exp.to_vector(), wanted.log_sum_exp.to_vector(), 1e-4);
 }
@@ -101,7 +101,7 @@ TEST_F(CudnnAttentionTest, ServesCrossAttentionAndGroupsOfHeadsForward) {
 TEST_F(CudnnAttentionTest, LeavesToUsWhatItsGraphsCannotSay) {
   const auto run = [&](const Shape& shape, int64_t keys, DType dtype, bool causal) {
     const Tensor q = normal("q", shape, dtype), k = normal("k", {shape[0], keys, shape[2], shape[3]}, dtype);
-    attention_forward(q, k, k, causal);
+    attention_forward(q, k, k, {causal});
   };
   run({1, 5, 2, kWidth}, 5, DType::f32, true);
   run({1, 5, 2, 12}, 5, DType::bf16, true);
@@ -110,9 +110,9 @@ TEST_F(CudnnAttentionTest, LeavesToUsWhatItsGraphsCannotSay) {
   EXPECT_TRUE(ran().empty()) << "f32, rows of 24 bytes, a mask aligned to the end, nothing to do";
   setenv("SLUICE_CUDNN", "0", 1);
   const Tensor q = normal("q", {1, 5, 2, kWidth}), dq = empty_like(q), dk = empty_like(q);
-  const AttentionResult result = attention_forward(q, q, q, true);
+  const AttentionResult result = attention_forward(q, q, q, {.causal = true});
   setenv("SLUICE_CUDNN", "1", 1);
-  attention_backward(q, q, q, result, q, true, dq, dk, Tensor());
+  attention_backward(q, q, q, result, q, {.causal = true}, dq, dk, Tensor());
   EXPECT_TRUE(ran().empty()) << "a gradient that nobody wants";
 }
 
@@ -161,12 +161,12 @@ TEST_F(CudnnAttentionTest, IsOursWhereTheLibraryIsMissing) {
 
 TEST_F(CudnnAttentionTest, WritesNothingBetweenTheRowsOfGradients) {
   const Tensor q = normal("q", {2, 28, kHeads, kWidth});
-  const AttentionResult result = attention_forward(q, q, q, true);
+  const AttentionResult result = attention_forward(q, q, q, {.causal = true});
   const Tensor room = normal("room", {2, 28, 4 * kHeads, kWidth});
   const auto before = room.slice(2, 3 * kHeads, 4 * kHeads).contiguous().to_vector();
   const auto part = [&](int64_t i) { return room.slice(2, i * kHeads, (i + 1) * kHeads); };
   const size_t runs = ran().size();
-  attention_backward(q, q, q, result, q, true, part(0), part(1), part(2));
+  attention_backward(q, q, q, result, q, {.causal = true}, part(0), part(1), part(2));
   EXPECT_GT(ran().size(), runs);
   EXPECT_EQ(part(3).contiguous().to_vector(), before);
 }

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 
 #include "autograd/ops/attention.h"
 #include "core/ops/concat.h"
@@ -9,12 +10,34 @@ using namespace sluice::testing;
 
 namespace {
 
+/// The lengths of queries and keys are two more inputs, or none.
+AttentionMask mask_of(const std::vector<Var>& x, size_t tensors, bool causal) {
+  if (x.size() == tensors) return {causal};
+  return {causal, x[tensors].value(), x[tensors + 1].value()};
+}
+
 auto attended(bool causal) {
-  return [=](const std::vector<Var>& x) { return attention(x[0], x[1], x[2], causal); };
+  return [=](const std::vector<Var>& x) { return attention(x[0], x[1], x[2], mask_of(x, 3, causal)); };
 }
 
 auto packed(int64_t heads, bool causal) {
-  return [=](const std::vector<Var>& x) { return attention_packed(x[0], heads, causal); };
+  return [=](const std::vector<Var>& x) { return attention_packed(x[0], heads, mask_of(x, 1, causal)); };
+}
+
+InputSpec lengths(const std::vector<double>& of_samples) {
+  return {[=] { return tensor_of(of_samples, {static_cast<int64_t>(of_samples.size())}, DType::i32); }};
+}
+
+/// [B, T, H, N] of which the rows from each sample's length on are NaN.
+InputSpec padded(const Shape& shape, const std::vector<double>& of_samples) {
+  return {[=, inner = randn(shape)] {
+    std::vector<double> all = inner.make().to_vector();
+    const int64_t row = shape[2] * shape[3];
+    for (int64_t sample = 0; sample < shape[0]; ++sample)
+      for (int64_t i = static_cast<int64_t>(of_samples[sample]) * row; i < shape[1] * row; ++i)
+        all[sample * shape[1] * row + i] = std::numeric_limits<double>::quiet_NaN();
+    return tensor_of(all, shape, DType::f64);
+  }};
 }
 
 /// Elements of a [B, T, H, N] tensor.
@@ -27,16 +50,37 @@ struct Heads {
   Values values;
 };
 
+/// How many keys a query of these tensors sees, given their lengths or none.
+class Seen {
+ public:
+  Seen(const std::vector<Tensor>& x, size_t tensors, bool causal, const Heads& q, const Heads& k)
+      : causal_(causal),
+        queries_(q.shape[1]),
+        keys_(k.shape[1]),
+        query_lengths_(x.size() > tensors ? x[tensors].to_vector() : Values(q.shape[0], queries_)),
+        key_lengths_(x.size() > tensors ? x[tensors + 1].to_vector() : Values(q.shape[0], keys_)) {}
+  int64_t operator()(int64_t sample, int64_t row) const {
+    if (static_cast<double>(row) >= query_lengths_[sample]) return 0;
+    return std::min(causal_ ? row + keys_ - queries_ + 1 : keys_, static_cast<int64_t>(key_lengths_[sample]));
+  }
+
+ private:
+  bool causal_;
+  int64_t queries_, keys_;
+  Values query_lengths_, key_lengths_;
+};
+
 /// Plain loops with the whole row of weights at hand.
 auto reference(bool causal) {
   return [=](const std::vector<Tensor>& x) {
     const Heads q(x[0]), k(x[1]), v(x[2]);
-    const int64_t queries = q.shape[1], keys = k.shape[1], width = q.shape[3];
+    const Seen seen_by(x, 3, causal, q, k);
+    const int64_t queries = q.shape[1], width = q.shape[3];
     Values y;
     for (int64_t sample = 0; sample < q.shape[0]; ++sample)
       for (int64_t row = 0; row < queries; ++row)
         for (int64_t head = 0; head < q.shape[2]; ++head) {
-          const int64_t source = head / (q.shape[2] / k.shape[2]), seen = causal ? row + keys - queries + 1 : keys;
+          const int64_t source = head / (q.shape[2] / k.shape[2]), seen = seen_by(sample, row);
           Values weights(seen);
           double sum = 0;
           for (int64_t key = 0; key < seen; ++key) {
@@ -58,7 +102,9 @@ auto reference(bool causal) {
 auto packed_reference(int64_t heads, bool causal) {
   return [=](const std::vector<Tensor>& x) {
     const Tensor all = x[0].reshape({x[0].dim(0), x[0].dim(1), 3 * heads, x[0].dim(2) / (3 * heads)});
-    return reference(causal)({all.slice(2, 0, heads), all.slice(2, heads, 2 * heads), all.slice(2, 2 * heads, 3 * heads)});
+    std::vector<Tensor> parts{all.slice(2, 0, heads), all.slice(2, heads, 2 * heads), all.slice(2, 2 * heads, 3 * heads)};
+    parts.insert(parts.end(), x.begin() + 1, x.end());
+    return reference(causal)(parts);
   };
 }
 
@@ -66,6 +112,7 @@ auto packed_reference(int64_t heads, bool causal) {
 auto reference_gradients(bool causal) {
   return [=](const std::vector<Tensor>& x) {
     const Heads q(x[0]), k(x[1]), v(x[2]), dy(x[3]);
+    const Seen seen_by(x, 4, causal, q, k);
     const int64_t queries = q.shape[1], keys = k.shape[1], heads = q.shape[2], sources = k.shape[2], width = q.shape[3];
     const double scale = 1 / std::sqrt(static_cast<double>(width));
     Values dq(q.values.size()), dk(k.values.size()), dv(v.values.size());
@@ -77,7 +124,7 @@ auto reference_gradients(bool causal) {
     for (int64_t sample = 0; sample < q.shape[0]; ++sample)
       for (int64_t row = 0; row < queries; ++row)
         for (int64_t head = 0; head < heads; ++head) {
-          const int64_t source = head / (heads / sources), seen = causal ? row + keys - queries + 1 : keys;
+          const int64_t source = head / (heads / sources), seen = seen_by(sample, row);
           Values weights(seen), dweights(seen);
           double sum = 0, mean = 0;
           for (int64_t key = 0; key < seen; ++key) sum += weights[key] = std::exp(scale * dot(q, row, head, k, key, source, sample));
@@ -104,10 +151,11 @@ auto reference_gradients(bool causal) {
 auto gradients(bool causal) {
   return [=](const std::vector<Var>& x) {
     const Tensor &q = x[0].value(), &k = x[1].value(), &v = x[2].value(), dq = empty_like(q);
+    const AttentionMask mask = mask_of(x, 4, causal);
     const int64_t heads = k.dim(2);
     const Tensor dkv = empty({k.dim(0), k.dim(1), 2 * heads, k.dim(3)}, k.dtype(), k.device_ptr());
     const Tensor dk = dkv.slice(2, 0, heads), dv = dkv.slice(2, heads, 2 * heads);
-    attention_backward(q, k, v, attention_forward(q, k, v, causal), x[3].value(), causal, dq, dk, dv);
+    attention_backward(q, k, v, attention_forward(q, k, v, mask), x[3].value(), mask, dq, dk, dv);
     std::vector<Tensor> flat;
     for (const Tensor& gradient : {dq, dk, dv}) flat.push_back(gradient.contiguous().reshape({gradient.elements()}));
     return Var(concat(flat, 0));
@@ -160,6 +208,43 @@ OP_CASES(attention) {
   check("width_128_cross", randn({1, 130, 2, 128}), randn({1, 63, 1, 128}), randn({1, 63, 1, 128}), false, false);
   check("width_64_large_scores", randn({1, 70, 1, 64}, 30), randn({1, 70, 1, 64}, 3), randn({1, 70, 1, 64}), true, false);
 
+  const auto with_lengths = [&](const char* name, const Shape& q, const Shape& k, const std::vector<double>& of_queries,
+                                const std::vector<double>& of_keys, bool causal, bool gradient = true) {
+    add({.name = name,
+         .inputs = {randn(q), randn(k), randn(k), lengths(of_queries), lengths(of_keys)},
+         .run = attended(causal),
+         .expect = reference(causal),
+         .gradient = gradient,
+         .tolerance_scale = 2});
+  };
+  with_lengths("lengths", {4, 5, 2, 3}, {4, 5, 2, 3}, {5, 0, 1, 3}, {5, 2, 4, 1}, false);
+  with_lengths("causal_lengths", {4, 5, 2, 3}, {4, 5, 2, 3}, {5, 0, 1, 3}, {5, 2, 4, 1}, true);
+  with_lengths("lengths_without_keys", {3, 3, 2, 2}, {3, 4, 2, 2}, {3, 2, 1}, {0, 4, 0}, false);
+  with_lengths("lengths_of_grouped_heads", {2, 3, 4, 2}, {2, 7, 2, 2}, {2, 3}, {5, 6}, true);
+  with_lengths("lengths_of_no_samples", {0, 4, 2, 3}, {0, 4, 2, 3}, {}, {}, true);
+  with_lengths("lengths_beyond_a_block", {2, 70, 1, 8}, {2, 300, 1, 8}, {33, 70}, {257, 41}, false, false);
+  with_lengths("width_64_lengths", {3, 130, 2, 64}, {3, 130, 1, 64}, {130, 64, 7}, {100, 130, 65}, false, false);
+  with_lengths("width_128_causal_lengths", {3, 130, 1, 128}, {3, 130, 1, 128}, {130, 65, 1}, {64, 130, 0}, true, false);
+  add({.name = "never_reads_padding",
+       .inputs = {padded({3, 70, 1, 64}, {70, 3, 0}), padded({3, 130, 1, 64}, {65, 130, 0}), padded({3, 130, 1, 64}, {65, 130, 0}),
+                  lengths({70, 3, 0}), lengths({65, 130, 0})},
+       .run = attended(false),
+       .expect = reference(false),
+       .gradient = false,
+       .tolerance_scale = 2});
+
+  const auto refuse_lengths = [&](const char* name, InputSpec of_queries, InputSpec of_keys, const char* message) {
+    const Shape shape{2, 3, 1, 2};
+    add({.name = name,
+         .inputs = {randn(shape), randn(shape), randn(shape), of_queries, of_keys},
+         .run = attended(false),
+         .throws = message});
+  };
+  refuse_lengths("too_many_queries", lengths({3, 4}), lengths({3, 3}), "query lengths in [0, 4), got 4 of sample 1");
+  refuse_lengths("negative_length", lengths({3, 3}), lengths({-1, 3}), "key lengths in [0, 4), got -1 of sample 0");
+  refuse_lengths("lengths_of_more_samples", lengths({3, 3, 3}), lengths({3, 3}), "query lengths i32 [2]");
+  refuse_lengths("lengths_as_i64", lengths({3, 3}), indices({2}, 3, DType::i64), "key lengths i32 [2]");
+
   const auto refuse = [&](const char* name, const Shape& q, const Shape& k, const char* message) {
     add({.name = name, .inputs = {randn(q), randn(k), randn(k)}, .run = attended(true), .throws = message});
   };
@@ -192,6 +277,50 @@ OP_CASES(attention_gradients) {
   check("width_128_grouped_cache", {1, 33, 4, 128}, {1, 150, 1, 128}, true);
   check("width_128_cross", {1, 130, 2, 128}, {1, 63, 1, 128}, false);
   check("no_queries", {1, 0, 2, 64}, {1, 70, 2, 64}, true);
+
+  // Padding is NaN, so that it is read nowhere, and its gradients are zeros.
+  const auto with_lengths = [&](const char* name, const Shape& q, const Shape& k, const std::vector<double>& of_queries,
+                                const std::vector<double>& of_keys, bool causal) {
+    add({.name = name,
+         .inputs = {padded(q, of_queries), padded(k, of_keys), padded(k, of_keys), padded(q, of_queries), lengths(of_queries),
+                    lengths(of_keys)},
+         .run = gradients(causal),
+         .expect = reference_gradients(causal),
+         .gradient = false,
+         .tolerance_scale = 4});
+  };
+  with_lengths("lengths", {4, 5, 2, 3}, {4, 7, 1, 3}, {5, 0, 1, 3}, {7, 2, 0, 1}, false);
+  with_lengths("causal_lengths", {4, 5, 2, 3}, {4, 5, 2, 3}, {5, 0, 1, 3}, {5, 2, 4, 1}, true);
+  with_lengths("width_64_lengths", {3, 130, 2, 64}, {3, 130, 1, 64}, {130, 64, 7}, {100, 130, 65}, false);
+  with_lengths("width_64_causal_lengths", {3, 130, 2, 64}, {3, 130, 2, 64}, {130, 64, 7}, {100, 130, 7}, true);
+  with_lengths("width_128_causal_lengths", {3, 130, 1, 128}, {3, 130, 1, 128}, {130, 65, 1}, {64, 130, 0}, true);
+  with_lengths("lengths_beyond_a_block", {2, 70, 1, 8}, {2, 300, 1, 8}, {33, 70}, {257, 41}, false);
+}
+
+OP_CASES(cross_attention_packed) {
+  const auto run = [](int64_t heads) {
+    return [=](const std::vector<Var>& x) { return cross_attention_packed(x[0], x[1], heads, mask_of(x, 2, false)); };
+  };
+  const auto expect = [](int64_t heads) {
+    return [=](const std::vector<Tensor>& x) {
+      const auto part = [&](const Tensor& packed, int64_t i, int64_t parts) {
+        return packed.reshape({packed.dim(0), packed.dim(1), parts * heads, packed.dim(2) / (parts * heads)})
+            .slice(2, i * heads, (i + 1) * heads);
+      };
+      std::vector<Tensor> all{part(x[0], 0, 1), part(x[1], 0, 2), part(x[1], 1, 2)};
+      all.insert(all.end(), x.begin() + 2, x.end());
+      return reference(false)(all);
+    };
+  };
+  const auto check = [&](const char* name, std::vector<InputSpec> inputs) {
+    add({.name = name, .inputs = std::move(inputs), .run = run(2), .expect = expect(2), .tolerance_scale = 2});
+  };
+  check("plain", {randn({2, 3, 6}), randn({2, 5, 12})});
+  check("lengths", {randn({3, 4, 6}), randn({3, 5, 12}), lengths({4, 2, 3}), lengths({2, 5, 0})});
+  check("views", {transposed(randn({3, 2, 6}), 0, 1), transposed(randn({5, 2, 12}), 0, 1)});
+  check("no_samples", {randn({0, 3, 6}), randn({0, 5, 12})});
+  add({.name = "heads", .inputs = {randn({2, 3, 6}), randn({2, 5, 10})}, .run = run(2), .throws = "needs kv [B, T, 2 x heads x width]"});
+  add({.name = "translation", .inputs = {randn({8, 128, 1024}), randn({8, 128, 2048})}, .run = run(16), .bench = true});
 }
 
 OP_CASES(attention_packed) {
@@ -202,6 +331,11 @@ OP_CASES(attention_packed) {
   check("full", randn({2, 5, 18}), 3, false);
   check("view", transposed(randn({5, 2, 18}), 0, 1), 2, true);
   check("no_samples", randn({0, 5, 18}), 2, true);
+  add({.name = "lengths",
+       .inputs = {randn({3, 5, 18}), lengths({5, 2, 0}), lengths({5, 2, 0})},
+       .run = packed(2, true),
+       .expect = packed_reference(2, true),
+       .tolerance_scale = 2});
   add({.name = "width_64",
        .inputs = {randn({2, 65, 384})},
        .run = packed(2, true),

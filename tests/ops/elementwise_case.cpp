@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -115,6 +116,28 @@ OP_CASES(unary) {
        .inputs = {indices({2}, 3)},
        .run = [](const auto& x) { return relu(x[0]); },
        .throws = "needs a floating dtype"});
+}
+
+OP_CASES(clamp) {
+  const auto run = [](const auto& x) { return clamp(x[0], -0.7, 1.3); };
+  const auto expect = [](const auto& x) {
+    Values y = x[0].to_vector();
+    for (double& value : y) value = std::isnan(value) ? value : std::clamp(value, -0.7, 1.3);
+    return y;
+  };
+  add({.name = "odd", .inputs = {randn({5, 7}, 2)}, .run = run, .expect = expect});
+  add({.name = "scalar", .inputs = {randn({})}, .run = run, .expect = expect});
+  add({.name = "nothing", .inputs = {randn({0, 3})}, .run = run, .expect = expect});
+  add({.name = "view", .inputs = {transposed(randn({3, 4}, 2), 0, 1)}, .run = run, .expect = expect});
+  add({.name = "misaligned", .inputs = {misaligned({32})}, .run = run, .expect = expect});
+  add({.name = "far", .inputs = {values({4}, {-1e4, -INFINITY, INFINITY, 1e4})}, .run = run, .expect = expect, .gradient = false});
+  add({.name = "nan", .inputs = {values({1}, {NAN})}, .run = run, .expect = expect, .gradient = false});
+  add({.name = "ends",
+       .inputs = {randn({2})},
+       .run = [](const auto& x) { return clamp(x[0], 1, 1); },
+       .throws = "low < high, got 1 and 1"});
+  add({.name = "indices", .inputs = {indices({2}, 3)}, .run = run, .throws = "needs a floating dtype"});
+  add({.name = "logits", .inputs = {randn({512, 32000})}, .run = run, .bench = true});
 }
 
 OP_CASES(add) {
