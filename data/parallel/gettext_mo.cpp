@@ -96,9 +96,9 @@ CatalogueEntries parse_mo(const std::string& name, std::string_view bytes) {
     // The header entry is the first: messages are sorted. Its charset is told before what it makes malformed.
     const size_t length = file.number(translations + i * kRowBytes), begin = file.number(translations + i * kRowBytes + 4);
     if (i == 0 && file.number(messages) == 0 && begin < bytes.size()) check_charset(name, bytes.substr(begin, length));
-    const std::string_view message = without_context(file.string(messages + i * kRowBytes, messages_left));
-    const std::string_view translation = file.string(translations + i * kRowBytes, translations_left);
-    if (!message.empty()) entries.push_back({first_form(message), first_form(translation)});
+    std::string message = first_form(without_context(file.string(messages + i * kRowBytes, messages_left)));
+    std::string translation = first_form(file.string(translations + i * kRowBytes, translations_left));
+    if (!message.empty()) entries.push_back({std::move(message), std::move(translation)});
   }
   return entries;
 }

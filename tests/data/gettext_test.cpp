@@ -51,6 +51,7 @@ TEST(Mo, GivesEntriesOfEitherByteOrderAndRevision) {
 TEST(Mo, TakesTheSingularAndDropsContexts) {
   const std::string file = mo_of({{"menu\4Open", "Öffnen"}, {"%d file\0%d files"s, "%d Datei\0%d Dateien"s}});
   EXPECT_EQ(parse_mo("x.mo", file), (CatalogueEntries{{"Open", "Öffnen"}, {"%d file", "%d Datei"}}));
+  EXPECT_TRUE(parse_mo("x.mo", mo_of({{"menu\4\0files"s, "Dateien"}})).empty());
 }
 
 TEST(Mo, RefusesEveryFileThatIsCut) {
