@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "core/random.h"
-#include "data/permutation.h"
-
 namespace sluice::data {
 
 namespace {
@@ -26,33 +23,30 @@ Batch load_batch(const DatasetPtr& dataset, Split split, int64_t epoch, std::vec
   return {count, std::move(load)};
 }
 
-LoaderOptions complete(LoaderOptions options, const Dataset& dataset) {
-  require(options.batch >= 1, "loader: needs a batch of at least 1 sample, got ", options.batch);
-  if (options.inputs.empty()) options.inputs = dataset.inputs();
-  return options;
+std::vector<std::string> inputs_of(const LoaderOptions& options, const Dataset& dataset) {
+  return options.inputs.empty() ? dataset.inputs() : options.inputs;
 }
 
-int64_t full_batches(const Dataset& dataset, const LoaderOptions& options) {
-  const int64_t samples = dataset.size(Split::train);
-  require<DataError>(samples >= options.batch, "loader: the data has ", samples, " training samples, fewer than the batch of ",
-                     options.batch, "; set a smaller batch or context, or give more data");
-  return samples / options.batch;
+BatchSamplerPtr sequential_sampler(const Dataset& dataset, int64_t batch, int64_t limit) {
+  require(batch >= 1, "loader: needs a batch of at least 1 sample, got ", batch);
+  return std::make_shared<SequentialSampler>(dataset, Split::validation, validation_samples(dataset, limit),
+                                             [batch](int64_t) { return batch; });
 }
 
 }  // namespace
 
 Loader::Loader(DatasetPtr dataset, LoaderOptions options)
+    : Loader(dataset, std::make_shared<ShuffledSampler>(dataset->size(Split::train), options.batch, options.seed), options) {}
+
+Loader::Loader(DatasetPtr dataset, BatchSamplerPtr sampler, LoaderOptions options)
     : dataset_(std::move(dataset)),
-      options_(complete(std::move(options), *dataset_)),
-      steps_per_epoch_(full_batches(*dataset_, options_)),
-      prefetcher_([this](int64_t step) { return make(step); }, options_.threads, options_.ahead) {}
+      sampler_(std::move(sampler)),
+      inputs_(inputs_of(options, *dataset_)),
+      prefetcher_([this](int64_t step) { return make(step); }, options.threads, options.ahead) {}
 
 Batch Loader::make(int64_t step) const {
-  const int64_t epoch = step / steps_per_epoch_, first = step % steps_per_epoch_ * options_.batch;
-  const Permutation order(dataset_->size(Split::train), random_key(options_.seed, join("shuffle epoch ", epoch)));
-  std::vector<int64_t> samples(static_cast<size_t>(options_.batch));
-  for (int64_t i = 0; i < options_.batch; ++i) samples[static_cast<size_t>(i)] = order[first + i];
-  return load_batch(dataset_, Split::train, epoch, std::move(samples), options_.inputs);
+  const int64_t epoch = step / steps_per_epoch(), number = step % steps_per_epoch();
+  return load_batch(dataset_, Split::train, epoch, sampler_->samples(epoch, number), inputs_);
 }
 
 Batch Loader::at(int64_t step) {
@@ -72,20 +66,20 @@ std::vector<int64_t> validation_samples(const Dataset& dataset, int64_t limit) {
 }
 
 ValidationLoader::ValidationLoader(DatasetPtr dataset, LoaderOptions options, int64_t limit)
+    : ValidationLoader(dataset, sequential_sampler(*dataset, options.batch, limit), options) {}
+
+ValidationLoader::ValidationLoader(DatasetPtr dataset, BatchSamplerPtr sampler, LoaderOptions options)
     : dataset_(std::move(dataset)),
-      options_(complete(std::move(options), *dataset_)),
-      samples_(validation_samples(*dataset_, limit)),
-      batches_((static_cast<int64_t>(samples_.size()) + options_.batch - 1) / options_.batch),
-      prefetcher_([this](int64_t number) { return make(number); }, options_.threads, options_.ahead, batches_) {}
+      sampler_(std::move(sampler)),
+      inputs_(inputs_of(options, *dataset_)),
+      prefetcher_([this](int64_t number) { return make(number); }, options.threads, options.ahead, sampler_->batches_per_epoch()) {}
 
 Batch ValidationLoader::make(int64_t number) const {
-  const int64_t first = number * options_.batch, count = std::min(options_.batch, static_cast<int64_t>(samples_.size()) - first);
-  const auto begin = samples_.begin() + first;
-  return load_batch(dataset_, Split::validation, 0, {begin, begin + count}, options_.inputs);
+  return load_batch(dataset_, Split::validation, 0, sampler_->samples(0, number), inputs_);
 }
 
 Batch ValidationLoader::at(int64_t number) {
-  require(number >= 0 && number < batches_, "validation: needs a batch 0..", batches_ - 1, ", got ", number);
+  require(number >= 0 && number < size(), "validation: needs a batch 0..", size() - 1, ", got ", number);
   return prefetcher_.at(number);
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "data/batch_sampler.h"
 #include "data/dataset.h"
 #include "data/prefetcher.h"
 
@@ -11,8 +12,8 @@ namespace sluice::data {
 using DatasetPtr = std::shared_ptr<const Dataset>;
 
 struct LoaderOptions {
-  int64_t batch = 1;  ///< samples a step
-  uint64_t seed = 0;
+  int64_t batch = 1;                     ///< samples a step, where no sampler is given
+  uint64_t seed = 0;                     ///< of their order, where no sampler is given
   int threads = 1;                       ///< prefetch workers; 0 loads when asked
   int ahead = 4;                         ///< batches that workers load beyond the last one asked for
   std::vector<std::string> inputs = {};  ///< inputs to prefetch, the ones that stages here consume; empty means all
@@ -20,17 +21,18 @@ struct LoaderOptions {
 
 /// The training batches of a data set, loaded ahead by worker threads.
 ///
-/// Batch `step` is a pure function of (data set, seed, batch size, step): epochs follow each other, each in a shuffled order of its own,
-/// and the last incomplete batch of an epoch is left out. So a run resumes from its step alone, and the number of threads changes nothing.
-/// Inputs that are not prefetched are loaded when asked for.
+/// Batch `step` is a pure function of (data set, sampler, step): epochs follow each other, and which samples a batch of an epoch has is up
+/// to the sampler; without one a ShuffledSampler. So a run resumes from its step alone, and the number of threads changes nothing. Batches
+/// may have different numbers of samples. Inputs that are not prefetched are loaded when asked for.
 /// Errors   UsageError for options out of range; DataError when the data set has fewer samples than a batch. What a worker meets is thrown
 ///          by `at` for that step; asking again tries again.
 /// Threads  the public functions: one at a time. A Batch may outlive the loader.
 class Loader {
  public:
   Loader(DatasetPtr dataset, LoaderOptions options);
+  Loader(DatasetPtr dataset, BatchSamplerPtr sampler, LoaderOptions options);
 
-  int64_t steps_per_epoch() const { return steps_per_epoch_; }
+  int64_t steps_per_epoch() const { return sampler_->batches_per_epoch(); }
   Batch at(int64_t step);
   /// Seconds that callers of `at` have waited for samples so far.
   double seconds_waited() const { return seconds_waited_; }
@@ -39,8 +41,8 @@ class Loader {
   Batch make(int64_t step) const;
 
   DatasetPtr dataset_;
-  LoaderOptions options_;
-  int64_t steps_per_epoch_;
+  BatchSamplerPtr sampler_;
+  std::vector<std::string> inputs_;
   double seconds_waited_ = 0;
   Prefetcher prefetcher_;
 };
@@ -48,23 +50,24 @@ class Loader {
 /// Validation samples that everything to be compared is scored on: all, or `limit` of them spread evenly when limit > 0 and there are more.
 std::vector<int64_t> validation_samples(const Dataset& dataset, int64_t limit);
 
-/// Those samples in batches, the last one possibly smaller, loaded ahead by worker threads as a Loader does. The seed has no part in it.
+/// Those samples in batches of one bucket, the last one of a bucket possibly smaller, loaded ahead by worker threads as a Loader does. The
+/// seed has no part in it. A sampler, if given, says instead what the batches are: those of its epoch 0.
 /// Errors   UsageError for options out of range, and a batch that is not there. What a worker meets is thrown by `at`.
 /// Threads  as Loader.
 class ValidationLoader {
  public:
   ValidationLoader(DatasetPtr dataset, LoaderOptions options, int64_t limit);
+  ValidationLoader(DatasetPtr dataset, BatchSamplerPtr sampler, LoaderOptions options);
 
-  int64_t size() const { return batches_; }
+  int64_t size() const { return sampler_->batches_per_epoch(); }
   Batch at(int64_t number);
 
  private:
   Batch make(int64_t number) const;
 
   DatasetPtr dataset_;
-  LoaderOptions options_;
-  std::vector<int64_t> samples_;
-  int64_t batches_;
+  BatchSamplerPtr sampler_;
+  std::vector<std::string> inputs_;
   Prefetcher prefetcher_;
 };
 

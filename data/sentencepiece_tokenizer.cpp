@@ -124,12 +124,14 @@ std::string SentencePieceTokenizer::decode(std::span<const int32_t> ids) const {
   return text;
 }
 
+int32_t SentencePieceTokenizer::end_of_sentence() const { return processor_->eos_id(); }
+
 std::string SentencePieceTokenizer::model() const { return processor_->serialized_model_proto(); }
 
 namespace {
 
 /// Identity normalisation, no dummy prefix and byte fallback make the tokenizer reversible; one thread makes it reproducible.
-std::map<std::string, std::string> settings_of(int64_t vocabulary) {
+std::map<std::string, std::string> settings_of(int64_t vocabulary, EndOfSentence end) {
   return {{"model_type", "bpe"},
           {"vocab_size", std::to_string(vocabulary)},
           {"byte_fallback", "true"},
@@ -140,7 +142,7 @@ std::map<std::string, std::string> settings_of(int64_t vocabulary) {
           {"max_sentence_length", std::to_string(2 * kLongestChunk)},
           {"unk_id", "0"},
           {"bos_id", "-1"},
-          {"eos_id", "-1"},
+          {"eos_id", end == EndOfSentence::piece ? "1" : "-1"},
           {"pad_id", "-1"},
           {"num_threads", "1"},
           {"minloglevel", "4"}};
@@ -148,17 +150,17 @@ std::map<std::string, std::string> settings_of(int64_t vocabulary) {
 
 }  // namespace
 
-std::string bpe_settings(int64_t vocabulary) {
+std::string bpe_settings(int64_t vocabulary, EndOfSentence end) {
   std::string text = join("training_bytes=", kTrainingBytes);
-  for (const auto& [name, value] : settings_of(vocabulary)) text += " " + name + "=" + value;
+  for (const auto& [name, value] : settings_of(vocabulary, end)) text += " " + name + "=" + value;
   return text;
 }
 
-TokenizerPtr train_bpe(int64_t vocabulary, const std::vector<TextFile>& texts) {
-  require(vocabulary >= kFewestPieces, "tokenizer bpe: needs a vocabulary of at least ", kFewestPieces, " (256 bytes come first), got ",
-          vocabulary);
+TokenizerPtr train_bpe(int64_t vocabulary, const std::vector<TextFile>& texts, EndOfSentence end) {
+  const int64_t fewest = kFewestPieces + (end == EndOfSentence::piece ? 1 : 0);
+  require(vocabulary >= fewest, "tokenizer bpe: needs a vocabulary of at least ", fewest, " (256 bytes come first), got ", vocabulary);
   Lines lines(texts);
-  const auto settings = settings_of(vocabulary);
+  const auto settings = settings_of(vocabulary, end);
   std::string model;
   const auto status = sentencepiece::SentencePieceTrainer::Train({settings.begin(), settings.end()}, &lines, &model);
   require<DataError>(status.ok(), "tokenizer bpe: cannot learn ", vocabulary, " pieces from this corpus: ", status.message(),

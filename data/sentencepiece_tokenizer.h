@@ -21,19 +21,27 @@ class SentencePieceTokenizer : public Tokenizer {
   std::vector<int32_t> encode(std::string_view text) const override;
   std::string decode(std::span<const int32_t> ids) const override;
   std::string serialized() const override;
-  std::string model() const;  ///< the bytes of a .model file
+  std::string model() const;        ///< the bytes of a .model file
+  int32_t end_of_sentence() const;  ///< its id, a piece that no text has; -1 for a model without one
 
  private:
   std::string name_;
   std::shared_ptr<const sentencepiece::SentencePieceProcessor> processor_;
 };
 
-/// A byte-pair encoding with byte fallback, a pure function of the texts and the vocabulary. It reads an even sample of the lines when
-/// the texts are long.
+/// Whether a vocabulary has a piece for the end of a sentence: id 1, after the unknown piece 0.
+enum class EndOfSentence { none, piece };
+
+/// A byte-pair encoding with byte fallback, a pure function of the texts, the vocabulary and its end of sentence. It reads an even sample
+/// of the lines when the texts are long.
 /// Errors  UsageError for a vocabulary too small for the bytes and characters; DataError for texts too short for it.
-TokenizerPtr train_bpe(int64_t vocabulary, const std::vector<TextFile>& texts);
+TokenizerPtr train_bpe(int64_t vocabulary, const std::vector<TextFile>& texts, EndOfSentence end = EndOfSentence::none);
+
+/// The same, kept in `cache_folder` as `make_tokenizer` says.
+TokenizerPtr cached_bpe(int64_t vocabulary, const std::vector<TextFile>& texts, EndOfSentence end,
+                        const std::filesystem::path& cache_folder);
 
 /// All that the result of `train_bpe` depends on but the texts.
-std::string bpe_settings(int64_t vocabulary);
+std::string bpe_settings(int64_t vocabulary, EndOfSentence end = EndOfSentence::none);
 
 }  // namespace sluice::data

@@ -1,0 +1,18 @@
+#include "core/error.h"
+#include "data/parallel/gettext.h"
+#include "data/utf8.h"
+
+/// Any bytes are entries of well-formed UTF-8, with no more text than the file has twice, or a DataError.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
+  using namespace sluice::data;
+  try {
+    size_t text = 0;
+    for (const auto& entry : parse_mo("input", {reinterpret_cast<const char*>(bytes), size})) {
+      text += entry.source.size() + entry.target.size();
+      const bool is_sound = !entry.source.empty() && first_invalid_utf8(entry.source + entry.target) == std::string::npos;
+      if (!is_sound || text > 2 * size) __builtin_trap();
+    }
+  } catch (const sluice::DataError&) {
+  }
+  return 0;
+}
