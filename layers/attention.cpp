@@ -100,6 +100,7 @@ Var CrossAttention::attend_with_cache(const Call& call, const Var& q, const Tens
     cache.keys = heads_of(kv, 0, heads_, head_width_);
     cache.values = heads_of(kv, heads_, heads_, head_width_);
     cache.length = kv.dim(1);
+    cache.of_memory = true;
   }
   const Var y =
       attention(Var(heads_of(q.value(), 0, heads_, head_width_)), Var(cache.keys), Var(cache.values), {.key_lengths = memory_lengths});

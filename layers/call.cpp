@@ -24,7 +24,7 @@ void KeyValueCache::select_rows(const Tensor& parents) {
 }
 
 void KeyValueCache::set_length(int64_t tokens) {
-  length = tokens;
+  if (!of_memory) length = tokens;
   for (auto& [place, cache] : children) cache->set_length(tokens);
 }
 
