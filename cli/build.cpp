@@ -16,7 +16,7 @@
 #include "data/loader.h"
 #include "models/amoebanet.h"
 #include "models/resnet.h"
-#include "models/transformer.h"
+#include "models/translation.h"
 #include "models/unet.h"
 #include "parallel/plan/plan_codec.h"
 #include "parallel/run/job_devices.h"
@@ -65,6 +65,32 @@ layers::Graph build_transformer(const Settings& settings) {
   options.activation = choice_at(settings, "model.activation", kActivationWords);
   options.label_smoothing = settings.number("model.label_smoothing");
   return models::transformer_lm(options);
+}
+
+layers::Graph build_translation(const Settings& settings) {
+  const auto layers_at = [&](const char* key) {
+    const int64_t layers = settings.integer(key);
+    return layers > 0 ? layers : settings.integer("model.layers");
+  };
+  models::TranslationOptions options;
+  options.encoder_layers = layers_at("model.encoder_layers");
+  options.decoder_layers = layers_at("model.decoder_layers");
+  options.dim = settings.integer("model.dim");
+  options.heads = settings.integer("model.heads");
+  options.head_width = settings.integer("model.head_width");
+  options.ffn = settings.integer("model.ffn");
+  options.vocab = settings.integer("model.vocab");
+  options.source_context = settings.integer("model.source_context");
+  options.target_context = settings.integer("model.target_context");
+  options.dropout = settings.number("model.dropout");
+  options.shared_embeddings = choice_at(settings, "model.shared_embeddings", kSharingWords);
+  options.positions = choice_at(settings, "model.positions", kPositionWords);
+  options.norm = choice_at(settings, "model.norm", kNormWords);
+  options.activation = choice_at(settings, "model.activation", kActivationWords);
+  options.label_smoothing = settings.number("model.label_smoothing");
+  options.scale_initialization = settings.flag("model.scale_initialization");
+  options.logit_clip = settings.number("model.logit_clip");
+  return models::translation_model(options);
 }
 
 layers::Graph build_amoebanet(const Settings& settings) {
@@ -119,11 +145,14 @@ bool is_image_model(const Settings& settings) {
 
 bool is_pixel_model(const Settings& settings) { return settings.text("model.name") == "unet"; }
 
+bool is_translation_model(const Settings& settings) { return settings.text("model.name") == "translation"; }
+
 layers::Graph build_graph(const Settings& settings) {
   const std::string& name = settings.text("model.name");
   if (name.starts_with("amoebanet-")) return build_amoebanet(settings);
   if (name.starts_with("resnet")) return build_resnet(settings);
-  return is_pixel_model(settings) ? build_unet(settings) : build_transformer(settings);
+  if (is_pixel_model(settings)) return build_unet(settings);
+  return is_translation_model(settings) ? build_translation(settings) : build_transformer(settings);
 }
 
 std::unique_ptr<Optimizer> build_optimizer(const Settings& settings) {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/transformer.h"
+#include "models/translation.h"
 #include "parallel/plan/choices.h"
 
 /// The words of configs and what they stand for in C++: the only list of both. What options take, and what help says, are these words.
@@ -24,6 +24,8 @@ inline const ChoiceWords<layers::Activation::Kind> kActivationWords{{"gelu", lay
                                                                     {"gelu_tanh", layers::Activation::Kind::gelu_tanh},
                                                                     {"relu", layers::Activation::Kind::relu},
                                                                     {"silu", layers::Activation::Kind::silu}};
+inline const ChoiceWords<models::EmbeddingSharing> kSharingWords{
+    {"all", models::EmbeddingSharing::all}, {"target", models::EmbeddingSharing::target}, {"none", models::EmbeddingSharing::none}};
 inline const ChoiceWords<parallel::PartitionChoice> kPartitionWords{
     {"auto", parallel::kOpen}, {"parameters", parallel::PartitionRule::parameters}, {"uniform", parallel::PartitionRule::uniform}};
 inline const ChoiceWords<parallel::RematChoice> kRematWords{

@@ -176,6 +176,8 @@ Corpus mask_corpus(const Settings& settings) {
 Corpus load_corpus(const Settings& settings, const Preparation& preparation) {
   const std::string& kind = settings.text("data.kind");
   if (is_pixel_model(settings)) return mask_corpus(settings);
+  require(!is_translation_model(settings), "data.kind: translation needs pairs of sentences, which this version does not load, got ", kind,
+          "; sluice inspect and sluice plan work without data");
   const bool images = is_image_model(settings);
   const std::vector<std::string> known =
       images ? std::vector<std::string>{"idx", "cifar", "images", "synthetic"} : std::vector<std::string>{"text", "synthetic"};

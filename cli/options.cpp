@@ -34,13 +34,15 @@ std::vector<std::string> schedule_words() {
 
 using Words = std::vector<std::string>;
 
-const Words kTransformers{"transformer-lm"}, kAmoebaNets{"amoebanet-d", "amoebanet-b"}, kResNets{"resnet50", "resnet101"}, kUNets{"unet"};
+const Words kLanguageModels{"transformer-lm"}, kTranslations{"translation"}, kAmoebaNets{"amoebanet-d", "amoebanet-b"},
+    kResNets{"resnet50", "resnet101"}, kUNets{"unet"};
 
 Words operator+(Words first, const Words& more) {
   first.insert(first.end(), more.begin(), more.end());
   return first;
 }
 
+const Words kTransformers = kLanguageModels + kTranslations;
 const Words kImageModels = kAmoebaNets + kResNets + kUNets;
 
 /// What an option has beyond its type and range.
@@ -67,15 +69,32 @@ std::vector<Option> make_options() {
       {"model.name", text, word("transformer-lm"), "the model", kTransformers + kImageModels},
       with(Option{"model.layers", integer, int64_t{6}, "blocks of attention and feed-forward; normal cells of AmoebaNet", {}, 1, 100000},
            {of_model(kTransformers + kAmoebaNets)}),
+      with(Option{"model.encoder_layers", integer, int64_t{0}, "of translation; 0 = layers", {}, 0, 100000}, {of_model(kTranslations)}),
+      with(Option{"model.decoder_layers", integer, int64_t{0}, "of translation; 0 = layers", {}, 0, 100000}, {of_model(kTranslations)}),
       with(Option{"model.dim", integer, int64_t{384}, "width of the residual stream", {}, 1, 1 << 20}, {of_model(kTransformers)}),
-      with(Option{"model.heads", integer, int64_t{6}, "attention heads; divides dim", {}, 1, 1 << 20}, {of_model(kTransformers)}),
+      with(Option{"model.heads", integer, int64_t{6}, "attention heads; divides dim, where head_width is 0", {}, 1, 1 << 20},
+           {of_model(kTransformers)}),
+      with(Option{"model.head_width", integer, int64_t{64}, "of translation's attention heads; 0 = dim / heads", {}, 0, 1 << 20},
+           {of_model(kTranslations)}),
       with(Option{"model.ffn", integer, int64_t{0}, "inner width of the feed-forward layers; 0 = 4 * dim", {}, 0, 1 << 24},
            {of_model(kTransformers)}),
       with(Option{"model.vocab", integer, int64_t{256}, "tokens of the vocabulary; 256 for bytes", {}, 2, 1 << 24},
            {of_model(kTransformers)}),
-      with(Option{"model.context", integer, int64_t{256}, "tokens of a training sample", {}, 1, 1 << 24}, {of_model(kTransformers)}),
+      with(Option{"model.context", integer, int64_t{256}, "tokens of a training sample", {}, 1, 1 << 24}, {of_model(kLanguageModels)}),
+      with(Option{"model.source_context", integer, int64_t{128}, "the most tokens of a sentence to translate", {}, 1, 1 << 24},
+           {of_model(kTranslations)}),
+      with(Option{"model.target_context", integer, int64_t{128}, "the most tokens of a translation", {}, 1, 1 << 24},
+           {of_model(kTranslations)}),
       {"model.dropout", number, 0.0, "share of activations dropped in training", {}, 0, 0.999},
-      with(Option{"model.tied_embeddings", boolean, true, "the output projection is the token embedding"}, {of_model(kTransformers)}),
+      with(Option{"model.tied_embeddings", boolean, true, "the output projection is the token embedding"}, {of_model(kLanguageModels)}),
+      with(Option{"model.shared_embeddings", text, word("all"),
+                  "all: source, target and output projection have one table; target: the last two; none", words_of(kSharingWords)},
+           {of_model(kTranslations)}),
+      with(Option{"model.scale_initialization", boolean, true,
+                  "weights out of translation's feed-forward layers start divided by the number of layers"},
+           {of_model(kTranslations)}),
+      with(Option{"model.logit_clip", number, 0.0, "where logits of translation are cut off; 0 = nowhere", {}, 0, kAny},
+           {of_model(kTranslations)}),
       with(Option{"model.positions", text, word("learned"), "position encoding", words_of(kPositionWords)}, {of_model(kTransformers)}),
       with(Option{"model.norm", text, word("layernorm"), "normalization", words_of(kNormWords)}, {of_model(kTransformers)}),
       with(Option{"model.activation", text, word("gelu_tanh"), "of the feed-forward layers", words_of(kActivationWords)},

@@ -103,16 +103,16 @@ class Builder {
   }
 
   Value add_logits(Value x) {
-    const Linear linear(options_.dim, options_.vocab, options_.embeddings == EmbeddingSharing::separate);
+    const Linear linear(options_.dim, options_.vocab, options_.shared_embeddings == EmbeddingSharing::none);
     if (options_.logit_clip == 0) return graph_.add("logits", linear, x);
     return graph_.add("logits", Sequence().then("", linear).then("clip", Clamp(options_.logit_clip)), x);
   }
 
   void share_embeddings() {
     const std::string source = "source_embedding.tokens.weight", target = "target_embedding.tokens.weight";
-    if (options_.embeddings == EmbeddingSharing::separate) return;
+    if (options_.shared_embeddings == EmbeddingSharing::none) return;
     graph_.tie(target, "logits.weight");
-    if (options_.embeddings == EmbeddingSharing::all) graph_.tie(source, target);
+    if (options_.shared_embeddings == EmbeddingSharing::all) graph_.tie(source, target);
   }
 
   const TranslationOptions& options_;

@@ -5,9 +5,9 @@ namespace sluice::models {
 
 /// Which tables of the vocabulary are one parameter: e of them are left.
 enum class EmbeddingSharing {
-  all,       ///< source embedding, target embedding and output projection (e = 1), as arXiv 1706.03762
-  target,    ///< target embedding and output projection (e = 2)
-  separate,  ///< none (e = 3), and the output projection has a bias
+  all,     ///< source embedding, target embedding and output projection (e = 1), as arXiv 1706.03762
+  target,  ///< target embedding and output projection (e = 2)
+  none,    ///< three (e = 3), and the output projection has a bias
 };
 
 /// A pre-LN encoder-decoder Transformer for translation, as in GPipe (arXiv 1811.06965, 5): T(L, H, A) is encoder_layers =
@@ -21,7 +21,7 @@ struct TranslationOptions {
   int64_t vocab = 32000;                               ///< of both languages, V
   int64_t source_context = 128, target_context = 128;  ///< the most tokens of a sample
   double dropout = 0;
-  EmbeddingSharing embeddings = EmbeddingSharing::all;
+  EmbeddingSharing shared_embeddings = EmbeddingSharing::all;
   PositionEncoding positions = PositionEncoding::sinusoidal;  ///< rotary: in self-attention alone
   Normalization norm = Normalization::layer_norm;
   layers::Activation::Kind activation = layers::Activation::Kind::relu;

@@ -17,6 +17,12 @@ dim3 grid_of(int samples, int heads, int rows, int tile, int columns = 1) {
   return dim3(static_cast<unsigned>(int64_t{samples} * heads * tiles_of(rows, tile)), static_cast<unsigned>(columns));
 }
 
+/// Calls f.template operator()<kHasLengths>().
+template <class F>
+void on_lengths(const AttentionSizes& sizes, F&& f) {
+  sizes.has_lengths() ? f.template operator()<true>() : f.template operator()<false>();
+}
+
 bool has_shared_memory(const Cuda& cuda, size_t bytes) {
   int most = 0;
   CUDA_TRY(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, cuda.index()));
@@ -38,31 +44,33 @@ bool on_mma_width(const Cuda& cuda, int width, F&& f) {
 }
 
 template <class... Views>
-bool has_packs(const Extent& extent, const Views&... views) {
-  return packs_fit<bfloat16>(extent.width) && (views.has_packs() && ...);
+bool has_packs(const AttentionSizes& sizes, const Views&... views) {
+  return packs_fit<bfloat16>(sizes.width) && (views.has_packs() && ...);
 }
 
 template <class T>
-void attend_generic(Cuda& cuda, const Extent& extent, Heads<T> q, Heads<T> k, Heads<T> v, const AttentionResult& result) {
+void attend_generic(Cuda& cuda, const AttentionSizes& sizes, Heads<T> q, Heads<T> k, Heads<T> v, const AttentionResult& result) {
   using C = compute_t<T>;
-  const dim3 grid = grid_of(extent.samples, extent.heads, extent.queries, kTile<C>, tiles_of(extent.width, kTile<C>));
-  launch(cuda, "attention", {grid, dim3(kSide, kSide)}, attend<T>, extent, static_cast<C>(extent.scale()), q, k, v, Heads<T>(result.y),
+  const dim3 grid = grid_of(sizes.samples, sizes.heads, sizes.queries, kTile<C>, tiles_of(sizes.width, kTile<C>));
+  launch(cuda, "attention", {grid, dim3(kSide, kSide)}, attend<T>, sizes, static_cast<C>(sizes.scale()), q, k, v, Heads<T>(result.y),
          result.log_sum_exp.data<C>());
 }
 
 template <int kWidth>
-void attend_tiles(Cuda& cuda, const Extent& extent, Heads<bfloat16> q, Heads<bfloat16> k, Heads<bfloat16> v,
+void attend_tiles(Cuda& cuda, const AttentionSizes& sizes, Heads<bfloat16> q, Heads<bfloat16> k, Heads<bfloat16> v,
                   const AttentionResult& result) {
   using Shape = ForwardShape<kWidth>;
-  launch(cuda, "attention", {grid_of(extent.samples, extent.heads, extent.queries, Shape::kQueries), Shape::kThreads, Shape::kSharedBytes},
-         attend_mma<kWidth>, extent, static_cast<float>(extent.scale()), q, k, v, Heads<bfloat16>(result.y),
-         result.log_sum_exp.data<float>());
+  const LaunchShape shape{grid_of(sizes.samples, sizes.heads, sizes.queries, Shape::kQueries), Shape::kThreads, Shape::kSharedBytes};
+  on_lengths(sizes, [&]<bool kHasLengths>() {
+    launch(cuda, "attention", shape, attend_mma<kWidth, kHasLengths>, sizes, static_cast<float>(sizes.scale()), q, k, v,
+           Heads<bfloat16>(result.y), result.log_sum_exp.data<float>());
+  });
 }
 
 /// What all backward kernels get.
 template <class T>
 struct Backward {
-  Extent extent;
+  AttentionSizes sizes;
   compute_t<T> scale;
   Heads<T> q, k, v, dy;
   compute_t<T>*log_sum_exp, *row_sums;
@@ -72,48 +80,51 @@ struct Backward {
 template <class T>
 void sum_rows(Cuda& cuda, const Backward<T>& x, const Heads<T>& y) {
   constexpr int kThreads = 256, kPack = Pack<T>::kCount;
-  const int64_t threads = int64_t{x.extent.samples} * x.extent.heads * x.extent.queries * kRowLanes;
-  const bool packed = packs_fit<T>(x.extent.width) && y.has_packs() && x.dy.has_packs();
+  const int64_t threads = int64_t{x.sizes.samples} * x.sizes.heads * x.sizes.queries * kRowLanes;
+  const bool packed = packs_fit<T>(x.sizes.width) && y.has_packs() && x.dy.has_packs();
   launch(cuda, "attention_row_sums", {dim3(static_cast<unsigned>((threads + kThreads - 1) / kThreads)), kThreads},
-         packed ? row_sums<T, kPack> : row_sums<T, 1>, x.extent, y, x.dy, x.row_sums);
+         packed ? row_sums<T, kPack> : row_sums<T, 1>, x.sizes, y, x.dy, x.row_sums);
 }
 
 template <class T>
 void differentiate_generic(Cuda& cuda, const Backward<T>& x) {
   constexpr int kRows = kTile<compute_t<T>>;
-  const int columns = tiles_of(x.extent.width, kRows);
+  const int columns = tiles_of(x.sizes.width, kRows);
   if (x.dq.data)
-    launch(cuda, "attention_query_gradient",
-           {grid_of(x.extent.samples, x.extent.heads, x.extent.queries, kRows, columns), dim3(kSide, kSide)}, query_gradient<T>, x.extent,
-           x.scale, x.q, x.k, x.v, x.dy, x.log_sum_exp, x.row_sums, x.dq);
+    launch(cuda, "attention_query_gradient", {grid_of(x.sizes.samples, x.sizes.heads, x.sizes.queries, kRows, columns), dim3(kSide, kSide)},
+           query_gradient<T>, x.sizes, x.scale, x.q, x.k, x.v, x.dy, x.log_sum_exp, x.row_sums, x.dq);
   if (x.dk.data || x.dv.data)
-    launch(cuda, "attention_key_gradients",
-           {grid_of(x.extent.samples, x.extent.key_heads, x.extent.keys, kRows, columns), dim3(kSide, kSide)}, key_gradients<T>, x.extent,
-           x.scale, x.q, x.k, x.v, x.dy, x.log_sum_exp, x.row_sums, x.dk, x.dv);
+    launch(cuda, "attention_key_gradients", {grid_of(x.sizes.samples, x.sizes.key_heads, x.sizes.keys, kRows, columns), dim3(kSide, kSide)},
+           key_gradients<T>, x.sizes, x.scale, x.q, x.k, x.v, x.dy, x.log_sum_exp, x.row_sums, x.dk, x.dv);
 }
 
 template <int kWidth>
 void differentiate_tiles(Cuda& cuda, const Backward<bfloat16>& x) {
   using OfQueries = QueryGradientShape<kWidth>;
   using OfKeys = KeyGradientShape<kWidth>;
-  if (x.dq.data)
-    launch(cuda, "attention_query_gradient",
-           {grid_of(x.extent.samples, x.extent.heads, x.extent.queries, OfQueries::kQueries), OfQueries::kThreads, OfQueries::kSharedBytes},
-           query_gradient_mma<kWidth>, x.extent, x.scale, x.q, x.k, x.v, x.dy, x.log_sum_exp, x.row_sums, x.dq);
-  if (x.dk.data || x.dv.data)
-    launch(cuda, "attention_key_gradients",
-           {grid_of(x.extent.samples, x.extent.key_heads, x.extent.keys, OfKeys::kKeys), OfKeys::kThreads, OfKeys::kSharedBytes},
-           key_gradients_mma<kWidth>, x.extent, x.scale, x.q, x.k, x.v, x.dy, x.log_sum_exp, x.row_sums, x.dk, x.dv);
+  const AttentionSizes& sizes = x.sizes;
+  const LaunchShape by_queries{grid_of(sizes.samples, sizes.heads, sizes.queries, OfQueries::kQueries), OfQueries::kThreads,
+                               OfQueries::kSharedBytes};
+  const LaunchShape by_keys{grid_of(sizes.samples, sizes.key_heads, sizes.keys, OfKeys::kKeys), OfKeys::kThreads, OfKeys::kSharedBytes};
+  on_lengths(sizes, [&]<bool kHasLengths>() {
+    if (x.dq.data)
+      launch(cuda, "attention_query_gradient", by_queries, query_gradient_mma<kWidth, kHasLengths>, sizes, x.scale, x.q, x.k, x.v, x.dy,
+             x.log_sum_exp, x.row_sums, x.dq);
+    if (x.dk.data || x.dv.data)
+      launch(cuda, "attention_key_gradients", by_keys, key_gradients_mma<kWidth, kHasLengths>, sizes, x.scale, x.q, x.k, x.v, x.dy,
+             x.log_sum_exp, x.row_sums, x.dk, x.dv);
+  });
 }
 
-void attend_by_own(Cuda& cuda, const Extent& extent, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionResult& result) {
+void attend_by_own(Cuda& cuda, const AttentionSizes& sizes, const Tensor& q, const Tensor& k, const Tensor& v,
+                   const AttentionResult& result) {
   on_float(q.dtype(), "attention", [&]<class T>() {
     const Heads<T> queries(q), keys(k), values(v);
     if constexpr (std::is_same_v<T, bfloat16>)
-      if (has_packs(extent, queries, keys, values) &&
-          on_mma_width(cuda, extent.width, [&]<int kWidth>() { attend_tiles<kWidth>(cuda, extent, queries, keys, values, result); }))
+      if (has_packs(sizes, queries, keys, values) &&
+          on_mma_width(cuda, sizes.width, [&]<int kWidth>() { attend_tiles<kWidth>(cuda, sizes, queries, keys, values, result); }))
         return;
-    attend_generic<T>(cuda, extent, queries, keys, values, result);
+    attend_generic<T>(cuda, sizes, queries, keys, values, result);
   });
 }
 
@@ -121,8 +132,8 @@ template <class T>
 void differentiate_by_own(Cuda& cuda, const Backward<T>& x, const Heads<T>& y) {
   sum_rows<T>(cuda, x, y);
   if constexpr (std::is_same_v<T, bfloat16>)
-    if (has_packs(x.extent, x.q, x.k, x.v, x.dy, x.dq, x.dk, x.dv) &&
-        on_mma_width(cuda, x.extent.width, [&]<int kWidth>() { differentiate_tiles<kWidth>(cuda, x); }))
+    if (has_packs(x.sizes, x.q, x.k, x.v, x.dy, x.dq, x.dk, x.dv) &&
+        on_mma_width(cuda, x.sizes.width, [&]<int kWidth>() { differentiate_tiles<kWidth>(cuda, x); }))
       return;
   differentiate_generic<T>(cuda, x);
 }
@@ -134,17 +145,17 @@ __global__ void check_lengths(const int32_t* lengths, int samples, int longest, 
 }
 
 /// Once a forward: backward has the same.
-void report_bad_lengths(Cuda& cuda, const Extent& extent) {
+void report_bad_lengths(Cuda& cuda, const AttentionSizes& sizes) {
   const auto check = [&](const int32_t* lengths, int longest, Cuda::FaultKind kind) {
-    if (lengths && extent.samples > 0)
-      launch(cuda, "attention_check_lengths", {1, 128}, check_lengths, lengths, extent.samples, longest, kind, cuda.faults());
+    if (lengths && sizes.samples > 0)
+      launch(cuda, "attention_check_lengths", {1, 128}, check_lengths, lengths, sizes.samples, longest, kind, cuda.faults());
   };
-  check(extent.query_lengths, extent.padded_queries, Cuda::FaultKind::query_length);
-  check(extent.key_lengths, extent.padded_keys, Cuda::FaultKind::key_length);
+  check(sizes.query_lengths, sizes.queries, Cuda::FaultKind::query_length);
+  check(sizes.key_lengths, sizes.keys, Cuda::FaultKind::key_length);
 }
 
 /// cuDNN serves calls without lengths.
-bool may_be_cudnns(const Extent& extent, const Tensor& q) { return q.dtype() == DType::bf16 && !extent.has_lengths(); }
+bool may_be_cudnns(const AttentionSizes& sizes, const Tensor& q) { return q.dtype() == DType::bf16 && !sizes.has_lengths(); }
 
 cudnn::HeadStrides strides_of(const Tensor& x) {
   return x.defined() ? cudnn::HeadStrides{x.stride(0), x.stride(1), x.stride(2)} : cudnn::HeadStrides{};
@@ -153,15 +164,16 @@ cudnn::HeadStrides strides_of(const Tensor& x) {
 void* address_of(const Tensor& x) { return x.defined() ? const_cast<void*>(x.data()) : nullptr; }
 
 /// As cuDNN sees the call, but for what only backward has.
-cudnn::Attention description_of(const Extent& extent, bool backward, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& y) {
+cudnn::Attention description_of(const AttentionSizes& sizes, bool backward, const Tensor& q, const Tensor& k, const Tensor& v,
+                                const Tensor& y) {
   return {.backward = backward,
-          .causal = extent.causal,
-          .samples = extent.samples,
-          .queries = extent.queries,
-          .keys = extent.keys,
-          .heads = extent.heads,
-          .key_heads = extent.key_heads,
-          .width = extent.width,
+          .causal = sizes.causal,
+          .samples = sizes.samples,
+          .queries = sizes.queries,
+          .keys = sizes.keys,
+          .heads = sizes.heads,
+          .key_heads = sizes.key_heads,
+          .width = sizes.width,
           .q = strides_of(q),
           .k = strides_of(k),
           .v = strides_of(v),
@@ -176,31 +188,31 @@ cudnn::Attention description_of(const Extent& extent, bool backward, const Tenso
 
 void attention(Cuda& cuda, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask, const AttentionResult& result,
                const Tensor&) {
-  const Extent extent(q, k, mask);
-  report_bad_lengths(cuda, extent);
-  const auto own = [&] { attend_by_own(cuda, extent, q, k, v, result); };
+  const AttentionSizes sizes(q, k, mask);
+  report_bad_lengths(cuda, sizes);
+  const auto own = [&] { attend_by_own(cuda, sizes, q, k, v, result); };
   const cudnn::AttentionOperands on{q.data(), k.data(), v.data(), address_of(result.y), address_of(result.log_sum_exp)};
-  if (!may_be_cudnns(extent, q) || !cudnn::attend(cuda, description_of(extent, false, q, k, v, result.y), on, own)) own();
+  if (!may_be_cudnns(sizes, q) || !cudnn::attend(cuda, description_of(sizes, false, q, k, v, result.y), on, own)) own();
 }
 
 void attention_backward(Cuda& cuda, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionResult& result, const Tensor& dy,
                         const AttentionMask& mask, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& scratch) {
-  const Extent extent(q, k, mask);
+  const AttentionSizes sizes(q, k, mask);
   const auto own = [&] {
     on_float(q.dtype(), "attention", [&]<class T>() {
       using C = compute_t<T>;
-      const Backward<T> x{extent,       static_cast<C>(extent.scale()), Heads<T>(q),       Heads<T>(k),  Heads<T>(v),
-                          Heads<T>(dy), result.log_sum_exp.data<C>(),   scratch.data<C>(), Heads<T>(dq), Heads<T>(dk),
+      const Backward<T> x{sizes,        static_cast<C>(sizes.scale()), Heads<T>(q),       Heads<T>(k),  Heads<T>(v),
+                          Heads<T>(dy), result.log_sum_exp.data<C>(),  scratch.data<C>(), Heads<T>(dq), Heads<T>(dk),
                           Heads<T>(dv)};
       differentiate_by_own<T>(cuda, x, Heads<T>(result.y));
     });
   };
-  cudnn::Attention of = description_of(extent, true, q, k, v, result.y);
+  cudnn::Attention of = description_of(sizes, true, q, k, v, result.y);
   of.dy = strides_of(dy), of.dq = strides_of(dq), of.dk = strides_of(dk), of.dv = strides_of(dv);
   const cudnn::AttentionOperands on{
       q.data(),       k.data(),       v.data(),      address_of(result.y), address_of(result.log_sum_exp), dy.data(), address_of(scratch),
       address_of(dq), address_of(dk), address_of(dv)};
-  if (!may_be_cudnns(extent, q) || !cudnn::attend(cuda, of, on, own)) own();
+  if (!may_be_cudnns(sizes, q) || !cudnn::attend(cuda, of, on, own)) own();
 }
 
 }  // namespace sluice::kernels

@@ -90,11 +90,11 @@ constexpr int kRowLanes = 8;  ///< that share a row of row_sums
 
 /// sums [B, H, T] = sum of dy * y over each query's row. A thread reads kCount elements at a time.
 template <class T, int kCount, class C = compute_t<T>>
-__global__ void row_sums(Extent extent, Heads<T> y, Heads<T> dy, C* sums) {
-  const int64_t item = grid_index() / kRowLanes, rows = int64_t{extent.samples} * extent.heads * extent.padded_queries;
+__global__ void row_sums(Extent<true> extent, Heads<T> y, Heads<T> dy, C* sums) {
+  const int64_t item = grid_index() / kRowLanes, rows = int64_t{extent.samples} * extent.heads * extent.padded_queries();
   const int64_t place = min(item, rows - 1);  // all lanes take part in the shuffles
-  const int row = place % extent.padded_queries, head = place / extent.padded_queries % extent.heads;
-  const int sample = place / extent.padded_queries / extent.heads;
+  const int row = place % extent.padded_queries(), head = place / extent.padded_queries() % extent.heads;
+  const int sample = place / extent.padded_queries() / extent.heads;
   extent.keep_sample(sample);
   const int width = row < extent.queries ? extent.width : 0;
   const T *outputs = y.rows(sample, head)[row], *gradients = dy.rows(sample, head)[row];
@@ -112,7 +112,7 @@ __global__ void row_sums(Extent extent, Heads<T> y, Heads<T> dy, C* sums) {
 
 /// clear_padding for the block's square of x.
 template <class T, class C>
-__device__ bool clear_padding(const Extent& extent, const BlockPlace& at, int kept_rows, int padded_rows, const Heads<T>& x) {
+__device__ bool clear_padding(const Extent<true>& extent, const BlockPlace& at, int kept_rows, int padded_rows, const Heads<T>& x) {
   const int column = blockIdx.y * kTile<C>;
   return clear_padding(x, at.sample, at.head, at.tile * kTile<C>, kTile<C>, kept_rows, padded_rows, column,
                        min(column + kTile<C>, extent.width));
@@ -121,12 +121,12 @@ __device__ bool clear_padding(const Extent& extent, const BlockPlace& at, int ke
 /// y and log_sum_exp of a tile of queries.
 template <class T, class C = compute_t<T>>
 __global__ void __launch_bounds__(kSide* kSide)
-    attend(Extent extent, C scale, Heads<T> q, Heads<T> k, Heads<T> v, Heads<T> y, C* log_sum_exp) {
+    attend(Extent<true> extent, C scale, Heads<T> q, Heads<T> k, Heads<T> v, Heads<T> y, C* log_sum_exp) {
   __shared__ SharedSquare<C> weights;
   const BlockPlace at(tiles_of(extent.queries, kTile<C>), extent.heads);
   const int first = at.tile * kTile<C>, first_column = blockIdx.y * kTile<C>, key_head = at.head / extent.group();
   extent.keep_sample(at.sample);
-  if (clear_padding<T, C>(extent, at, extent.queries, extent.padded_queries, y)) return;
+  if (clear_padding<T, C>(extent, at, extent.queries, extent.padded_queries(), y)) return;
   const HeadRows<T> queries = q.rows(at.sample, at.head), keys = k.rows(at.sample, key_head), values = v.rows(at.sample, key_head);
   Square<C> out = {}, scores;
   C maximum[kEach<C>], sum[kEach<C>] = {};
@@ -167,13 +167,13 @@ __global__ void __launch_bounds__(kSide* kSide)
 
 /// dq of a tile of queries.
 template <class T, class C = compute_t<T>>
-__global__ void __launch_bounds__(kSide* kSide) query_gradient(Extent extent, C scale, Heads<T> q, Heads<T> k, Heads<T> v, Heads<T> dy,
-                                                               const C* log_sum_exp, const C* row_sums, Heads<T> dq) {
+__global__ void __launch_bounds__(kSide* kSide) query_gradient(Extent<true> extent, C scale, Heads<T> q, Heads<T> k, Heads<T> v,
+                                                               Heads<T> dy, const C* log_sum_exp, const C* row_sums, Heads<T> dq) {
   __shared__ SharedSquare<C> shared;
   const BlockPlace at(tiles_of(extent.queries, kTile<C>), extent.heads);
   const int first = at.tile * kTile<C>, first_column = blockIdx.y * kTile<C>, key_head = at.head / extent.group();
   extent.keep_sample(at.sample);
-  if (clear_padding<T, C>(extent, at, extent.queries, extent.padded_queries, dq)) return;
+  if (clear_padding<T, C>(extent, at, extent.queries, extent.padded_queries(), dq)) return;
   const HeadRows<T> queries = q.rows(at.sample, at.head), keys = k.rows(at.sample, key_head), values = v.rows(at.sample, key_head);
   const int64_t row_of_head = extent.row_of(at.sample, at.head);
   Square<C> out = {}, scores, dweights;
@@ -196,14 +196,14 @@ __global__ void __launch_bounds__(kSide* kSide) query_gradient(Extent extent, C 
 
 /// dk and dv of a tile of keys, over all query heads that read them.
 template <class T, class C = compute_t<T>>
-__global__ void __launch_bounds__(kSide* kSide) key_gradients(Extent extent, C scale, Heads<T> q, Heads<T> k, Heads<T> v, Heads<T> dy,
+__global__ void __launch_bounds__(kSide* kSide) key_gradients(Extent<true> extent, C scale, Heads<T> q, Heads<T> k, Heads<T> v, Heads<T> dy,
                                                               const C* log_sum_exp, const C* row_sums, Heads<T> dk, Heads<T> dv) {
   __shared__ SharedSquare<C> shared;
   const BlockPlace at(tiles_of(extent.keys, kTile<C>), extent.key_heads);
   const int first = at.tile * kTile<C>, first_column = blockIdx.y * kTile<C>;
   extent.keep_sample(at.sample);
-  const bool is_padding = clear_padding<T, C>(extent, at, extent.keys, extent.padded_keys, dk);
-  if (clear_padding<T, C>(extent, at, extent.keys, extent.padded_keys, dv) || is_padding) return;
+  clear_padding<T, C>(extent, at, extent.keys, extent.padded_keys(), dk);
+  if (clear_padding<T, C>(extent, at, extent.keys, extent.padded_keys(), dv)) return;
   const HeadRows<T> keys = k.rows(at.sample, at.head), values = v.rows(at.sample, at.head);
   Square<C> to_keys = {}, to_values = {}, weights, dscores;
   for (int head = at.head * extent.group(); head < (at.head + 1) * extent.group(); ++head) {

@@ -32,42 +32,54 @@ struct Heads {
   int64_t sample = 0, token = 0, head = 0;
 };
 
-/// The sizes of one call, and which keys a query sees.
-struct Extent {
-  Extent(const Tensor& q, const Tensor& k, const AttentionMask& mask)
+/// The sizes of one call.
+struct AttentionSizes {
+  AttentionSizes(const Tensor& q, const Tensor& k, const AttentionMask& mask)
       : samples(static_cast<int>(q.dim(0))),
         queries(static_cast<int>(q.dim(1))),
         keys(static_cast<int>(k.dim(1))),
         width(static_cast<int>(q.dim(3))),
         heads(static_cast<int>(q.dim(2))),
         key_heads(static_cast<int>(k.dim(2))),
-        padded_queries(queries),
-        padded_keys(keys),
+        all_queries(queries),
+        all_keys(keys),
         causal(mask.causal) {
     if (mask.query_lengths.defined()) query_lengths = mask.query_lengths.data<int32_t>();
     if (mask.key_lengths.defined()) key_lengths = mask.key_lengths.data<int32_t>();
   }
+  bool has_lengths() const { return query_lengths || key_lengths; }
+  double scale() const { return 1 / std::sqrt(static_cast<double>(width)); }
+
   int samples, queries, keys, width, heads, key_heads;
-  int padded_queries, padded_keys;  ///< rows of the tensors
+  int all_queries, all_keys;  ///< with padding, where queries and keys are those of one sample
   bool causal;
   const int32_t *query_lengths = nullptr, *key_lengths = nullptr;
+};
 
-  double scale() const { return 1 / std::sqrt(static_cast<double>(width)); }
-  bool has_lengths() const { return query_lengths || key_lengths; }
+/// The same in a kernel: of the call, or after keep_sample of one sample, and which keys a query sees. Without lengths there is no padding
+/// to know of, which saves registers.
+template <bool kHasLengths>
+struct Extent : AttentionSizes {
+  explicit Extent(const AttentionSizes& sizes) : AttentionSizes(sizes) {}
+
   /// Leaves what counts of a sample: no padding, and nothing where no query sees a key. Lengths beyond the tensors count as the nearest
   /// that are not: attention_cuda.cu reports them.
   __device__ void keep_sample(int sample) {
-    if (query_lengths) queries = max(0, min(query_lengths[sample], padded_queries));
-    if (key_lengths) keys = max(0, min(key_lengths[sample], padded_keys));
-    if (queries == 0 || keys == 0) queries = keys = 0;
+    if constexpr (kHasLengths) {
+      if (query_lengths) queries = max(0, min(query_lengths[sample], all_queries));
+      if (key_lengths) keys = max(0, min(key_lengths[sample], all_keys));
+      if (queries == 0 || keys == 0) queries = keys = 0;
+    }
   }
+  __device__ int padded_queries() const { return kHasLengths ? all_queries : queries; }
+  __device__ int padded_keys() const { return kHasLengths ? all_keys : keys; }
   __device__ int group() const { return heads / key_heads; }
   /// A query sees the keys below this one.
-  __device__ int seen(int query) const { return causal ? min(query + 1 + padded_keys - padded_queries, keys) : keys; }
+  __device__ int seen(int query) const { return causal ? min(query + 1 + padded_keys() - padded_queries(), keys) : keys; }
   /// The first query that sees a key.
-  __device__ int first_seeing(int key) const { return causal ? max(key - (padded_keys - padded_queries), 0) : 0; }
+  __device__ int first_seeing(int key) const { return causal ? max(key - (padded_keys() - padded_queries()), 0) : 0; }
   /// The place of a head's first query in [B, H, T].
-  __device__ int64_t row_of(int sample, int head) const { return (int64_t{sample} * heads + head) * padded_queries; }
+  __device__ int64_t row_of(int sample, int head) const { return (int64_t{sample} * heads + head) * padded_queries(); }
 };
 
 /// Zeros in columns [column, end_column) of the rows [first, end), by all threads of the block.

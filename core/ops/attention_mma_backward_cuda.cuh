@@ -30,9 +30,9 @@ struct KeyGradientShape {
 };
 
 /// dq of a tile of queries.
-template <int kWidth, class Shape = QueryGradientShape<kWidth>>
+template <int kWidth, bool kHasLengths, class Shape = QueryGradientShape<kWidth>>
 __global__ void __launch_bounds__(Shape::kThreads, 2)
-    query_gradient_mma(Extent extent, float scale, Heads<bfloat16> q, Heads<bfloat16> k, Heads<bfloat16> v, Heads<bfloat16> dy,
+    query_gradient_mma(Extent<kHasLengths> extent, float scale, Heads<bfloat16> q, Heads<bfloat16> k, Heads<bfloat16> v, Heads<bfloat16> dy,
                        const float* log_sum_exp, const float* row_sums, Heads<bfloat16> dq) {
   constexpr int kBlocks = Shape::kBlocks, kKeys = Shape::kKeys, kThreads = Shape::kThreads, kKeyTile = Shape::kKeyTile;
   constexpr float kLog2e = std::numbers::log2e_v<float>;
@@ -40,8 +40,10 @@ __global__ void __launch_bounds__(Shape::kThreads, 2)
   const int tiles = tiles_of(extent.queries, Shape::kQueries);
   const BlockPlace at(tiles, extent.heads);
   const int first = (tiles - 1 - at.tile) * Shape::kQueries, key_head = at.head / extent.group();
-  extent.keep_sample(at.sample);
-  if (clear_padding(dq, at.sample, at.head, first, Shape::kQueries, extent.queries, extent.padded_queries, 0, extent.width)) return;
+  if constexpr (kHasLengths) {
+    extent.keep_sample(at.sample);
+    if (clear_padding(dq, at.sample, at.head, first, Shape::kQueries, extent.queries, extent.padded_queries(), 0, extent.width)) return;
+  }
   const int row_of_warp = static_cast<int>(threadIdx.x) / kWarpSize * kBlocks * 16, first_of_warp = first + row_of_warp;
   const HeadRows<bfloat16> keys = k.rows(at.sample, key_head), values = v.rows(at.sample, key_head);
   bfloat16 *const query_tile = dynamic_shared<bfloat16>(), *const key_tiles = query_tile + 2 * Shape::kQueryTile;
@@ -94,8 +96,8 @@ __global__ void __launch_bounds__(Shape::kThreads, 2)
 }
 
 /// Replaces by -infinity the scores, keys x queries, of keys that the column's query does not see.
-template <int kBlocks, int kTiles>
-__device__ void hide_from_queries(const Extent& extent, int first_key, int first_query, Fragments<kBlocks, kTiles>& scores) {
+template <int kBlocks, int kTiles, bool kHasLengths>
+__device__ void hide_from_queries(const Extent<kHasLengths>& extent, int first_key, int first_query, Fragments<kBlocks, kTiles>& scores) {
 #pragma unroll
   for (int t = 0; t < kTiles; ++t)
 #pragma unroll
@@ -128,16 +130,18 @@ __device__ void softmax_gradient(float factor, const float* log_sum_exp, const f
 }
 
 /// dk and dv of a tile of keys, over all query heads that read them, in the order of heads and queries.
-template <int kWidth, class Shape = KeyGradientShape<kWidth>>
+template <int kWidth, bool kHasLengths, class Shape = KeyGradientShape<kWidth>>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksOfMultiprocessor)
-    key_gradients_mma(Extent extent, float scale, Heads<bfloat16> q, Heads<bfloat16> k, Heads<bfloat16> v, Heads<bfloat16> dy,
+    key_gradients_mma(Extent<kHasLengths> extent, float scale, Heads<bfloat16> q, Heads<bfloat16> k, Heads<bfloat16> v, Heads<bfloat16> dy,
                       const float* log_sum_exp, const float* row_sums, Heads<bfloat16> dk, Heads<bfloat16> dv) {
   constexpr int kBlocks = Shape::kBlocks, kQueries = Shape::kQueries, kThreads = Shape::kThreads, kQueryTile = Shape::kQueryTile;
   const BlockPlace at(tiles_of(extent.keys, Shape::kKeys), extent.key_heads);
   const int first = at.tile * Shape::kKeys, row_of_warp = static_cast<int>(threadIdx.x) / kWarpSize * kBlocks * 16;
-  extent.keep_sample(at.sample);
-  const bool is_padding = clear_padding(dk, at.sample, at.head, first, Shape::kKeys, extent.keys, extent.padded_keys, 0, extent.width);
-  if (clear_padding(dv, at.sample, at.head, first, Shape::kKeys, extent.keys, extent.padded_keys, 0, extent.width) || is_padding) return;
+  if constexpr (kHasLengths) {
+    extent.keep_sample(at.sample);
+    clear_padding(dk, at.sample, at.head, first, Shape::kKeys, extent.keys, extent.padded_keys(), 0, extent.width);
+    if (clear_padding(dv, at.sample, at.head, first, Shape::kKeys, extent.keys, extent.padded_keys(), 0, extent.width)) return;
+  }
   const int first_of_warp = first + row_of_warp;
   bfloat16 *const key_tile = dynamic_shared<bfloat16>(), *const query_tiles = key_tile + 2 * Shape::kKeyTile;
   bfloat16 *const keys = key_tile + row_of_warp * kRowStride<kWidth>, *const values = keys + Shape::kKeyTile;

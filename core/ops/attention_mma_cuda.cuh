@@ -32,8 +32,8 @@ __device__ float over_quad(float value, Combine combine) {
 }
 
 /// Replaces by -infinity the scores, queries x keys, of keys that the row's query does not see.
-template <int kBlocks, int kTiles>
-__device__ void hide_keys(const Extent& extent, int first_query, int first_key, Fragments<kBlocks, kTiles>& scores) {
+template <int kBlocks, int kTiles, bool kHasLengths>
+__device__ void hide_keys(const Extent<kHasLengths>& extent, int first_query, int first_key, Fragments<kBlocks, kTiles>& scores) {
 #pragma unroll
   for (int r = 0; r < kBlocks; ++r)
 #pragma unroll
@@ -90,16 +90,20 @@ __device__ void finish_rows(float scale, const OnlineSoftmax<kBlocks>& state, in
     }
 }
 
-/// y and log_sum_exp of a tile of queries. The last tiles, which see the most keys when causal, come first.
-template <int kWidth, class Shape = ForwardShape<kWidth>>
+/// y and log_sum_exp of a tile of queries. The last tiles, which see the most keys when causal, come first. Calls without lengths have
+/// kernels of their own, whose registers hold no more than they need.
+template <int kWidth, bool kHasLengths, class Shape = ForwardShape<kWidth>>
 __global__ void __launch_bounds__(Shape::kThreads, 2)
-    attend_mma(Extent extent, float scale, Heads<bfloat16> q, Heads<bfloat16> k, Heads<bfloat16> v, Heads<bfloat16> y, float* log_sum_exp) {
+    attend_mma(Extent<kHasLengths> extent, float scale, Heads<bfloat16> q, Heads<bfloat16> k, Heads<bfloat16> v, Heads<bfloat16> y,
+               float* log_sum_exp) {
   constexpr int kBlocks = Shape::kBlocks, kKeys = Shape::kKeys, kThreads = Shape::kThreads, kKeyTile = Shape::kKeyTile;
   const int tiles = tiles_of(extent.queries, Shape::kQueries);
   const BlockPlace at(tiles, extent.heads);
   const int first = (tiles - 1 - at.tile) * Shape::kQueries, key_head = at.head / extent.group();
-  extent.keep_sample(at.sample);
-  if (clear_padding(y, at.sample, at.head, first, Shape::kQueries, extent.queries, extent.padded_queries, 0, extent.width)) return;
+  if constexpr (kHasLengths) {
+    extent.keep_sample(at.sample);
+    if (clear_padding(y, at.sample, at.head, first, Shape::kQueries, extent.queries, extent.padded_queries(), 0, extent.width)) return;
+  }
   const int first_of_warp = first + static_cast<int>(threadIdx.x) / kWarpSize * kBlocks * 16;
   const HeadRows<bfloat16> keys = k.rows(at.sample, key_head), values = v.rows(at.sample, key_head);
   bfloat16 *const query_tile = dynamic_shared<bfloat16>(), *const key_tiles = query_tile + kTileElements<kWidth, Shape::kQueries>;

@@ -349,7 +349,8 @@ class EveryKey(ProgramTest):
     """Each key of every model, data set and optimizer, with values that are none."""
 
     CONFIGS = [("tiny", {}), ("tiny", dict(optimizer__name="sgd", optimizer__schedule="exponential")),
-               ("tiny", dict(optimizer__name="rmsprop", optimizer__schedule="cosine")), ("amoebanet-d-fashion", {}), ("resnet50", {}), ("unet", {})]
+               ("tiny", dict(optimizer__name="rmsprop", optimizer__schedule="cosine")), ("amoebanet-d-fashion", {}), ("resnet50", {}), ("unet", {}),
+               ("t-6-8192-16", {})]
 
     def keys(self):
         """{"table.key": (value, config)} over all configs."""
@@ -394,7 +395,8 @@ class EveryKey(ProgramTest):
             self.assertNotIn("''; did you mean ''", done.stderr)
 
     def test_only_keys_that_apply_are_shown(self):
-        for name, there, not_there in ("tiny", "heads", "filters"), ("resnet50", "filters", "heads"), ("unet", "convolutions", "aux_head"):
+        for name, there, not_there in ("tiny", "heads", "filters"), ("resnet50", "filters", "heads"), ("unet", "convolutions", "aux_head"), \
+                ("t-6-8192-16", "source_context", "context"):
             shown = sluice("train", name, "--print-config").stdout
             self.assertRegex(shown, rf"(?m)^{there} = ")
             self.assertNotRegex(shown, rf"(?m)^{not_there} = ")

@@ -52,9 +52,26 @@ TEST(KeyOfAnotherModel, IsNotShown) {
 }
 
 TEST(KeyOfAnotherModel, IsInNoConfigOfTheSourceTree) {
-  for (const char* name : {"amoebanet-b-18-512", "amoebanet-d-18-208", "amoebanet-d-18-416", "amoebanet-d-18-544", "amoebanet-d-36-544",
-                           "amoebanet-d-72-512", "amoebanet-d-cifar10", "amoebanet-d-fashion", "gpt2-124m", "resnet50-fashion", "resnet50",
-                           "tiny", "transformer-l", "transformer-lm-anarchism", "unet"})
+  for (const char* name : {"amoebanet-b-18-512",
+                           "amoebanet-d-18-208",
+                           "amoebanet-d-18-416",
+                           "amoebanet-d-18-544",
+                           "amoebanet-d-36-544",
+                           "amoebanet-d-72-512",
+                           "amoebanet-d-cifar10",
+                           "amoebanet-d-fashion",
+                           "gpt2-124m",
+                           "resnet50-fashion",
+                           "resnet50",
+                           "t-6-8192-16",
+                           "t-24-8192-16",
+                           "t-12-16384-32",
+                           "t-32-16384-32",
+                           "t-64-16384-32",
+                           "tiny",
+                           "transformer-l",
+                           "transformer-lm-anarchism",
+                           "unet"})
     EXPECT_NO_THROW(read_settings(name, {})) << name;
 }
 

@@ -22,13 +22,13 @@ TranslationOptions paper_options(int64_t layers, int64_t ffn, int64_t heads) {
   options.ffn = ffn;
   options.heads = heads;
   options.vocab = 64000;
-  options.embeddings = EmbeddingSharing::target;
+  options.shared_embeddings = EmbeddingSharing::target;
   return options;
 }
 
 /// As the header has it.
 int64_t formula(const TranslationOptions& of) {
-  const int64_t d = of.dim, a = of.heads * of.head_width, h = of.ffn, tables = static_cast<int64_t>(of.embeddings) + 1;
+  const int64_t d = of.dim, a = of.heads * of.head_width, h = of.ffn, tables = static_cast<int64_t>(of.shared_embeddings) + 1;
   const int64_t encoder_layer = 4 * d * a + 2 * d * h + 3 * a + h + 6 * d, decoder_layer = 8 * d * a + 2 * d * h + 6 * a + h + 9 * d;
   return of.encoder_layers * encoder_layer + of.decoder_layers * decoder_layer + 4 * d + tables * of.vocab * d +
          (tables == 3 ? of.vocab : 0);
@@ -65,10 +65,10 @@ TranslationOptions tiny_options() {
 }
 
 TEST(Translation, HasTheParametersOfItsFormula) {
-  for (const auto embeddings : {EmbeddingSharing::all, EmbeddingSharing::target, EmbeddingSharing::separate})
+  for (const auto embeddings : {EmbeddingSharing::all, EmbeddingSharing::target, EmbeddingSharing::none})
     for (const int64_t encoder_layers : {1, 3}) {
       TranslationOptions options = tiny_options();
-      options.embeddings = embeddings;
+      options.shared_embeddings = embeddings;
       options.encoder_layers = encoder_layers;
       EXPECT_EQ(translation_model(options).parameter_count(), formula(options));
       options.positions = PositionEncoding::learned;
@@ -164,7 +164,7 @@ TEST(Translation, HasTheGradientsOfDifferences) {
   options.dropout = 0.1;
   options.label_smoothing = 0.1;
   sluice::testing::expect_gradients_like_differences(translation_model(options), batch_of(samples(), 0));
-  options.embeddings = EmbeddingSharing::separate;
+  options.shared_embeddings = EmbeddingSharing::none;
   options.positions = PositionEncoding::rotary;
   options.head_width = 4;
   options.norm = Normalization::rms_norm;

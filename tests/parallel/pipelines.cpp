@@ -28,6 +28,7 @@ Plan plan_of(const layers::Graph& graph, const Pipeline& pipeline, int64_t sampl
               {.batch = samples,
                .micro_batches = kMicroBatches,
                .schedule = pipeline.schedule,
+               .partition = pipeline.partition,
                .remat = pipeline.remat,
                .memory = memory,
                .optimizer = &kOptimizer});

@@ -28,6 +28,7 @@ struct Pipeline {
   int devices = 1;
   parallel::ScheduleChoice schedule = parallel::NamedSchedule::gpipe;
   parallel::RematChoice remat = parallel::Remat::none;  ///< open: within a budget halfway between what none and full need
+  parallel::PartitionChoice partition = parallel::kOpen;
 };
 
 /// Three steps and an evaluation. Expects the bytes of every device to be those predicted.

@@ -1,0 +1,81 @@
+// Promises 1 and 3 of docs/design.md on an encoder-decoder Transformer: the encoder's output goes to every decoder layer, one table is tied
+// over three nodes, and samples are padded.
+#include "models/translation.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/parallel/pipelines.h"
+#include "tests/parallel/tiny_models.h"
+
+namespace sluice::parallel {
+namespace {
+
+using sluice::testing::Outcome;
+using sluice::testing::Pipeline;
+using sluice::testing::random_tokens;
+
+constexpr int64_t kSamples = 8, kVocabulary = 13, kSources = 6, kTargets = 5;
+
+models::TranslationOptions tiny_translation() {
+  models::TranslationOptions options;
+  options.encoder_layers = options.decoder_layers = 2;
+  options.dim = 8;
+  options.heads = 2;
+  options.head_width = 3;
+  options.ffn = 12;
+  options.vocab = kVocabulary;
+  options.source_context = kSources;
+  options.target_context = kTargets;
+  options.dropout = 0.1;
+  options.label_smoothing = 0.1;
+  options.logit_clip = 3;
+  return options;
+}
+
+/// [samples, tokens], of which those from each sample's length on are `padding`.
+Tensor padded(const Tensor& tokens, const std::vector<double>& lengths, double padding) {
+  std::vector<double> all = tokens.to_vector();
+  for (int64_t i = 0; i < tokens.elements(); ++i)
+    if (static_cast<double>(i % tokens.dim(1)) >= lengths[static_cast<size_t>(i / tokens.dim(1))]) all[static_cast<size_t>(i)] = padding;
+  return tensor_of(all, tokens.shape(), DType::i32);
+}
+
+/// Lengths of 0 to all tokens; no labels where there is padding.
+Batch sentences(uint64_t seed) {
+  const auto tokens = [&](int64_t count, uint64_t number) { return random_tokens({kSamples, count}, kVocabulary, 10 * seed + number); };
+  const Tensor source_length = random_tokens({kSamples}, kSources + 1, 10 * seed + 1);
+  const Tensor target_length = random_tokens({kSamples}, kTargets + 1, 10 * seed + 2);
+  return batch_of({{"source", padded(tokens(kSources, 3), source_length.to_vector(), 0)},
+                   {"source_length", source_length},
+                   {"target", padded(tokens(kTargets, 4), target_length.to_vector(), 0)},
+                   {"target_length", target_length},
+                   {"labels", padded(tokens(kTargets, 5), target_length.to_vector(), -100)}});
+}
+
+TEST(Translation, HasOneAnswerForEveryPipeline) {
+  sluice::testing::expect_one_answer(models::translation_model(tiny_translation()), sentences);
+}
+
+TEST(Translation, HasOneAnswerForEverySchedule) {
+  sluice::testing::expect_one_answer_of_every_schedule(models::translation_model(tiny_translation()), sentences);
+}
+
+TEST(Translation, HasOneAnswerWhereverItIsCut) {
+  const layers::Graph graph = models::translation_model(tiny_translation());
+  ASSERT_EQ(graph.nodes().size(), 20u);
+  ASSERT_EQ(graph.nodes()[7].name, "encoder_norm");
+  const Outcome first = sluice::testing::train(graph, sentences, {});
+  const RematChoice some = RematNodes{{"encoder1.attention", "decoder0.cross_attention", "logits"}};
+  // Within the encoder, between encoder and decoder, within the decoder, and all three.
+  for (const Partition& cut : {Partition{{5, 15}}, Partition{{8, 12}}, Partition{{11, 9}}, Partition{{5, 3, 3, 9}}})
+    for (const RematChoice& remat : {RematChoice(Remat::none), {Remat::full}, some})
+      for (const auto schedule : {NamedSchedule::gpipe, NamedSchedule::one_f_one_b, NamedSchedule::zb_h1}) {
+        const int stages = cut.stage_count();
+        EXPECT_EQ(sluice::testing::train(graph, sentences, {stages, schedule, remat, cut}), first);
+        if (stages == 2) continue;
+        EXPECT_EQ(sluice::testing::train(graph, sentences, {2, {NamedSchedule::interleaved, 2}, remat, cut}), first);
+      }
+}
+
+}  // namespace
+}  // namespace sluice::parallel
