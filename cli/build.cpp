@@ -30,7 +30,9 @@ namespace {
 Batch synthetic_batch(Settings settings, int64_t samples) {
   settings.set("data.kind=synthetic");
   settings.set(join("data.train_samples=", std::max(samples, settings.integer("data.train_samples"))));
-  return data::Loader(load_corpus(settings).dataset, {.batch = samples, .threads = 0}).at(0);
+  const Corpus corpus = load_corpus(settings);
+  if (corpus.parallel.dataset) return corpus.parallel.dataset->longest_batch(samples);
+  return data::Loader(corpus.dataset, {.batch = samples, .threads = 0}).at(0);
 }
 
 /// Measures the nodes on the plan's own devices.
@@ -42,12 +44,6 @@ parallel::NodeTimer measured_times(const layers::Graph& graph, const std::vector
     const parallel::ProfileOptions options{.devices = static_cast<int>(devices.size()), .cache = parallel::profile_cache_file()};
     return parallel::profile_nodes(graph, synthetic_batch(settings, samples), samples, device, precision_of(settings), optimizer, options);
   };
-}
-
-/// The settings take no other words than those of the list.
-template <class Value>
-Value choice_at(const Settings& settings, std::string_view key, const ChoiceWords<Value>& choices) {
-  return *choice_of(choices, settings.text(key));
 }
 
 layers::Graph build_transformer(const Settings& settings) {
@@ -146,6 +142,12 @@ bool is_image_model(const Settings& settings) {
 bool is_pixel_model(const Settings& settings) { return settings.text("model.name") == "unet"; }
 
 bool is_translation_model(const Settings& settings) { return settings.text("model.name") == "translation"; }
+
+int64_t tokens_per_sample(const Settings& settings) {
+  if (is_image_model(settings)) return 1;
+  if (is_translation_model(settings)) return settings.integer("model.source_context") + settings.integer("model.target_context");
+  return settings.integer("model.context");
+}
 
 layers::Graph build_graph(const Settings& settings) {
   const std::string& name = settings.text("model.name");

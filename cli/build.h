@@ -16,6 +16,8 @@ bool is_image_model(const Settings& settings);
 /// Whether it gives each pixel a class: its targets are masks, those of the other image models are labels.
 bool is_pixel_model(const Settings& settings);
 bool is_translation_model(const Settings& settings);
+/// Of the longest sample; 1 for images.
+int64_t tokens_per_sample(const Settings& settings);
 layers::Graph build_graph(const Settings& settings);
 std::unique_ptr<Optimizer> build_optimizer(const Settings& settings);
 /// Those of the whole job, of one process or of these ranks.

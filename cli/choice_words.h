@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "cli/config.h"
+#include "data/parallel/translation_split.h"
 #include "models/translation.h"
 #include "parallel/plan/choices.h"
 
@@ -26,6 +28,8 @@ inline const ChoiceWords<layers::Activation::Kind> kActivationWords{{"gelu", lay
                                                                     {"silu", layers::Activation::Kind::silu}};
 inline const ChoiceWords<models::EmbeddingSharing> kSharingWords{
     {"all", models::EmbeddingSharing::all}, {"target", models::EmbeddingSharing::target}, {"none", models::EmbeddingSharing::none}};
+inline const ChoiceWords<data::Directions> kDirectionWords{
+    {"forward", data::Directions::forward}, {"backward", data::Directions::backward}, {"both", data::Directions::both}};
 inline const ChoiceWords<parallel::PartitionChoice> kPartitionWords{
     {"auto", parallel::kOpen}, {"parameters", parallel::PartitionRule::parameters}, {"uniform", parallel::PartitionRule::uniform}};
 inline const ChoiceWords<parallel::RematChoice> kRematWords{
@@ -43,6 +47,12 @@ template <class Value>
 std::optional<Value> choice_of(const ChoiceWords<Value>& choices, std::string_view word) {
   const auto found = std::ranges::find(choices, word, &std::pair<std::string, Value>::first);
   return found == choices.end() ? std::nullopt : std::optional<Value>(found->second);
+}
+
+/// The settings take no other words than those of the list.
+template <class Value>
+Value choice_at(const Settings& settings, std::string_view key, const ChoiceWords<Value>& choices) {
+  return *choice_of(choices, settings.text(key));
 }
 
 }  // namespace sluice::cli

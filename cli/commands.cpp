@@ -1,7 +1,5 @@
 #include "cli/commands.h"
 
-#include "core/error.h"
-
 namespace sluice::cli {
 
 namespace {
@@ -28,7 +26,7 @@ const std::vector<Command>& commands() {
        run_train,
        false,
        true},
-      {"eval", "CHECKPOINT", "validation loss, perplexity and bits per byte of a checkpoint", {kSet, kJson}, run_eval},
+      {"eval", "CHECKPOINT", "validation loss, perplexity and bits per byte of a checkpoint; BLEU and chrF of translations", {kSet, kJson}, run_eval},
       {"generate",
        "CHECKPOINT",
        "continue a text with a trained language model",
@@ -40,7 +38,16 @@ const std::vector<Command>& commands() {
         kSeed,
         kSet},
        run_generate},
-      {"translate", "CHECKPOINT", "not part of this version", {{"--to", "LANG", "the language to translate to"}}, run_translate},
+      {"translate",
+       "CHECKPOINT",
+       "translate standard input, a line at a time, with a trained translation model",
+       {{"--to", "LANG", "the language to translate into, such as de"},
+        {"--from", "LANG", "the language to translate from (default data.source_language)"},
+        {"--beams", "N", "of the search; 1 = greedy (default 4)"},
+        {"--length-penalty", "X", "exponent of the score's length; 0 = none (default 0.6)"},
+        {"--sentences", "N", "that are searched together (default 8)"},
+        kSet},
+       run_translate},
       {"plan",
        "CONFIG",
        "memory, time and bubble of a training, without training",
@@ -65,11 +72,6 @@ const std::vector<Command>& commands() {
        run_devices},
   };
   return table;
-}
-
-int run_translate(const Arguments&) {
-  throw UsageError(
-      "translate: needs an encoder-decoder model, which is not part of this version of Sluice; use generate with a language model");
 }
 
 }  // namespace sluice::cli

@@ -11,6 +11,8 @@
 #include "data/idx.h"
 #include "data/image_folder.h"
 #include "data/image_split.h"
+#include "data/loader.h"
+#include "data/parallel/token_budget_sampler.h"
 #include "data/synthetic.h"
 #include "data/synthetic_images.h"
 #include "data/synthetic_shapes.h"
@@ -151,6 +153,26 @@ Corpus image_corpus(const Settings& settings, const std::optional<data::Normalis
   return corpus;
 }
 
+Corpus pairs_corpus(const Settings& settings, const std::string& serialized_tokenizer) {
+  Corpus corpus;
+  corpus.parallel =
+      with_cache(settings, [&](const auto& cache) { return load_parallel_corpus(settings, serialized_tokenizer, cache); });
+  corpus.dataset = corpus.parallel.dataset;
+  corpus.tokenizer = corpus.parallel.tokenizer;
+  return corpus;
+}
+
+data::TokenBudgetOptions budget_of(const Settings& settings) {
+  const bool has_languages = settings.text("data.kind") == "parallel";
+  return {.samples = settings.integer("train.batch"),
+          .temperature = has_languages ? settings.number("data.temperature") : 1,
+          .seed = seed_of(settings)};
+}
+
+int64_t validation_limit(const Settings& settings) {
+  return settings.integer("train.evaluate_batches") * settings.integer("train.batch");
+}
+
 Corpus mask_corpus(const Settings& settings) {
   const std::string& kind = settings.text("data.kind");
   require(kind == "synthetic", "data.kind: ", settings.text("model.name"),
@@ -176,15 +198,31 @@ Corpus mask_corpus(const Settings& settings) {
 Corpus load_corpus(const Settings& settings, const Preparation& preparation) {
   const std::string& kind = settings.text("data.kind");
   if (is_pixel_model(settings)) return mask_corpus(settings);
-  require(!is_translation_model(settings), "data.kind: translation needs pairs of sentences, which this version does not load, got ", kind,
-          "; sluice inspect and sluice plan work without data");
   const bool images = is_image_model(settings);
-  const std::vector<std::string> known =
-      images ? std::vector<std::string>{"idx", "cifar", "images", "synthetic"} : std::vector<std::string>{"text", "synthetic"};
+  const bool translation = is_translation_model(settings);
+  std::vector<std::string> known = images ? std::vector<std::string>{"idx", "cifar", "images"} : std::vector<std::string>{"text"};
+  if (translation) known = {"parallel"};
+  known.emplace_back("synthetic");
   require(std::find(known.begin(), known.end(), kind) != known.end(), "data.kind: ", settings.text("model.name"), " needs ",
           list_text(known, " or "), ", got ", kind, "; set data.kind or model.name");
+  if (translation) return pairs_corpus(settings, preparation.tokenizer);
   if (images) return image_corpus(settings, preparation.normalisation);
   return kind == "synthetic" ? synthetic_text(settings) : text_corpus(settings, preparation.tokenizer);
+}
+
+data::BatchSamplerPtr training_sampler(const Corpus& corpus, const Settings& settings) {
+  const auto& pairs = corpus.parallel.dataset;
+  if (pairs) return std::make_shared<data::TokenBudgetSampler>(*pairs, budget_of(settings));
+  return std::make_shared<data::ShuffledSampler>(corpus.dataset->size(data::Split::train), settings.integer("train.batch"),
+                                                 seed_of(settings));
+}
+
+data::BatchSamplerPtr validation_sampler(const Corpus& corpus, const Settings& settings) {
+  const int64_t limit = validation_limit(settings), batch = settings.integer("train.batch");
+  const auto& pairs = corpus.parallel.dataset;
+  if (pairs) return data::token_budget_validation(*pairs, budget_of(settings), limit);
+  return std::make_shared<data::SequentialSampler>(*corpus.dataset, data::Split::validation,
+                                                   data::validation_samples(*corpus.dataset, limit), [=](int64_t) { return batch; });
 }
 
 }  // namespace sluice::cli

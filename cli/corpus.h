@@ -4,6 +4,8 @@
 #include <string>
 
 #include "cli/config.h"
+#include "cli/parallel_corpus.h"
+#include "data/batch_sampler.h"
 #include "data/image_dataset.h"
 #include "data/text_dataset.h"
 #include "data/tokenizer.h"
@@ -15,7 +17,8 @@ struct Corpus {
   std::shared_ptr<const data::Dataset> dataset;
   std::shared_ptr<const data::TextDataset> text;     ///< the same data set when it is a text
   std::shared_ptr<const data::ImageDataset> images;  ///< the same data set when it is images
-  data::TokenizerPtr tokenizer;                      ///< of a text
+  ParallelCorpus parallel;                           ///< with the same data set when it is pairs of sentences
+  data::TokenizerPtr tokenizer;                      ///< of a text, or of all languages
   double bytes_per_token = 0;                        ///< of a text
   std::vector<std::string> class_names;              ///< of images, or of their pixels
   std::string labels;                                ///< the input that holds their classes: "label" or "mask"
@@ -31,5 +34,10 @@ struct Preparation {
 /// A cache folder that cannot be written is told to warn(); what it would have kept is made again the next time.
 /// Errors  UsageError naming the key and the cure, also when model and data do not belong together; DataError for bad files.
 Corpus load_corpus(const Settings& settings, const Preparation& preparation = {});
+
+/// Which samples the mini-batches of training and of a validation have: of pairs of sentences as many as the tokens of train.batch of the
+/// longest ones allow.
+data::BatchSamplerPtr training_sampler(const Corpus& corpus, const Settings& settings);
+data::BatchSamplerPtr validation_sampler(const Corpus& corpus, const Settings& settings);
 
 }  // namespace sluice::cli

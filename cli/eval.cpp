@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/report/json_report.h"
 #include "cli/trained_model.h"
+#include "cli/translation_scores.h"
 #include "cli/validate.h"
 
 namespace sluice::cli {
@@ -75,7 +76,13 @@ int evaluate(const parallel::Checkpoint& checkpoint, const Arguments& arguments)
 
   const Validation validation = validate(*trainer, corpus, settings);
   Json json = {{"parameters", graph.parameter_count()}, {"steps", checkpoint.step}, {"weights_hash", checkpoint.weights_hash}};
-  const std::string details = tell_of_validation(json, validation, corpus, settings);
+  std::string details = tell_of_validation(json, validation, corpus, settings);
+  if (corpus.parallel.tokenizer) {
+    TextTranslator model(checkpoint, settings, {});
+    const TranslationScores scores = score_translations(model, corpus.parallel, settings);
+    json["translation"] = scores.json();
+    details += scores.table();
+  }
   std::FILE* out = arguments.text("--json") == "-" ? stderr : stdout;
   tell(out, fmt::format("{}: {}\n{}", checkpoint.folder.string(), describe(validation), details));
   write_json(json, arguments.text("--json"));

@@ -71,6 +71,7 @@ class Training {
           load_corpus(settings_, resumed_ ? preparation_of(*resumed_) : Preparation{model ? tokenizer_to_keep(*model, settings_) : "", {}});
       if (settings_.flag("train.baseline")) require_text(corpus_);
     });
+    say("{}", corpus_.parallel.summary);
     parallel::Trainer trainer(graph_, plan_, *optimizer_, trainer_options());
     if (resumed_) resume(trainer);
     if (model) say("{}: {}\n", model->folder.string(), parallel::describe(parallel::initialize(*model, trainer)));
@@ -108,7 +109,7 @@ class Training {
     record_.parameters = graph_.parameter_count();
     record_.has_ranks = ranks() != nullptr;
     record_.item = is_image_model(settings_) ? "sample" : "token";
-    record_.items_per_step = settings_.integer("train.batch") * (is_image_model(settings_) ? 1 : settings_.integer("model.context"));
+    record_.items_per_step = settings_.integer("train.batch") * tokens_per_sample(settings_);
     record_.prediction = parallel::predict(graph_, plan_, *optimizer_, settings_.integer("train.batch"), speeds_);
     if (!plan_.times.empty()) record_.measured_seconds = record_.prediction.step_seconds;
     record_.counted_seconds = counted_step_seconds(graph_, plan_, *optimizer_, settings_, speeds_);
@@ -163,18 +164,18 @@ class Training {
 
   void train(parallel::Trainer& trainer, parallel::OutputFolder& output) {
     data::LoaderOptions loading;
-    loading.batch = settings_.integer("train.batch");
-    loading.seed = static_cast<uint64_t>(settings_.integer("train.seed"));
     loading.threads = static_cast<int>(settings_.integer("data.threads"));
     loading.inputs = trainer.inputs_here();
     if (loading.inputs.empty()) loading.threads = 0;
-    data::Loader loader(corpus_.dataset, loading);
+    data::Loader loader(corpus_.dataset, training_sampler(corpus_, settings_), loading);
     peaks_.assign(plan_.devices.size(), 0);
     ProgressLine progress(console_, trainer.steps_done(), steps_);
     watch_signals();
     saved_at_ = Clock::now();
     while (trainer.steps_done() < steps_ && end_signal() == 0) {
-      const auto result = trainer.step(loader.at(trainer.steps_done()));
+      const Batch batch = loader.at(trainer.steps_done());
+      const auto result = trainer.step(batch);
+      note_tokens(batch);
       wish_ = result.wish;
       note_peaks(result);
       const int64_t step = trainer.steps_done();
@@ -210,6 +211,14 @@ class Training {
   void note_skipped(ProgressLine& progress, int64_t step) {
     if (std::has_single_bit(static_cast<uint64_t>(++record_.skipped_steps)))
       progress.say(fmt::format("step {} is skipped: its gradient is not finite; {} skipped so far", step, record_.skipped_steps));
+  }
+
+  /// Mini-batches of sentences have as many as fit: the mean of those so far counts, without padding.
+  void note_tokens(const Batch& batch) {
+    if (!is_translation_model(settings_)) return;
+    for (const char* lengths : {"source_length", "target_length"})
+      for (const double tokens : batch.load(lengths, 0, batch.samples).to_vector()) tokens_ += static_cast<int64_t>(tokens);
+    record_.items_per_step = tokens_ / ++batches_;
   }
 
   bool is_time_to_save() const {
@@ -308,7 +317,7 @@ class Training {
   void show_samples(parallel::Trainer& trainer) {
     constexpr int64_t kImages = 32;
     const EndAtOnce all_is_saved;
-    if (corpus_.tokenizer && job_.is_root())
+    if (corpus_.text && job_.is_root())
       record_.sample = sample_text(parallel::open_checkpoint(saved_, parallel::Wanted::weights), graph_, *corpus_.tokenizer, settings_);
     if (corpus_.images) record_.images = judge_images(trainer, corpus_.images, kImages, settings_.integer("train.batch"));
   }
@@ -334,6 +343,7 @@ class Training {
   std::optional<double> peak_flops_;  ///< of all devices together, in the precision of the products
   Corpus corpus_;
   std::vector<int64_t> peaks_;
+  int64_t tokens_ = 0, batches_ = 0;  ///< of sentences, of this run
   fs::path saved_;
   Clock::time_point saved_at_;
   parallel::Wish wish_;  ///< of all ranks, in the last step

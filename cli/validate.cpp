@@ -36,9 +36,8 @@ Validation validate(parallel::Trainer& trainer, const Corpus& corpus, const Sett
   std::vector<double> seconds;
   int64_t samples = 0;
   data::LoaderOptions loading;
-  loading.batch = settings.integer("train.batch");
   loading.threads = static_cast<int>(settings.integer("data.threads"));
-  data::ValidationLoader loader(corpus.dataset, loading, sample_limit(settings));
+  data::ValidationLoader loader(corpus.dataset, validation_sampler(corpus, settings), loading);
   for (int64_t number = 0; number < loader.size(); ++number) {
     validation.is_complete = !stop || !stop();
     if (!validation.is_complete) break;

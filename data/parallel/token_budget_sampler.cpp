@@ -15,10 +15,9 @@ namespace {
 
 enum RandomUse : uint32_t { kOrderOfBatches, kRounding, kSlots, kSamples };
 
-int64_t samples_within(const TokenBudgetOptions& options, PairLengths bucket) {
-  require(options.tokens >= 1 && options.minimum_samples >= 1, "sampler: needs at least 1 token and 1 sample a mini-batch, got ",
-          options.tokens, " and ", options.minimum_samples);
-  return std::max(options.minimum_samples, options.tokens / bucket.tokens());
+int64_t samples_within(const TokenBudgetOptions& options, PairLengths longest, PairLengths bucket) {
+  require(options.samples >= 1, "sampler: needs at least 1 sample a mini-batch, got ", options.samples);
+  return std::min(options.samples * longest.source / bucket.source, options.samples * longest.target / bucket.target);
 }
 
 /// How many training samples each group has.
@@ -50,7 +49,7 @@ TokenBudgetSampler::TokenBudgetSampler(const TranslationDataset& dataset, const 
       share.end = draws;
     }
     std::erase_if(shares_[bucket], [](const Share& share) { return share.samples.empty(); });
-    batch_samples_.push_back(samples_within(options, dataset.buckets()[bucket]));
+    batch_samples_.push_back(samples_within(options, dataset.longest(), dataset.buckets()[bucket]));
     const auto batches = static_cast<int64_t>(std::llround(draws / static_cast<double>(batch_samples_.back())));
     first_batch_.push_back(first_batch_.back() + (shares_[bucket].empty() ? 0 : std::max<int64_t>(1, batches)));
   }
@@ -99,7 +98,7 @@ std::vector<int64_t> TokenBudgetSampler::samples(int64_t epoch, int64_t number) 
 
 BatchSamplerPtr token_budget_validation(const TranslationDataset& dataset, const TokenBudgetOptions& options, int64_t limit) {
   return std::make_shared<SequentialSampler>(dataset, Split::validation, validation_samples(dataset, limit), [&](int64_t bucket) {
-    return samples_within(options, dataset.buckets()[static_cast<size_t>(bucket)]);
+    return samples_within(options, dataset.longest(), dataset.buckets()[static_cast<size_t>(bucket)]);
   });
 }
 

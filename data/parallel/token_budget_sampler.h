@@ -5,13 +5,13 @@
 namespace sluice::data {
 
 struct TokenBudgetOptions {
-  int64_t tokens = 4096;        ///< of a mini-batch at most, source and target with padding: samples * (S + T)
-  int64_t minimum_samples = 1;  ///< of a mini-batch, even beyond the budget: micro-batches need one each
-  double temperature = 1;       ///< of the shares of groups, see `temperature_shares`
+  int64_t samples = 16;    ///< of a mini-batch of the longest bucket, whose tokens are the budget of all
+  double temperature = 1;  ///< of the shares of groups, see `temperature_shares`
   uint64_t seed = 0;
 };
 
-/// Mini-batches of training pairs, each of one bucket and with the number of samples that fills the budget of tokens there.
+/// Mini-batches of training pairs, each of one bucket (S, T) and with as many samples n as the budget has room for: n S source tokens and n T
+/// target tokens, padding included, are no more than those of a mini-batch of the longest bucket. So a plan for that one holds all.
 ///
 /// An epoch draws about as many samples as there are. A group gets a share by temperature, and of it each bucket what it has of the group;
 /// both are kept to within a sample. A group's samples in a bucket come in a shuffled order, again and again where its share is larger.

@@ -27,8 +27,7 @@ std::shared_ptr<const TranslationDataset> uneven_groups(int64_t samples) {
 
 RC_GTEST_PROP(TokenBudgetSampler, GivesBatchesOfOneBucketWithinTheBudget, (uint64_t seed)) {
   const auto data = uneven_groups(*rc::gen::inRange<int64_t>(1, 600));
-  const TokenBudgetOptions options{.tokens = *rc::gen::inRange<int64_t>(1, 2000),
-                                   .minimum_samples = *rc::gen::inRange<int64_t>(1, 8),
+  const TokenBudgetOptions options{.samples = *rc::gen::inRange<int64_t>(1, 30),
                                    .temperature = *rc::gen::element(1.0, 2.0, 100.0),
                                    .seed = seed};
   const TokenBudgetSampler sampler(*data, options), again(*data, options);
@@ -39,10 +38,12 @@ RC_GTEST_PROP(TokenBudgetSampler, GivesBatchesOfOneBucketWithinTheBudget, (uint6
     RC_ASSERT(samples == again.samples(epoch, number));
     const int64_t bucket = data->bucket(Split::train, samples[0]), count = static_cast<int64_t>(samples.size());
     for (const int64_t sample : samples) RC_ASSERT(data->bucket(Split::train, sample) == bucket);
-    RC_ASSERT(count == sampler.batch_samples(bucket) && count >= options.minimum_samples);
-    const int64_t tokens = data->buckets()[static_cast<size_t>(bucket)].tokens();
-    RC_ASSERT(count * tokens <= std::max(options.tokens, options.minimum_samples * tokens));
-    RC_ASSERT((count + 1) * tokens > options.tokens);
+    RC_ASSERT(count == sampler.batch_samples(bucket) && count >= options.samples);
+    const PairLengths lengths = data->buckets()[static_cast<size_t>(bucket)], longest = data->longest();
+    const auto fits = [&](int64_t n) {
+      return n * lengths.source <= options.samples * longest.source && n * lengths.target <= options.samples * longest.target;
+    };
+    RC_ASSERT(fits(count) && !fits(count + 1));
     ++batches[bucket];
   }
   for (const auto& [bucket, count] : batches) RC_ASSERT(count == sampler.batches_per_epoch(bucket));
@@ -58,7 +59,7 @@ std::map<int64_t, int64_t> draws(const BatchSampler& sampler, int64_t epoch) {
 
 TEST(TokenBudgetSampler, SeesNearlyEverySampleOnceAnEpochAtTemperatureOne) {
   const auto data = uneven_groups(5000);
-  const TokenBudgetSampler sampler(*data, {.tokens = 400});
+  const TokenBudgetSampler sampler(*data, {.samples = 5});
   const auto counts = draws(sampler, 3);
   EXPECT_GT(counts.size(), 4850u);
   for (const auto& [sample, count] : counts) EXPECT_LE(count, 2) << sample;
@@ -67,7 +68,7 @@ TEST(TokenBudgetSampler, SeesNearlyEverySampleOnceAnEpochAtTemperatureOne) {
 TEST(TokenBudgetSampler, DrawsGroupsInProportionToTheirTemperedSizes) {
   const auto data = uneven_groups(5000);
   for (const auto& [temperature, share] : std::map<double, double>{{1, 0.1}, {2, 0.25}, {1e6, 0.5}}) {
-    const TokenBudgetSampler sampler(*data, {.tokens = 400, .temperature = temperature});
+    const TokenBudgetSampler sampler(*data, {.samples = 5, .temperature = temperature});
     double of_group = 0, all = 0;
     for (const auto& [sample, count] : draws(sampler, 0)) {
       all += static_cast<double>(count);
@@ -80,7 +81,7 @@ TEST(TokenBudgetSampler, DrawsGroupsInProportionToTheirTemperedSizes) {
 
 TEST(TokenBudgetSampler, RepeatsTheSamplesOfASmallGroupEvenly) {
   const auto data = uneven_groups(2000);
-  const TokenBudgetSampler sampler(*data, {.tokens = 400, .temperature = 1e6});
+  const TokenBudgetSampler sampler(*data, {.samples = 5, .temperature = 1e6});
   std::map<int64_t, std::set<int64_t>> counts;  // by bucket: how often the samples of group 1 came
   const auto drawn = draws(sampler, 0);
   for (int64_t sample = 0; sample < data->size(Split::train); ++sample)
@@ -93,14 +94,14 @@ TEST(TokenBudgetSampler, RepeatsTheSamplesOfASmallGroupEvenly) {
 
 TEST(TokenBudgetSampler, HasAnotherOrderInEachEpochAndForEachSeed) {
   const auto data = uneven_groups(1000);
-  const TokenBudgetSampler sampler(*data, {.tokens = 400}), other(*data, {.tokens = 400, .seed = 1});
+  const TokenBudgetSampler sampler(*data, {.samples = 5}), other(*data, {.samples = 5, .seed = 1});
   EXPECT_NE(sampler.samples(0, 0), sampler.samples(1, 0));
   EXPECT_NE(sampler.samples(0, 0), other.samples(0, 0));
 }
 
 TEST(TokenBudgetSampler, SpreadsBucketsOverTheEpoch) {
   const auto data = uneven_groups(5000);
-  const TokenBudgetSampler sampler(*data, {.tokens = 400});
+  const TokenBudgetSampler sampler(*data, {.samples = 5});
   std::set<int64_t> early;
   for (int64_t number = 0; number < sampler.batches_per_epoch() / 4; ++number)
     early.insert(data->bucket(Split::train, sampler.samples(0, number)[0]));
@@ -109,14 +110,13 @@ TEST(TokenBudgetSampler, SpreadsBucketsOverTheEpoch) {
 
 TEST(TokenBudgetSampler, RefusesBadOptions) {
   const auto data = uneven_groups(10);
-  EXPECT_THROW(TokenBudgetSampler(*data, {.tokens = 0}), UsageError);
-  EXPECT_THROW(TokenBudgetSampler(*data, {.minimum_samples = 0}), UsageError);
+  EXPECT_THROW(TokenBudgetSampler(*data, {.samples = 0}), UsageError);
   EXPECT_THROW(TokenBudgetSampler(*data, {.temperature = 0.5}), UsageError);
 }
 
 TEST(TokenBudgetLoader, GivesTheSameBatchesOfVaryingSizeForAnyNumberOfThreads) {
   const auto data = synthetic_translation({.train_samples = 500});
-  const auto sampler = std::make_shared<TokenBudgetSampler>(*data, TokenBudgetOptions{.tokens = 300});
+  const auto sampler = std::make_shared<TokenBudgetSampler>(*data, TokenBudgetOptions{.samples = 10});
   Loader plain(data, sampler, {.threads = 0}), threaded(data, sampler, {.threads = 3});
   EXPECT_EQ(plain.steps_per_epoch(), sampler->batches_per_epoch());
   std::set<int64_t> sizes;
@@ -135,7 +135,7 @@ TEST(TokenBudgetLoader, GivesTheSameBatchesOfVaryingSizeForAnyNumberOfThreads) {
 
 TEST(TokenBudgetValidation, HasEverySampleOnceInBatchesOfOneBucket) {
   const auto data = uneven_groups(1000);
-  const auto sampler = token_budget_validation(*data, {.tokens = 300}, 0);
+  const auto sampler = token_budget_validation(*data, {.samples = 10}, 0);
   const auto counts = draws(*sampler, 0);
   EXPECT_EQ(counts.size(), 50u);
   for (const auto& [sample, count] : counts) EXPECT_EQ(count, 1) << sample;

@@ -1,0 +1,126 @@
+#include "cli/parallel_corpus.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "cli/choice_words.h"
+#include "cli/list_text.h"
+#include "core/error.h"
+#include "core/file/file.h"
+#include "data/parallel/gettext.h"
+#include "data/parallel/locale_tree.h"
+#include "data/parallel/pair_filter.h"
+#include "data/parallel/synthetic_translation.h"
+#include "data/parallel/text_pair_files.h"
+
+namespace sluice::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string the_language(const Settings& settings, const fs::path& path) {
+  const auto languages = settings.texts("data.languages");
+  require(languages.size() == 1, "data.languages: needs the one language that ", path.string(), " translates into, got ", languages.size());
+  return languages[0];
+}
+
+std::vector<data::ParallelText> read_tree(const Settings& settings, const fs::path& path, std::string& summary) {
+  require(settings.text("data.source_language") == "en", "data.source_language: catalogues of a folder of locales translate from en, got ",
+          settings.text("data.source_language"));
+  auto tree = data::read_locale_tree(path, {settings.texts("data.languages"), settings.texts("data.domains")});
+  for (const auto& message : tree.skipped) summary += "left out " + message + "\n";
+  return std::move(tree.texts);
+}
+
+/// Files STEM.en and STEM.de for each language.
+std::vector<data::ParallelText> read_moses(const Settings& settings, const fs::path& stem) {
+  const std::string& source = settings.text("data.source_language");
+  const auto languages = settings.texts("data.languages");
+  require(!languages.empty(), "data.languages: needs the languages of ", stem.string(), ".LANGUAGE, got none");
+  require<DataError>(fs::exists(stem.string() + "." + source), "data.path: needs a .tsv, .mo or .po file, a folder of locales, or ",
+                     stem.string(), ".", source, " with ", stem.string(), ".", languages[0], " beside it; found none of these");
+  std::vector<data::ParallelText> texts;
+  for (const auto& language : languages) texts.push_back(data::read_moses_pairs(stem, source, language));
+  return texts;
+}
+
+std::vector<data::ParallelText> read_texts(const Settings& settings, std::string& summary) {
+  require(!settings.text("data.path").empty(),
+          "data.path: needs a .tsv, .mo or .po file, the stem of a pair of files, or a folder of locales such as /usr/share/locale, got "
+          "none; set it, or data.kind = \"synthetic\"");
+  const fs::path path = settings.text("data.path");
+  const std::string& source = settings.text("data.source_language");
+  if (fs::is_directory(path)) return read_tree(settings, path, summary);
+  if (path.extension() == ".tsv") return {data::read_tsv_pairs(path, source, the_language(settings, path))};
+  if (path.extension() == ".mo") return {{source, the_language(settings, path), data::parse_mo(path.string(), read_file(path))}};
+  if (path.extension() == ".po") return {{source, the_language(settings, path), data::parse_po(path.string(), read_file(path))}};
+  return read_moses(settings, path);
+}
+
+/// Copies are left out of training alone: a name that stays as it is counts in a test.
+void filter(data::TranslationSplit& split, std::string& summary) {
+  const auto all = [&](std::vector<data::ParallelText>& texts, bool keep_copies, const char* name) {
+    data::PairCounts counts;
+    for (auto& text : texts) text = data::filter_pairs(std::move(text), {.keep_copies = keep_copies}, counts);
+    summary += fmt::format("{}: {}", name, counts.text());
+  };
+  all(split.train, false, "training");
+  all(split.validation, true, "validation");
+  if (split.overlapping > 0) summary += fmt::format("{} training pairs left out: a validation source is in them\n", split.overlapping);
+}
+
+data::PairLengths longest_of(const Settings& settings) {
+  return {settings.integer("model.source_context"), settings.integer("model.target_context")};
+}
+
+ParallelCorpus synthetic(const Settings& settings) {
+  const data::PairLengths longest = longest_of(settings);
+  constexpr int64_t kTagsAndEnd = 3;
+  const int64_t letters = std::min(longest.source - kTagsAndEnd, longest.target - 1);
+  require(letters >= 2, "model.source_context: synthetic sentences need at least 5 tokens, and model.target_context 3, got ", longest.source,
+          " and ", longest.target);
+  data::SyntheticTranslationOptions options;
+  options.vocabulary = settings.integer("model.vocab");
+  options.longest = letters;
+  options.buckets = settings.integer("data.buckets");
+  options.train_samples = settings.integer("data.train_samples");
+  options.seed = static_cast<uint64_t>(settings.integer("train.seed"));
+  return {{}, nullptr, data::synthetic_translation(options), ""};
+}
+
+std::shared_ptr<const data::MultilingualTokenizer> tokenizer_of(const Settings& settings, const std::string& serialized,
+                                                                const data::TranslationSplit& texts, const fs::path& cache) {
+  const int64_t vocabulary = settings.integer("model.vocab");
+  if (serialized.empty()) return data::train_multilingual(vocabulary, texts.train, settings.number("data.temperature"), cache);
+  auto tokenizer = std::dynamic_pointer_cast<const data::MultilingualTokenizer>(data::load_tokenizer(serialized));
+  require<DataError>(tokenizer != nullptr, "tokenizer: needs one of several languages, the checkpoint has another kind");
+  require(tokenizer->vocabulary() == vocabulary, "model.vocab: needs ", tokenizer->vocabulary(), ", the vocabulary of the tokenizer, got ",
+          vocabulary);
+  return tokenizer;
+}
+
+}  // namespace
+
+ParallelCorpus load_parallel_corpus(const Settings& settings, const std::string& serialized_tokenizer, const fs::path& cache) {
+  if (settings.text("data.kind") == "synthetic") return synthetic(settings);
+  ParallelCorpus corpus;
+  auto texts = read_texts(settings, corpus.summary);
+  corpus.texts = data::split_by_source(std::move(texts), {.validation_fraction = settings.number("data.validation"),
+                                                          .seed = static_cast<uint64_t>(settings.integer("train.seed")),
+                                                          .directions = choice_at(settings, "data.directions", kDirectionWords)});
+  filter(corpus.texts, corpus.summary);
+  corpus.tokenizer = tokenizer_of(settings, serialized_tokenizer, corpus.texts, cache);
+  const data::TranslationOptions options{longest_of(settings), settings.integer("data.buckets")};
+  corpus.dataset = std::make_shared<data::TranslationDataset>(data::tokenize_pairs(corpus.texts.train, *corpus.tokenizer),
+                                                              data::tokenize_pairs(corpus.texts.validation, *corpus.tokenizer), options);
+  const auto longer = [&](data::Split split) { return corpus.dataset->too_long(split); };
+  corpus.summary += fmt::format("{} training and {} validation pairs in {} languages, {} and {} left out as longer than {} or {} tokens\n",
+                                corpus.dataset->size(data::Split::train), corpus.dataset->size(data::Split::validation),
+                                corpus.tokenizer->languages().size(), longer(data::Split::train), longer(data::Split::validation),
+                                options.longest.source, options.longest.target);
+  return corpus;
+}
+
+}  // namespace sluice::cli

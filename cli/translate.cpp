@@ -1,0 +1,75 @@
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "cli/build.h"
+#include "cli/commands.h"
+#include "cli/line_reader.h"
+#include "cli/trained_model.h"
+#include "cli/translation.h"
+#include "core/suggestion.h"
+
+namespace sluice::cli {
+
+namespace {
+
+bool is_blank(const std::string& line) { return line.find_first_not_of(" \t") == line.npos; }
+
+/// Translates lines and prints them in order. A blank line stays blank.
+void translate_lines(TextTranslator& model, const std::vector<std::string>& lines, size_t first, const std::string& from,
+                     const std::string& to) {
+  std::vector<training::Translator::Sentence> sentences;
+  std::vector<size_t> places;  // of the sentences
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (is_blank(lines[i])) continue;
+    sentences.push_back(model.sentence(lines[i], from, to, fmt::format("standard input, line {}", first + i)));
+    places.push_back(i);
+  }
+  size_t printed = 0;
+  const auto print_until = [&](size_t line) {
+    for (; printed < line; ++printed) fmt::print("\n");
+  };
+  model.translate(sentences, [&](size_t number, const std::string& text) {
+    print_until(places[number]);
+    fmt::print("{}\n", text);
+    ++printed;
+    std::fflush(stdout);
+  });
+  print_until(lines.size());
+  flush_result();
+}
+
+int translate(const parallel::Checkpoint& checkpoint, const Arguments& arguments) {
+  const TranslationSearch search{.beams = arguments.integer("--beams", 4, 1, 1000),
+                                 .length_penalty = arguments.number("--length-penalty", 0.6, 0, 100),
+                                 .sentences = arguments.integer("--sentences", 8, 1, 10000)};
+  const Settings settings = settings_of(checkpoint, arguments.list("--set"));
+  TextTranslator model(checkpoint, settings, search);
+  const auto& languages = model.tokenizer().languages();
+  const std::string to = arguments.text("--to"), from = arguments.text("--from", settings.text("data.source_language"));
+  for (const auto& [flag, language] : {std::pair("--to", to), std::pair("--from", from)})
+    require(std::ranges::count(languages, language) > 0, flag, ": needs a language of the model, got ",
+            language.empty() ? "none" : "'" + language + "'", suggestion(language, languages));
+  LineReader reader(STDIN_FILENO);
+  const auto began = std::chrono::steady_clock::now();
+  size_t lines = 0;
+  for (auto next = reader.next(256); !next.empty(); next = reader.next(256)) {
+    translate_lines(model, next, lines + 1, from, to);
+    lines += next.size();
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  tell(stderr, fmt::format("{} lines in {:.2f} s, {:.1f} ms a line, {} turns of the decoder\n", lines, seconds,
+                           lines > 0 ? 1e3 * seconds / static_cast<double>(lines) : 0, model.translator().turns()));
+  return 0;
+}
+
+}  // namespace
+
+int run_translate(const Arguments& arguments) {
+  return with_checkpoint(arguments.argument, parallel::Wanted::weights,
+                         [&](const parallel::Checkpoint& checkpoint) { return translate(checkpoint, arguments); });
+}
+
+}  // namespace sluice::cli

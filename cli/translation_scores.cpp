@@ -1,0 +1,121 @@
+#include "cli/translation_scores.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "training/metrics/bleu.h"
+#include "training/metrics/chrf.h"
+#include "training/metrics/nearest_neighbour.h"
+
+namespace sluice::cli {
+
+namespace {
+
+constexpr size_t kExamples = 10;
+
+/// Held-out pairs of one direction that the model can take, evenly spread.
+std::vector<data::TextPair> test_pairs(const TextTranslator& model, const data::ParallelText& text, int64_t most) {
+  std::vector<data::TextPair> fitting;
+  for (const auto& pair : text.pairs) {
+    const auto tokens = model.tokenizer().encode_source(text.source_language, text.target_language, pair.source).size();
+    if (static_cast<int64_t>(tokens) <= model.translator().source_context()) fitting.push_back(pair);
+  }
+  const size_t count = most > 0 ? std::min(static_cast<size_t>(most), fitting.size()) : fitting.size();
+  std::vector<data::TextPair> chosen;
+  for (size_t i = 0; i < count; ++i) chosen.push_back(fitting[i * fitting.size() / count]);
+  return chosen;
+}
+
+std::vector<std::string> sides(const std::vector<data::TextPair>& pairs, std::string data::TextPair::*side) {
+  std::vector<std::string> texts;
+  for (const auto& pair : pairs) texts.push_back(pair.*side);
+  return texts;
+}
+
+std::vector<std::string> neighbours(const data::ParallelText& training, const std::vector<std::string>& sources) {
+  std::vector<std::string> targets;
+  if (training.pairs.empty()) return std::vector<std::string>(sources.size());
+  const training::NearestNeighbour nearest(sides(training.pairs, &data::TextPair::source), sides(training.pairs, &data::TextPair::target));
+  for (const auto& source : sources) targets.push_back(nearest.translate(source));
+  return targets;
+}
+
+}  // namespace
+
+TranslationScores score_translations(TextTranslator& model, const ParallelCorpus& corpus, const Settings& settings) {
+  TranslationScores scores;
+  for (size_t i = 0; i < corpus.texts.validation.size(); ++i) {
+    const data::ParallelText& text = corpus.texts.validation[i];
+    const auto pairs = test_pairs(model, text, settings.integer("data.test_pairs"));
+    if (pairs.empty()) continue;
+    const auto sources = sides(pairs, &data::TextPair::source), references = sides(pairs, &data::TextPair::target);
+    std::vector<training::Translator::Sentence> sentences;
+    for (const auto& source : sources)
+      sentences.push_back(model.sentence(source, text.source_language, text.target_language, "validation pair"));
+    std::vector<std::string> translations(sources.size());
+    model.translate(sentences, [&](size_t number, const std::string& translation) { translations[number] = translation; });
+    scores.directions.push_back({text.source_language, text.target_language, static_cast<int64_t>(pairs.size()),
+                                 training::corpus_bleu(translations, references).score,
+                                 training::corpus_chrf(translations, references).score, training::corpus_chrf(sources, references).score,
+                                 training::corpus_chrf(neighbours(corpus.texts.train[i], sources), references).score});
+    const size_t example = pairs.size() / 2;
+    scores.examples.push_back({text.source_language, text.target_language, sources[example], references[example], translations[example]});
+  }
+  std::vector<TranslatedPair> spread;
+  const size_t shown = std::min(kExamples, scores.examples.size());
+  for (size_t i = 0; i < shown; ++i) spread.push_back(scores.examples[i * scores.examples.size() / shown]);
+  scores.examples = std::move(spread);
+  return scores;
+}
+
+DirectionScores TranslationScores::mean() const {
+  DirectionScores mean;
+  for (const auto& direction : directions) {
+    mean.pairs += direction.pairs;
+    for (const auto score : {&DirectionScores::bleu, &DirectionScores::chrf, &DirectionScores::copy_chrf, &DirectionScores::neighbour_chrf})
+      mean.*score += direction.*score / static_cast<double>(directions.size());
+  }
+  return mean;
+}
+
+int64_t TranslationScores::above_both() const { return std::ranges::count_if(directions, &DirectionScores::is_above_both); }
+
+std::string TranslationScores::table() const {
+  const auto row = [](const std::string& name, const DirectionScores& scores) {
+    return fmt::format("{:<16} {:>6} {:>7.2f} {:>7.2f} {:>7.2f} {:>10.2f}\n", name, scores.pairs, scores.bleu, scores.chrf, scores.copy_chrf,
+                       scores.neighbour_chrf);
+  };
+  std::string text = fmt::format("{:<16} {:>6} {:>7} {:>7} {:>7} {:>10}\n", "direction", "pairs", "BLEU", "chrF", "copy", "neighbour");
+  for (const auto& direction : directions) text += row(direction.from + " - " + direction.to, direction);
+  text += row("mean", mean());
+  text += fmt::format("chrF above copy and nearest neighbour in {} of {} directions\n", above_both(), directions.size());
+  for (const auto& example : examples)
+    text += fmt::format("{} - {}: {}\n  translation: {}\n  reference:   {}\n", example.from, example.to, example.source, example.translation,
+                        example.reference);
+  return text + fmt::format("BLEU {}\nchrF {}\n", training::corpus_bleu_signature(), training::chrf_signature());
+}
+
+Json TranslationScores::json() const {
+  const auto scores_of = [](const DirectionScores& scores) {
+    return Json{{"pairs", scores.pairs},
+                {"bleu", scores.bleu},
+                {"chrf", scores.chrf},
+                {"copy_chrf", scores.copy_chrf},
+                {"neighbour_chrf", scores.neighbour_chrf}};
+  };
+  Json json = {{"mean", scores_of(mean())},
+               {"above_both_baselines", above_both()},
+               {"bleu_signature", training::corpus_bleu_signature()},
+               {"chrf_signature", training::chrf_signature()}};
+  for (const auto& direction : directions) json["directions"][direction.from + "-" + direction.to] = scores_of(direction);
+  for (const auto& example : examples)
+    json["examples"].push_back({{"from", example.from},
+                                {"to", example.to},
+                                {"source", example.source},
+                                {"translation", example.translation},
+                                {"reference", example.reference}});
+  return json;
+}
+
+}  // namespace sluice::cli
