@@ -29,6 +29,7 @@ TESTS = {
     "schedule": Expected(27),
     "parallel": Expected(80),
     "data": Expected(3),
+    "training": Expected(3),
     "cli": Expected(1),
     "program": Expected(70),
     "verified checkpoints": Expected(15),

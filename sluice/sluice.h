@@ -95,3 +95,9 @@
 #include "parallel/replan.h"
 #include "parallel/run/trace.h"
 #include "parallel/trainer.h"
+
+// Scores of translations, and the search for them.
+#include "training/decoding/beam_search.h"
+#include "training/metrics/bleu.h"
+#include "training/metrics/chrf.h"
+#include "training/metrics/nearest_neighbour.h"
