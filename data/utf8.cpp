@@ -9,7 +9,8 @@ namespace {
 
 bool is_continuation(char c) { return (static_cast<uint8_t>(c) & 0xC0) == 0x80; }
 
-/// Length of the well-formed character at the start of `text`, 0 when there is none.
+}  // namespace
+
 size_t character_length(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const uint8_t lead = byte(0);
@@ -23,8 +24,6 @@ size_t character_length(std::string_view text) {
                         (lead == 0xF4 && byte(1) > 0x8F);
   return excluded ? 0 : length;
 }
-
-}  // namespace
 
 size_t first_invalid_utf8(std::string_view text) {
   size_t at = 0;

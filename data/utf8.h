@@ -10,6 +10,9 @@ namespace sluice::data {
 /// Source  The Unicode Standard 15.0, table 3-7.
 size_t first_invalid_utf8(std::string_view text);
 
+/// Bytes of the well-formed character at the start of `text`, 0 when there is none. `text` must not be empty.
+size_t character_length(std::string_view text);
+
 /// The largest offset <= `offset` at which a character of well-formed UTF-8 begins or the text ends.
 size_t character_start(std::string_view text, size_t offset);
 

@@ -98,7 +98,12 @@
 #include "parallel/run/trace.h"
 #include "parallel/trainer.h"
 
-// What stands on a trained model.
+// What stands on a trained model, and scores of what it says.
+#include "training/decoding/beam_search.h"
 #include "training/decoding/decoder.h"
 #include "training/decoding/sampling.h"
+#include "training/decoding/translator.h"
+#include "training/metrics/bleu.h"
+#include "training/metrics/chrf.h"
+#include "training/metrics/nearest_neighbour.h"
 #include "training/predictor.h"
