@@ -106,11 +106,10 @@ std::vector<int32_t> plain_search(const parallel::Weights& weights, const Transl
     }
     std::ranges::stable_sort(all, std::ranges::greater(), &Beam::log_probability);
     live.clear();
-    size_t ended = 0;
-    for (const Beam& beam : all) {
-      const bool ends = beam.tokens.back() == kEnd;
-      if (ends && ended++ < beams) finished.push_back(beam);
-      if (!ends && live.size() < beams) live.push_back(beam);
+    for (size_t rank = 0; rank < all.size(); ++rank) {
+      const bool ends = all[rank].tokens.back() == kEnd;
+      if (ends && rank < beams) finished.push_back(all[rank]);
+      if (!ends && live.size() < beams) live.push_back(all[rank]);
     }
   }
   const bool none = finished.empty();
