@@ -12,7 +12,8 @@ namespace sluice::data {
 /// all stay. All text is well-formed UTF-8.
 using CatalogueEntries = std::vector<TextPair>;
 
-/// The entries of a compiled catalogue (.mo) of either byte order; major revisions 0 and 1 are read, and the hash table is not.
+/// The entries of a compiled catalogue (.mo) of either byte order; major revisions 0 and 1 are read, and the hash table is not. Strings that
+/// differ between systems (<PRIu64>, of minor revision 1) are left out.
 /// Errors  DataError naming `name` and the byte for another format or revision, a table or string outside the file or longer in all than
 ///         it, a string without its NUL, malformed UTF-8, and a charset other than UTF-8 or ASCII.
 /// Cost    memory: at most twice that of the file.

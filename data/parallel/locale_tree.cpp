@@ -3,6 +3,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "core/error.h"
@@ -60,13 +61,18 @@ std::vector<std::string> languages_below(const fs::path& root, const std::vector
 
 }  // namespace
 
+ParallelText read_catalogue(const fs::path& path, const std::string& source_language, const std::string& target_language) {
+  const auto parse = path.extension() == ".mo" ? parse_mo : parse_po;
+  return {source_language, target_language, parse(path.string(), read_file(path))};
+}
+
 LocaleTree read_locale_tree(const fs::path& root, const LocaleTreeOptions& options) {
   LocaleTree tree;
   for (const auto& language : languages_below(root, options.languages)) {
     ParallelText text{"en", language, {}};
     for (const auto& path : catalogues_of(root / language, options.domains)) try {
-        auto entries = parse_mo(path.string(), read_file(path));
-        std::move(entries.begin(), entries.end(), std::back_inserter(text.pairs));
+        auto pairs = read_catalogue(path, text.source_language, language).pairs;
+        std::move(pairs.begin(), pairs.end(), std::back_inserter(text.pairs));
       } catch (const DataError& error) {
         tree.skipped.emplace_back(error.what());
       }

@@ -18,6 +18,9 @@ struct LocaleTree {
   std::vector<std::string> skipped;
 };
 
+/// The pairs of one catalogue of gettext, a .po or .mo file. Errors  DataError as `parse_po` and `parse_mo`.
+ParallelText read_catalogue(const std::filesystem::path& path, const std::string& source_language, const std::string& target_language);
+
 /// The compiled catalogues below a folder in the layout of gettext, LANGUAGE/LC_MESSAGES/DOMAIN.mo, such as /usr/share/locale. Their
 /// messages are taken as English. A catalogue with several names (links) counts once in a language. Languages without a matching catalogue
 /// and, when all are read, varieties of English have no text.

@@ -25,6 +25,8 @@ std::vector<std::string> checked(std::vector<std::string> languages) {
   return languages;
 }
 
+constexpr double kMostSampledBytes = double{1 << 24};  // more text teaches little, and learning would take minutes
+
 /// The distinct strings of each language, of both sides, in the order of the texts.
 class LanguageLines {
  public:
@@ -42,7 +44,7 @@ class LanguageLines {
     return names;
   }
 
-  /// A text for each language, with its share of as much text as there is: lines in a shuffled order, again and again where it is small.
+  /// A text for each language, with its share of as much text as there is, or of the most: lines in a shuffled order, again and again where it is small.
   std::vector<TextFile> sampled(double temperature) const {
     std::vector<double> sizes;
     double total = 0;
@@ -50,6 +52,7 @@ class LanguageLines {
       sizes.push_back(static_cast<double>(lines.bytes));
       total += sizes.back();
     }
+    total = std::min(total, kMostSampledBytes);
     const auto shares = temperature_shares(sizes, temperature);
     std::vector<TextFile> texts;
     auto share = shares.begin();

@@ -37,9 +37,9 @@ class MultilingualTokenizer : public Tokenizer {
   std::vector<std::string> languages_;
 };
 
-/// A tokenizer with `vocabulary` ids, tags included, for the languages of the texts. Its pieces are learnt from both sides of all pairs:
-/// of language l, which has n_l characters, a share in proportion to n_l^(1/temperature), so that small languages get pieces too. It is
-/// a pure function of its arguments; for the cache see `make_tokenizer`.
+/// A tokenizer with `vocabulary` ids, tags included, for the languages of the texts. Its pieces are learnt from both sides of all pairs, as
+/// much text as there is, at most 16 MiB: of language l, which has n_l bytes of distinct strings, a share in proportion to
+/// n_l^(1/temperature), so that small languages get pieces too. It is a pure function of its arguments; for the cache see `make_tokenizer`.
 /// Errors  UsageError for a temperature below 1, and as `train_bpe`.
 std::shared_ptr<const MultilingualTokenizer> train_multilingual(int64_t vocabulary, std::span<const ParallelText> texts, double temperature,
                                                                 const std::filesystem::path& cache_folder);

@@ -1,5 +1,7 @@
 #include "data/parallel/text_pair_files.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "core/file/file.h"
 
@@ -50,6 +52,29 @@ std::vector<TextPair> parse_tsv_pairs(const std::string& name, std::string_view 
 
 ParallelText read_tsv_pairs(const std::filesystem::path& path, const std::string& source_language, const std::string& target_language) {
   return {source_language, target_language, parse_tsv_pairs(path.string(), read_file(path))};
+}
+
+std::vector<ParallelText> read_tsv_folder(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  try {
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+      if (entry.is_regular_file() && entry.path().extension() == ".tsv") files.push_back(entry.path());
+  } catch (const std::filesystem::filesystem_error& error) {
+    throw DataError(join("corpus ", folder.string(), ": cannot read the folder: ", error.what()));
+  }
+  std::sort(files.begin(), files.end());
+  std::vector<ParallelText> texts;
+  for (const auto& file : files) {
+    const std::string name = file.stem().string();
+    const size_t dash = name.find('-');
+    const bool is_direction =
+        dash != std::string::npos && dash > 0 && dash + 1 < name.size() && name.find('-', dash + 1) == std::string::npos;
+    require<DataError>(is_direction, file.string(),
+                       ": needs a name SOURCE-TARGET.tsv that tells its languages, such as en-de.tsv; rename it");
+    texts.push_back(read_tsv_pairs(file, name.substr(0, dash), name.substr(dash + 1)));
+  }
+  require<DataError>(!texts.empty(), "corpus ", folder.string(), ": needs files SOURCE-TARGET.tsv, such as en-de.tsv, got none");
+  return texts;
 }
 
 ParallelText read_moses_pairs(const std::filesystem::path& stem, const std::string& source_language, const std::string& target_language) {

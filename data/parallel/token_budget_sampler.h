@@ -13,9 +13,10 @@ struct TokenBudgetOptions {
 /// Mini-batches of training pairs, each of one bucket (S, T) and with as many samples n as the budget has room for: n S source tokens and n T
 /// target tokens, padding included, are no more than those of a mini-batch of the longest bucket. So a plan for that one holds all.
 ///
-/// An epoch draws about as many samples as there are. A group gets a share by temperature, and of it each bucket what it has of the group;
-/// both are kept to within a sample. A group's samples in a bucket come in a shuffled order, again and again where its share is larger.
-/// The batches of all buckets are shuffled into each other. A bucket with too few samples for a batch repeats some of them.
+/// An epoch draws about as many samples as there are: a group gets a share by temperature, each of its samples the same. What that gives a
+/// bucket is rounded to whole batches, one at least, and within the bucket the shares of groups are kept to within a sample. A group's
+/// samples in a bucket come in a shuffled order, again and again where its share is larger. The batches of all buckets are shuffled into
+/// each other.
 /// Errors  UsageError for options out of range.
 /// Cost    a batch: samples * log(groups). Memory: 8 bytes a training pair.
 class TokenBudgetSampler : public BatchSampler {

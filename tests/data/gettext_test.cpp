@@ -166,6 +166,16 @@ RC_GTEST_PROP(Po, GivesEntriesOrADataErrorForAnyEdit, ()) {
   }
 }
 
+TEST(Catalogue, IsReadByTheEndingOfItsName) {
+  const TemporaryFolder folder;
+  const auto po = read_catalogue(folder.write("de.po", "msgid \"one\"\nmsgstr \"eins\"\n"), "en", "de");
+  const auto mo = read_catalogue(folder.write("de.mo", mo_of({{"one", "eins"}})), "en", "de");
+  EXPECT_EQ(po.pairs, (CatalogueEntries{{"one", "eins"}}));
+  EXPECT_EQ(mo.pairs, po.pairs);
+  EXPECT_EQ(po.target_language, "de");
+  EXPECT_THROW(read_catalogue(folder.path() / "none.po", "en", "de"), DataError);
+}
+
 class LocaleTreeTest : public ::testing::Test {
  protected:
   LocaleTreeTest() {

@@ -37,6 +37,23 @@ TEST(TsvPairs, SayWhatIsWrongAndWhere) {
   EXPECT_THROW(read_tsv_pairs("missing.tsv", "en", "de"), DataError);
 }
 
+TEST(TsvPairs, OfAFolderHaveTheLanguagesOfTheirNames) {
+  const TemporaryFolder folder;
+  folder.write("en-pt_BR.tsv", "one\tum\n");
+  folder.write("en-de.tsv", "one\teins\n");
+  folder.write("notes.txt", "no pairs");
+  const auto texts = read_tsv_folder(folder.path());
+  ASSERT_EQ(texts.size(), 2u);
+  EXPECT_EQ(texts[0].target_language, "de");
+  EXPECT_EQ(texts[1].source_language, "en");
+  EXPECT_EQ(texts[1].target_language, "pt_BR");
+  EXPECT_EQ(texts[1].pairs, (Pairs{{"one", "um"}}));
+  folder.write("pairs.tsv", "");
+  expect_error<DataError>([&] { read_tsv_folder(folder.path()); }, {"pairs.tsv", "en-de.tsv", "rename"});
+  expect_error<DataError>([] { read_tsv_folder(TemporaryFolder().path()); }, {"got none"});
+  EXPECT_THROW(read_tsv_folder(folder.path() / "none"), DataError);
+}
+
 TEST(MosesPairs, AreLinesWithTheSameNumber) {
   const TemporaryFolder folder;
   folder.write("corpus.en", "one\n\nthree\n");
