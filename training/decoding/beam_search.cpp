@@ -54,7 +54,7 @@ void BeamSearch::check(std::span<const float> log_probabilities) const {
                    i % allowed_.size(), " of row ", i / allowed_.size(), " after ", length_, " tokens");
 }
 
-/// The first 2 * beams continuations: each live beam has one that ends, so `beams` others are among them.
+/// The first `beams` continuations and one more for each live beam: a live beam has one that ends, so `beams` others are among them.
 std::vector<BeamSearch::Continuation> BeamSearch::best_continuations(std::span<const float> log_probabilities) const {
   std::vector<Continuation> best;  // a heap with the last of them on top
   const size_t wanted = live_.size() + static_cast<size_t>(options_.beams);

@@ -22,9 +22,9 @@ struct ChrfScore {
   std::vector<ChrfCounts> orders;  ///< lengths of character n-grams, then of word n-grams
 };
 
-/// chrF = 100 * 5PR / (4P + R) of a corpus: P and R are the means of precision and recall over the lengths that hypotheses and references have
-/// n-grams of; n-grams are summed over all hypotheses first. Characters are code points, without white space; words have one ASCII punctuation
-/// mark cut off their end, or else their start. Of several references the one with the best score of its own counts (the first on ties).
+/// chrF = 100 * 5PR / (4P + R) of a corpus: P and R are the means of precision and recall over the lengths that hypotheses and references
+/// have n-grams of; n-grams are summed over all hypotheses first. Characters are code points, without white space; words have one ASCII
+/// punctuation mark cut off their end, or else their start. Of several references the one with the best score counts (the first on ties).
 /// Equal to sacreBLEU 2.6.0 in every bit. `reference_sets` has a string for each hypothesis in each set.
 /// Errors  UsageError when a set has another size than `hypotheses`, or when there is no set.
 /// Source  Popovic 2015, ACL W15-3049; Popovic 2017, ACL W17-4770 (chrF++).
