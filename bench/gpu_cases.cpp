@@ -50,6 +50,15 @@ InputSpec large_f32(int64_t elements, bool squares = false) {
   return spec;
 }
 
+/// One length a sample, in equal steps up to the longest.
+InputSpec rising_lengths(int64_t samples, int64_t longest) {
+  return {[=] {
+    std::vector<double> lengths;
+    for (int64_t i = 1; i <= samples; ++i) lengths.push_back(static_cast<double>(i * longest / samples));
+    return tensor_of(lengths, {samples}, DType::i32);
+  }};
+}
+
 /// Rotates two thirds of 36 heads by a table that is made at the first call.
 std::function<Var(const Vars&)> with_table(int64_t width) {
   return [width, table = Tensor()](const Vars& v) mutable {
@@ -97,6 +106,7 @@ void add_elements(Rows& rows) {
   rows.add("mul_silu", "hidden", {hidden, hidden}, [](const Vars& v) { return mul_silu(v[0], v[1]); });
   const RandomStream stream{.key = 1};
   rows.add("dropout_add", "residual", {x, x}, [=](const Vars& v) { return dropout_add(v[0], v[1], 0.1, stream); });
+  rows.add("clamp", "ends", {x}, [](const Vars& v) { return clamp(v[0], -1, 1); });
   rows.add("sum", "rows", {x}, [](const Vars& v) { return sum(v[0], {1}); });
   rows.add("sum", "columns", {x}, [](const Vars& v) { return sum(v[0], {0}); });
   rows.add(
@@ -135,6 +145,10 @@ void add_products(Rows& rows) {
   const Shape sample{1, 1024, 12, 64};
   rows.add("attention", "gpt2_one_sample", {large(sample), large(sample), large(sample)},
            [](const Vars& x) { return attention(x[0], x[1], x[2], {.causal = true}); });
+  // Sentences of 32 to 1024 tokens, half of the tensors: costs are counted as if all were long.
+  rows.add(
+      "cross_attention", "half_padded", {large({32, 1024, 1024}), large({32, 1024, 2 * 1024}), rising_lengths(32, 1024)},
+      [](const Vars& x) { return cross_attention_packed(x[0], x[1], 16, {.query_lengths = x[2].value(), .key_lengths = x[2].value()}); });
 }
 
 /// Elements of each parameter of GPT-2 124M.

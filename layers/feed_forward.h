@@ -18,7 +18,7 @@ inline Activation GELU() { return Activation(Activation::Kind::gelu); }
 inline Activation SiLU() { return Activation(Activation::Kind::silu); }
 
 /// y = min(max(x, -limit), limit), without a gradient where the result is an end. On logits it keeps very deep models from diverging: GPipe
-/// (arXiv 1811.06965, 5.2) trains 128 Transformer layers with it.
+/// (arXiv 1811.06965, 5) trains 128 Transformer layers with it.
 class Clamp : public Module {
  public:
   explicit Clamp(double limit);

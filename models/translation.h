@@ -27,7 +27,7 @@ struct TranslationOptions {
   layers::Activation::Kind activation = layers::Activation::Kind::relu;
   double label_smoothing = 0;
   /// The weights out of each feed-forward layer start divided by the number of layers, encoder's and decoder's, so that deep models train
-  /// (GPipe, 5.2, after Fixup, arXiv 1901.09321).
+  /// (GPipe, 5, after Fixup, arXiv 1901.09321).
   bool scale_initialization = true;
   double logit_clip = 0;  ///< logits beyond +-this are cut off, without a gradient (layers::Clamp); 0 = off
 };

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "parallel/trainer.h"
 #include "tests/parallel/pipelines.h"
 #include "tests/parallel/tiny_models.h"
 
@@ -75,6 +76,22 @@ TEST(Translation, HasOneAnswerWhereverItIsCut) {
         if (stages == 2) continue;
         EXPECT_EQ(sluice::testing::train(graph, sentences, {2, {NamedSchedule::interleaved, 2}, remat, cut}), first);
       }
+}
+
+/// Losses of three steps, and the hash of the weights after them.
+std::pair<std::vector<double>, std::string> trained(const std::string& names, Precision precision) {
+  const layers::Graph graph = models::translation_model(tiny_translation());
+  const PlanOptions options{.batch = kSamples, .micro_batches = 4, .schedule = NamedSchedule::one_f_one_b, .precision = precision};
+  Trainer trainer(graph, plan(graph, devices(names), options), AdamW({.lr = 1e-2}), {.seed = 3});
+  std::vector<double> losses;
+  for (uint64_t step = 0; step < 3; ++step) losses.push_back(trainer.step(sentences(step)).loss);
+  return {losses, trainer.weights_hash()};
+}
+
+TEST(Translation, HasOneAnswerInBf16NearThatOfF32) {
+  const auto single = trained("cpu:0", Precision::f32), half = trained("cpu:0", Precision::bf16);
+  EXPECT_EQ(trained("cpu:0,cpu:1,cpu:2", Precision::bf16), half);
+  for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(half.first[i], single.first[i], 0.02 * single.first[i]);
 }
 
 }  // namespace
