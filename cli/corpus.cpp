@@ -155,8 +155,7 @@ Corpus image_corpus(const Settings& settings, const std::optional<data::Normalis
 
 Corpus pairs_corpus(const Settings& settings, const std::string& serialized_tokenizer) {
   Corpus corpus;
-  corpus.parallel =
-      with_cache(settings, [&](const auto& cache) { return load_parallel_corpus(settings, serialized_tokenizer, cache); });
+  corpus.parallel = with_cache(settings, [&](const auto& cache) { return load_parallel_corpus(settings, serialized_tokenizer, cache); });
   corpus.dataset = corpus.parallel.dataset;
   corpus.tokenizer = corpus.parallel.tokenizer;
   return corpus;
@@ -169,9 +168,7 @@ data::TokenBudgetOptions budget_of(const Settings& settings) {
           .seed = seed_of(settings)};
 }
 
-int64_t validation_limit(const Settings& settings) {
-  return settings.integer("train.evaluate_batches") * settings.integer("train.batch");
-}
+int64_t validation_limit(const Settings& settings) { return settings.integer("train.evaluate_batches") * settings.integer("train.batch"); }
 
 Corpus mask_corpus(const Settings& settings) {
   const std::string& kind = settings.text("data.kind");
@@ -215,6 +212,21 @@ data::BatchSamplerPtr training_sampler(const Corpus& corpus, const Settings& set
   if (pairs) return std::make_shared<data::TokenBudgetSampler>(*pairs, budget_of(settings));
   return std::make_shared<data::ShuffledSampler>(corpus.dataset->size(data::Split::train), settings.integer("train.batch"),
                                                  seed_of(settings));
+}
+
+std::vector<parallel::BatchShape> mini_batch_shapes(const Corpus& corpus, const layers::Graph& graph, const Settings& settings) {
+  const auto& pairs = *corpus.parallel.dataset;
+  const data::TokenBudgetSampler sampler(pairs, budget_of(settings));
+  std::vector<parallel::BatchShape> shapes;
+  for (int64_t bucket = 0; bucket < static_cast<int64_t>(pairs.buckets().size()); ++bucket) {
+    if (sampler.batches_per_epoch(bucket) == 0) continue;
+    const data::PairLengths& lengths = pairs.buckets()[static_cast<size_t>(bucket)];
+    parallel::BatchShape shape = parallel::declared_shape(graph, sampler.batch_samples(bucket));
+    shape.inputs.at("source").sample_shape = {lengths.source};
+    for (const char* target : {"target", "labels"}) shape.inputs.at(target).sample_shape = {lengths.target};
+    shapes.push_back(std::move(shape));
+  }
+  return shapes;
 }
 
 data::BatchSamplerPtr validation_sampler(const Corpus& corpus, const Settings& settings) {

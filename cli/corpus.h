@@ -9,6 +9,7 @@
 #include "data/image_dataset.h"
 #include "data/text_dataset.h"
 #include "data/tokenizer.h"
+#include "parallel/run/batch_shape.h"
 
 namespace sluice::cli {
 
@@ -38,6 +39,8 @@ Corpus load_corpus(const Settings& settings, const Preparation& preparation = {}
 /// Which samples the mini-batches of training and of a validation have: of pairs of sentences as many as the tokens of train.batch of the
 /// longest ones allow.
 data::BatchSamplerPtr training_sampler(const Corpus& corpus, const Settings& settings);
+/// Of those mini-batches of sentences, the shortest first.
+std::vector<parallel::BatchShape> mini_batch_shapes(const Corpus& corpus, const layers::Graph& graph, const Settings& settings);
 data::BatchSamplerPtr validation_sampler(const Corpus& corpus, const Settings& settings);
 
 }  // namespace sluice::cli

@@ -7,8 +7,6 @@
 #include "cli/choice_words.h"
 #include "cli/list_text.h"
 #include "core/error.h"
-#include "core/file/file.h"
-#include "data/parallel/gettext.h"
 #include "data/parallel/locale_tree.h"
 #include "data/parallel/pair_filter.h"
 #include "data/parallel/synthetic_translation.h"
@@ -46,16 +44,19 @@ std::vector<data::ParallelText> read_moses(const Settings& settings, const fs::p
   return texts;
 }
 
+bool has_tsv(const fs::path& folder) {
+  return std::ranges::any_of(fs::directory_iterator(folder), [](const auto& entry) { return entry.path().extension() == ".tsv"; });
+}
+
 std::vector<data::ParallelText> read_texts(const Settings& settings, std::string& summary) {
   require(!settings.text("data.path").empty(),
-          "data.path: needs a .tsv, .mo or .po file, the stem of a pair of files, or a folder of locales such as /usr/share/locale, got "
-          "none; set it, or data.kind = \"synthetic\"");
+          "data.path: needs a .tsv, .mo or .po file, the stem of a pair of files, or a folder of SOURCE-TARGET.tsv files or "
+          "of locales such as /usr/share/locale, got none; set it, or data.kind = \"synthetic\"");
   const fs::path path = settings.text("data.path");
   const std::string& source = settings.text("data.source_language");
-  if (fs::is_directory(path)) return read_tree(settings, path, summary);
+  if (fs::is_directory(path)) return has_tsv(path) ? data::read_tsv_folder(path) : read_tree(settings, path, summary);
   if (path.extension() == ".tsv") return {data::read_tsv_pairs(path, source, the_language(settings, path))};
-  if (path.extension() == ".mo") return {{source, the_language(settings, path), data::parse_mo(path.string(), read_file(path))}};
-  if (path.extension() == ".po") return {{source, the_language(settings, path), data::parse_po(path.string(), read_file(path))}};
+  if (path.extension() == ".mo" || path.extension() == ".po") return {data::read_catalogue(path, source, the_language(settings, path))};
   return read_moses(settings, path);
 }
 
@@ -79,8 +80,8 @@ ParallelCorpus synthetic(const Settings& settings) {
   const data::PairLengths longest = longest_of(settings);
   constexpr int64_t kTagsAndEnd = 3;
   const int64_t letters = std::min(longest.source - kTagsAndEnd, longest.target - 1);
-  require(letters >= 2, "model.source_context: synthetic sentences need at least 5 tokens, and model.target_context 3, got ", longest.source,
-          " and ", longest.target);
+  require(letters >= 2, "model.source_context: synthetic sentences need at least 5 tokens, and model.target_context 3, got ",
+          longest.source, " and ", longest.target);
   data::SyntheticTranslationOptions options;
   options.vocabulary = settings.integer("model.vocab");
   options.longest = letters;

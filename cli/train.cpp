@@ -72,6 +72,7 @@ class Training {
       if (settings_.flag("train.baseline")) require_text(corpus_);
     });
     say("{}", corpus_.parallel.summary);
+    parallel::on_root(ranks(), [&] { predicted_peaks(); });
     parallel::Trainer trainer(graph_, plan_, *optimizer_, trainer_options());
     if (resumed_) resume(trainer);
     if (model) say("{}: {}\n", model->folder.string(), parallel::describe(parallel::initialize(*model, trainer)));
@@ -118,6 +119,15 @@ class Training {
     require_memory(graph_, plan_, *optimizer_, settings_, record_.prediction, job_.devices_of_host(static_cast<int>(plan_.devices.size())));
     say("{} parameters, {} nodes as {} on {} devices, {} micro-batches, {}\n", record_.parameters, graph_.nodes().size(),
         list_text(plan_.partition.stage_sizes(), "+"), plan_.devices.size(), plan_.micro_batches, name_of(plan_.schedule));
+  }
+
+  /// By device. Of sentences those of mini-batches of all lengths, which have to fit before any work.
+  std::vector<int64_t> predicted_peaks() const {
+    if (corpus_.parallel.dataset)
+      return parallel::peak_bytes_of_steps(graph_, plan_, *optimizer_, mini_batch_shapes(corpus_, graph_, settings_));
+    std::vector<int64_t> peaks;
+    for (const auto& device : record_.prediction.devices) peaks.push_back(device.peak_bytes);
+    return peaks;
   }
 
   void resume(parallel::Trainer& trainer) {
@@ -271,9 +281,9 @@ class Training {
     record_.weights_hash = trainer.weights_hash();
     record_.trace = trainer.trace();
     if (trainer.cuda_graphs().is_possible()) record_.cuda_graphs = trainer.cuda_graphs();
-    for (size_t i = 0; i < plan_.devices.size() && job_.is_root(); ++i)
-      record_.devices.push_back(
-          {plan_.devices[i]->name(), record_.prediction.devices[i].peak_bytes, peaks_[i], plan_.devices[i]->budget_bytes()});
+    const auto predicted = job_.is_root() ? predicted_peaks() : std::vector<int64_t>();
+    for (size_t i = 0; i < predicted.size(); ++i)
+      record_.devices.push_back({plan_.devices[i]->name(), predicted[i], peaks_[i], plan_.devices[i]->budget_bytes()});
     if (end_signal() == 0) {
       say("{}\n", note_validation(trainer));
       if (settings_.flag("train.baseline") && end_signal() == 0 && job_.is_root()) baseline();

@@ -133,4 +133,17 @@ Prediction predict_evaluation(const layers::Graph& graph, const Plan& plan, cons
   return prediction_of(graph, plan, programs, use, programs.count(use).program);
 }
 
+std::vector<int64_t> peak_bytes_of_steps(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer,
+                                         const std::vector<BatchShape>& shapes) {
+  require_valid(plan, graph);
+  const Topology topology = topology_of(graph);
+  PlanPrograms programs = programs_of(graph, topology, plan, optimizer, {});
+  std::vector<int64_t> most(plan.devices.size(), 0);
+  for (const BatchShape& shape : shapes) {
+    const auto peaks = programs.counter().peaks(programs.get(programs.step(shape)));
+    for (size_t device = 0; device < peaks.size(); ++device) most[device] = std::max(most[device], peaks[device]);
+  }
+  return most;
+}
+
 }  // namespace sluice::parallel

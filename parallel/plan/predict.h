@@ -5,6 +5,7 @@
 #include "autograd/optim/optimizer.h"
 #include "layers/graph.h"
 #include "parallel/plan/plan.h"
+#include "parallel/run/batch_shape.h"
 #include "parallel/run/trace.h"
 
 namespace sluice::parallel {
@@ -52,5 +53,10 @@ Prediction predict(const layers::Graph& graph, const Plan& plan, const Optimizer
 
 /// The same of evaluating `batch` samples between two steps (Trainer::evaluate): only fits, reason and devices are filled in.
 Prediction predict_evaluation(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch, bool with_output);
+
+/// By device: the most bytes that it holds in steps of mini-batches of these shapes.
+/// Errors  OutOfMemory in the words of Trainer::step for the first shape that a budget does not hold.
+std::vector<int64_t> peak_bytes_of_steps(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer,
+                                         const std::vector<BatchShape>& shapes);
 
 }  // namespace sluice::parallel

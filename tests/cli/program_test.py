@@ -576,7 +576,7 @@ lr = 3e-3
         self.assertGreater(result["tokens_per_second"], 0)
         self.assertIn("pairs in 2 languages", said)
         for device in result["devices"]:
-            self.assertLessEqual(device["peak_bytes"], device["predicted_peak_bytes"])
+            self.assertEqual(device["peak_bytes"], device["predicted_peak_bytes"])
 
         done = self.translate(b"old house\n\n  \nred river\n", "--to", "de")
         self.assertEqual(done.returncode, 0, done.stderr)
