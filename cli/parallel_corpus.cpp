@@ -60,14 +60,14 @@ std::vector<data::ParallelText> read_texts(const Settings& settings, std::string
   return read_moses(settings, path);
 }
 
-/// Copies are left out of training alone: a name that stays as it is counts in a test.
-void filter(data::TranslationSplit& split, std::string& summary) {
-  const auto all = [&](std::vector<data::ParallelText>& texts, bool keep_copies, const char* name) {
+/// Copies may be left out of training, never of a test: a name that stays as it is counts there.
+void filter(data::TranslationSplit& split, bool keep_copies, std::string& summary) {
+  const auto all = [&](std::vector<data::ParallelText>& texts, bool with_copies, const char* name) {
     data::PairCounts counts;
-    for (auto& text : texts) text = data::filter_pairs(std::move(text), {.keep_copies = keep_copies}, counts);
+    for (auto& text : texts) text = data::filter_pairs(std::move(text), {.keep_copies = with_copies}, counts);
     summary += fmt::format("{}: {}", name, counts.text());
   };
-  all(split.train, false, "training");
+  all(split.train, keep_copies, "training");
   all(split.validation, true, "validation");
   if (split.overlapping > 0) summary += fmt::format("{} training pairs left out: a validation source is in them\n", split.overlapping);
 }
@@ -111,7 +111,7 @@ ParallelCorpus load_parallel_corpus(const Settings& settings, const std::string&
   corpus.texts = data::split_by_source(std::move(texts), {.validation_fraction = settings.number("data.validation"),
                                                           .seed = static_cast<uint64_t>(settings.integer("train.seed")),
                                                           .directions = choice_at(settings, "data.directions", kDirectionWords)});
-  filter(corpus.texts, corpus.summary);
+  filter(corpus.texts, settings.flag("data.keep_copies"), corpus.summary);
   corpus.tokenizer = tokenizer_of(settings, serialized_tokenizer, corpus.texts, cache);
   const data::TranslationOptions options{longest_of(settings), settings.integer("data.buckets")};
   corpus.dataset = std::make_shared<data::TranslationDataset>(data::tokenize_pairs(corpus.texts.train, *corpus.tokenizer),

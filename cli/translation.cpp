@@ -27,17 +27,16 @@ TextTranslator::TextTranslator(const parallel::Checkpoint& checkpoint, const Set
   const auto precision = precision_of(settings);
   const auto graph = build_graph(settings);
   const auto devices = build_devices(settings);
-  translator_ = std::make_unique<training::Translator>(
-      graph, parallel::load_parameters(checkpoint, graph, precision), devices,
-      training::TranslatorOptions{.vocabulary = tokenizer_->vocabulary(),
-                                  .sentences = search.sentences,
-                                  .groups = devices.size() > 1 ? 2 : 1,
-                                  .beams = search.beams,
-                                  .length_penalty = search.length_penalty,
-                                  .end_token = tokenizer_->end_of_sentence(),
-                                  .never = never_said(*tokenizer_),
-                                  .precision = precision,
-                                  .timeout_seconds = settings.number("pipeline.timeout")});
+  translator_ = std::make_unique<training::Translator>(graph, parallel::load_parameters(checkpoint, graph, precision), devices,
+                                                       training::TranslatorOptions{.vocabulary = tokenizer_->vocabulary(),
+                                                                                   .sentences = search.sentences,
+                                                                                   .groups = devices.size() > 1 ? 2 : 1,
+                                                                                   .beams = search.beams,
+                                                                                   .length_penalty = search.length_penalty,
+                                                                                   .end_token = tokenizer_->end_of_sentence(),
+                                                                                   .never = never_said(*tokenizer_),
+                                                                                   .precision = precision,
+                                                                                   .timeout_seconds = settings.number("pipeline.timeout")});
 }
 
 training::Translator::Sentence TextTranslator::sentence(const std::string& text, const std::string& from, const std::string& to,
@@ -52,7 +51,8 @@ training::Translator::Sentence TextTranslator::sentence(const std::string& text,
 
 void TextTranslator::translate(const std::vector<training::Translator::Sentence>& sentences,
                                const std::function<void(size_t number, const std::string& text)>& emit) {
-  translator_->translate(sentences, [&](size_t number, const training::Hypothesis& best) { emit(number, tokenizer_->decode(best.tokens)); });
+  translator_->translate(sentences,
+                         [&](size_t number, const training::Hypothesis& best) { emit(number, tokenizer_->decode(best.tokens)); });
 }
 
 }  // namespace sluice::cli

@@ -83,16 +83,16 @@ int64_t TranslationScores::above_both() const { return std::ranges::count_if(dir
 
 std::string TranslationScores::table() const {
   const auto row = [](const std::string& name, const DirectionScores& scores) {
-    return fmt::format("{:<16} {:>6} {:>7.2f} {:>7.2f} {:>7.2f} {:>10.2f}\n", name, scores.pairs, scores.bleu, scores.chrf, scores.copy_chrf,
-                       scores.neighbour_chrf);
+    return fmt::format("{:<16} {:>6} {:>7.2f} {:>7.2f} {:>7.2f} {:>10.2f}\n", name, scores.pairs, scores.bleu, scores.chrf,
+                       scores.copy_chrf, scores.neighbour_chrf);
   };
   std::string text = fmt::format("{:<16} {:>6} {:>7} {:>7} {:>7} {:>10}\n", "direction", "pairs", "BLEU", "chrF", "copy", "neighbour");
   for (const auto& direction : directions) text += row(direction.from + " - " + direction.to, direction);
   text += row("mean", mean());
   text += fmt::format("chrF above copy and nearest neighbour in {} of {} directions\n", above_both(), directions.size());
   for (const auto& example : examples)
-    text += fmt::format("{} - {}: {}\n  translation: {}\n  reference:   {}\n", example.from, example.to, example.source, example.translation,
-                        example.reference);
+    text += fmt::format("{} - {}: {}\n  translation: {}\n  reference:   {}\n", example.from, example.to, example.source,
+                        example.translation, example.reference);
   return text + fmt::format("BLEU {}\nchrF {}\n", training::corpus_bleu_signature(), training::chrf_signature());
 }
 

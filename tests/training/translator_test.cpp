@@ -155,6 +155,10 @@ TEST(Translator, SaysWhatItNeeds) {
   expect_error<UsageError>([&] { translate(translator, {{{2, 3}, 11}, {{}, 11}}); }, {"sentence 1", "got 0"});
   expect_error<UsageError>([&] { translate(translator, {{std::vector<int32_t>(10, 2), 11}}); }, {"sentence 0", "1 to 9", "got 10"});
   EXPECT_TRUE(translate(translator, {}).empty());
+  TranslatorOptions other = options(1);
+  other.vocabulary = 15;
+  Translator wrong(small_model(), weights, devices("cpu:0"), other);
+  expect_error<UsageError>([&] { translate(wrong, {{{2, 3}, 11}}); }, {"13 tokens, got 15"});
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ void Translator::take(Group& group, std::span<const float> logits) const {
 
 void Translator::translate(std::span<const Sentence> sentences, const std::function<void(size_t number, const Hypothesis& best)>& emit) {
   check(sentences);
-  std::map<int, Group> live;                // by the decoder's group
+  std::map<int, Group> live;                       // by the decoder's group
   std::map<size_t, std::vector<Hypothesis>> done;  // by first sentence, until those before are emitted
   size_t next = 0, emitted = 0;
   while (next < sentences.size() || !live.empty()) {
@@ -129,6 +129,8 @@ void Translator::translate(std::span<const Sentence> sentences, const std::funct
     std::vector<Decoder::Feed> feeds;
     for (const auto& [number, group] : live) feeds.push_back(feed_of(number, group, sentences));
     const Tensor logits = decoder_.advance(feeds);
+    require(logits.dim(1) == options_.vocabulary, "TranslatorOptions::vocabulary: needs the model's ", logits.dim(1), " tokens, got ",
+            options_.vocabulary);
     ++turns_;
     const auto rows = static_cast<size_t>(options_.sentences * options_.beams);
     for (size_t i = 0; i < feeds.size(); ++i) {
