@@ -27,9 +27,8 @@ std::shared_ptr<const TranslationDataset> uneven_groups(int64_t samples) {
 
 RC_GTEST_PROP(TokenBudgetSampler, GivesBatchesOfOneBucketWithinTheBudget, (uint64_t seed)) {
   const auto data = uneven_groups(*rc::gen::inRange<int64_t>(1, 600));
-  const TokenBudgetOptions options{.samples = *rc::gen::inRange<int64_t>(1, 30),
-                                   .temperature = *rc::gen::element(1.0, 2.0, 100.0),
-                                   .seed = seed};
+  const TokenBudgetOptions options{
+      .samples = *rc::gen::inRange<int64_t>(1, 30), .temperature = *rc::gen::element(1.0, 2.0, 100.0), .seed = seed};
   const TokenBudgetSampler sampler(*data, options), again(*data, options);
   const auto epoch = *rc::gen::inRange<int64_t>(0, 5);
   std::map<int64_t, int64_t> batches;

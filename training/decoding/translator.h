@@ -28,7 +28,8 @@ struct TranslatorOptions {
 class Translator {
  public:
   /// `graph`  with the inputs of models::translation_model.
-  Translator(const layers::Graph& graph, const parallel::Weights& weights, std::vector<DevicePtr> devices, const TranslatorOptions& options);
+  Translator(const layers::Graph& graph, const parallel::Weights& weights, std::vector<DevicePtr> devices,
+             const TranslatorOptions& options);
 
   struct Sentence {
     std::vector<int32_t> source;  ///< all that the encoder reads
