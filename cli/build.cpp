@@ -46,20 +46,27 @@ parallel::NodeTimer measured_times(const layers::Graph& graph, const std::vector
   };
 }
 
-layers::Graph build_transformer(const Settings& settings) {
-  models::TransformerOptions options;
-  options.layers = settings.integer("model.layers");
+/// What all transformers have.
+template <class Options>
+Options transformer_options(const Settings& settings) {
+  Options options;
   options.dim = settings.integer("model.dim");
   options.heads = settings.integer("model.heads");
   options.ffn = settings.integer("model.ffn");
   options.vocab = settings.integer("model.vocab");
-  options.context = settings.integer("model.context");
   options.dropout = settings.number("model.dropout");
-  options.tied_embeddings = settings.flag("model.tied_embeddings");
   options.positions = choice_at(settings, "model.positions", kPositionWords);
   options.norm = choice_at(settings, "model.norm", kNormWords);
   options.activation = choice_at(settings, "model.activation", kActivationWords);
   options.label_smoothing = settings.number("model.label_smoothing");
+  return options;
+}
+
+layers::Graph build_transformer(const Settings& settings) {
+  auto options = transformer_options<models::TransformerOptions>(settings);
+  options.layers = settings.integer("model.layers");
+  options.context = settings.integer("model.context");
+  options.tied_embeddings = settings.flag("model.tied_embeddings");
   return models::transformer_lm(options);
 }
 
@@ -68,22 +75,13 @@ layers::Graph build_translation(const Settings& settings) {
     const int64_t layers = settings.integer(key);
     return layers > 0 ? layers : settings.integer("model.layers");
   };
-  models::TranslationOptions options;
+  auto options = transformer_options<models::TranslationOptions>(settings);
   options.encoder_layers = layers_at("model.encoder_layers");
   options.decoder_layers = layers_at("model.decoder_layers");
-  options.dim = settings.integer("model.dim");
-  options.heads = settings.integer("model.heads");
   options.head_width = settings.integer("model.head_width");
-  options.ffn = settings.integer("model.ffn");
-  options.vocab = settings.integer("model.vocab");
   options.source_context = settings.integer("model.source_context");
   options.target_context = settings.integer("model.target_context");
-  options.dropout = settings.number("model.dropout");
   options.shared_embeddings = choice_at(settings, "model.shared_embeddings", kSharingWords);
-  options.positions = choice_at(settings, "model.positions", kPositionWords);
-  options.norm = choice_at(settings, "model.norm", kNormWords);
-  options.activation = choice_at(settings, "model.activation", kActivationWords);
-  options.label_smoothing = settings.number("model.label_smoothing");
   options.scale_initialization = settings.flag("model.scale_initialization");
   options.logit_clip = settings.number("model.logit_clip");
   return models::translation_model(options);

@@ -168,8 +168,6 @@ data::TokenBudgetOptions budget_of(const Settings& settings) {
           .seed = seed_of(settings)};
 }
 
-int64_t validation_limit(const Settings& settings) { return settings.integer("train.evaluate_batches") * settings.integer("train.batch"); }
-
 Corpus mask_corpus(const Settings& settings) {
   const std::string& kind = settings.text("data.kind");
   require(kind == "synthetic", "data.kind: ", settings.text("model.name"),
@@ -206,6 +204,8 @@ Corpus load_corpus(const Settings& settings, const Preparation& preparation) {
   if (images) return image_corpus(settings, preparation.normalisation);
   return kind == "synthetic" ? synthetic_text(settings) : text_corpus(settings, preparation.tokenizer);
 }
+
+int64_t validation_limit(const Settings& settings) { return settings.integer("train.evaluate_batches") * settings.integer("train.batch"); }
 
 data::BatchSamplerPtr training_sampler(const Corpus& corpus, const Settings& settings) {
   const auto& pairs = corpus.parallel.dataset;

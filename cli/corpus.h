@@ -36,11 +36,13 @@ struct Preparation {
 /// Errors  UsageError naming the key and the cure, also when model and data do not belong together; DataError for bad files.
 Corpus load_corpus(const Settings& settings, const Preparation& preparation = {});
 
+/// The most samples of a validation; 0 for all.
+int64_t validation_limit(const Settings& settings);
 /// Which samples the mini-batches of training and of a validation have: of pairs of sentences as many as the tokens of train.batch of the
 /// longest ones allow.
 data::BatchSamplerPtr training_sampler(const Corpus& corpus, const Settings& settings);
-/// Of those mini-batches of sentences, the shortest first.
-std::vector<parallel::BatchShape> mini_batch_shapes(const Corpus& corpus, const layers::Graph& graph, const Settings& settings);
 data::BatchSamplerPtr validation_sampler(const Corpus& corpus, const Settings& settings);
+/// Of training mini-batches of sentences, one for each length that occurs, the shortest first.
+std::vector<parallel::BatchShape> mini_batch_shapes(const Corpus& corpus, const layers::Graph& graph, const Settings& settings);
 
 }  // namespace sluice::cli

@@ -72,9 +72,7 @@ int evaluate(const parallel::Checkpoint& checkpoint, const Arguments& arguments)
   const Settings settings = settings_of(checkpoint, arguments.list("--set"));
   const auto graph = build_graph(settings);
   const Corpus corpus = load_corpus(settings, preparation_of(checkpoint));
-  const auto trainer = build_evaluator(checkpoint, graph, settings);
-
-  const Validation validation = validate(*trainer, corpus, settings);
+  const Validation validation = validate(*build_evaluator(checkpoint, graph, settings), corpus, settings);  // its memory is free then
   Json json = {{"parameters", graph.parameter_count()}, {"steps", checkpoint.step}, {"weights_hash", checkpoint.weights_hash}};
   std::string details = tell_of_validation(json, validation, corpus, settings);
   if (corpus.parallel.tokenizer) {

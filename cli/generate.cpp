@@ -48,6 +48,8 @@ int generate(const parallel::Checkpoint& checkpoint, const Arguments& arguments)
   constexpr int64_t kTokens = 200;
   const auto sampling = sampling_of(arguments);
   const Settings settings = settings_of(checkpoint, arguments.list("--set"));
+  require(!is_translation_model(settings),
+          "generate: needs a language model, the checkpoint has model.name = \"translation\"; use translate");
   const std::string serialized = tokenizer_of(checkpoint);
   require(!serialized.empty(), "generate: needs a model trained on text, this one was not");
   const auto tokenizer = data::load_tokenizer(serialized);

@@ -72,7 +72,7 @@ class Training {
       if (settings_.flag("train.baseline")) require_text(corpus_);
     });
     say("{}", corpus_.parallel.summary);
-    parallel::on_root(ranks(), [&] { predicted_peaks(); });
+    parallel::on_root(ranks(), [&] { predicted_peaks(); });  // refuses lengths that do not fit
     parallel::Trainer trainer(graph_, plan_, *optimizer_, trainer_options());
     if (resumed_) resume(trainer);
     if (model) say("{}: {}\n", model->folder.string(), parallel::describe(parallel::initialize(*model, trainer)));

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 
 #include "cli/build.h"
 #include "cli/commands.h"
 #include "cli/line_reader.h"
+#include "cli/list_text.h"
 #include "cli/trained_model.h"
 #include "cli/translation.h"
 #include "core/suggestion.h"
@@ -17,15 +19,21 @@ namespace {
 
 bool is_blank(const std::string& line) { return line.find_first_not_of(" \t") == line.npos; }
 
-/// Translates lines and prints them in order. A blank line stays blank.
+/// Translates lines and prints them in order. A blank line stays blank. Lines before a bad one are translated all the same.
 void translate_lines(TextTranslator& model, const std::vector<std::string>& lines, size_t first, const std::string& from,
                      const std::string& to) {
   std::vector<training::Translator::Sentence> sentences;
   std::vector<size_t> places;  // of the sentences
-  for (size_t i = 0; i < lines.size(); ++i) {
-    if (is_blank(lines[i])) continue;
-    sentences.push_back(model.sentence(lines[i], from, to, fmt::format("standard input, line {}", first + i)));
-    places.push_back(i);
+  std::exception_ptr bad;
+  size_t good = 0;  // lines before it
+  try {
+    for (; good < lines.size(); ++good) {
+      if (is_blank(lines[good])) continue;
+      sentences.push_back(model.sentence(lines[good], from, to, fmt::format("standard input, line {}", first + good)));
+      places.push_back(good);
+    }
+  } catch (const DataError&) {
+    bad = std::current_exception();
   }
   size_t printed = 0;
   const auto print_until = [&](size_t line) {
@@ -37,8 +45,9 @@ void translate_lines(TextTranslator& model, const std::vector<std::string>& line
     ++printed;
     std::fflush(stdout);
   });
-  print_until(lines.size());
+  print_until(good);
   flush_result();
+  if (bad) std::rethrow_exception(bad);
 }
 
 int translate(const parallel::Checkpoint& checkpoint, const Arguments& arguments) {
@@ -49,9 +58,10 @@ int translate(const parallel::Checkpoint& checkpoint, const Arguments& arguments
   TextTranslator model(checkpoint, settings, search);
   const auto& languages = model.tokenizer().languages();
   const std::string to = arguments.text("--to"), from = arguments.text("--from", settings.text("data.source_language"));
+  require(!to.empty(), "--to: needs a language of the model, got none; known are ", list_text(languages, ", "));
   for (const auto& [flag, language] : {std::pair("--to", to), std::pair("--from", from)})
-    require(std::ranges::count(languages, language) > 0, flag, ": needs a language of the model, got ",
-            language.empty() ? "none" : "'" + language + "'", suggestion(language, languages));
+    require(std::ranges::count(languages, language) > 0, flag, ": needs a language of the model, got '", language, "'",
+            suggestion(language, languages));
   LineReader reader(STDIN_FILENO);
   const auto began = std::chrono::steady_clock::now();
   size_t lines = 0;

@@ -16,8 +16,6 @@ namespace sluice::cli {
 
 namespace {
 
-int64_t sample_limit(const Settings& settings) { return settings.integer("train.evaluate_batches") * settings.integer("train.batch"); }
-
 /// Nothing when it was stopped.
 std::optional<parallel::EvaluationResult> evaluate_unless(const std::function<bool()>& stop, parallel::Trainer& trainer, const Batch& batch,
                                                           bool with_output) try {
@@ -75,7 +73,7 @@ void require_text(const Corpus& corpus) { require(corpus.text != nullptr, "train
 std::optional<double> trigram_loss(const Corpus& corpus, const Settings& settings) {
   require_text(corpus);
   const data::Trigram trigram(corpus.text->tokens(), corpus.text->ranges(data::Split::train));
-  const auto samples = data::validation_samples(*corpus.dataset, sample_limit(settings));
+  const auto samples = data::validation_samples(*corpus.dataset, validation_limit(settings));
   return samples.empty() ? std::nullopt : std::optional(trigram.loss(*corpus.text, samples));
 }
 

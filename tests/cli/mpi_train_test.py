@@ -30,6 +30,7 @@ program_test.PROGRAM = str(PROGRAM)
 PROGRAM_TESTS = pathlib.Path(__file__).resolve().parent
 FOREVER = 10**9
 ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "TERM": "dumb"}  # Open MPI gives its ranks terminals
+TRANSLATION = dict(model__name="translation", model__layers=2, model__head_width=8, model__source_context=16, model__target_context=14)
 AMOEBANET = dict(model__name="amoebanet-d", model__layers=3, model__filters=16, model__image_size=16, model__classes=4)
 
 
@@ -123,6 +124,15 @@ class OneAnswer(RanksTest):
                     self.assertEqual(device["peak_bytes"], device["predicted_peak_bytes"])
                 bytes_sent = over_ranks["between_ranks"]
                 self.assertEqual(bytes_sent["step_bytes"], bytes_sent["planned_step_bytes"])
+
+    def test_of_translation(self):
+        keys = dict(TRANSLATION, train__steps=12, pipeline__fold_blocks=2)
+        one = self.train(**keys)
+        for devices, replicas, ranks in ((2, 1, 2), (4, 2, 4)):
+            with self.subTest(devices=devices, replicas=replicas, ranks=ranks):
+                over_ranks = self.train_over(ranks, devices, pipeline__replicas=replicas, **keys)
+                for what in ("weights_hash", "loss"):
+                    self.assertEqual(over_ranks[what], one[what])
 
     def test_of_replicas_that_come_and_go(self):
         keys = dict(model__layers=4, pipeline__micro_batches=4)

@@ -101,7 +101,13 @@ void launch(Runtime& state, const Group::Part& part) {
   made->position = made->queue->put_count() + 1;
   part.communicator->launches.push_back(made);
   state.ranks.note_change();
-  state.submit(part.stream, {CUgraphNode_st::Kind::kernel, [&state, made] { run_launch(state, made); }});
+  // The communicator owns the launch, which owns the queue: work of the queue that owned the launch would never be freed where it never ends.
+  const auto launch_of_communicator = std::weak_ptr(made);
+  state.submit(part.stream, {CUgraphNode_st::Kind::kernel, [&state, launch_of_communicator] {
+                               const auto launch = launch_of_communicator.lock();
+                               if (!launch) throw Blocked{};
+                               run_launch(state, launch);
+                             }});
 }
 
 void launch_group(Runtime& state) {

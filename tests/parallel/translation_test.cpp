@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <map>
+
 #include "parallel/trainer.h"
 #include "tests/parallel/pipelines.h"
 #include "tests/parallel/tiny_models.h"
@@ -86,6 +90,30 @@ std::pair<std::vector<double>, std::string> trained(const std::string& names, Pr
   std::vector<double> losses;
   for (uint64_t step = 0; step < 3; ++step) losses.push_back(trainer.step(sentences(step)).loss);
   return {losses, trainer.weights_hash()};
+}
+
+/// The model after one step of plain gradient descent without dropout.
+std::map<std::string, Tensor> after_a_gradient(int micro_batches) {
+  auto options = tiny_translation();
+  options.dropout = 0;
+  const layers::Graph graph = models::translation_model(options);
+  Trainer trainer(graph, plan(graph, devices("cpu:0,cpu:1"), {.batch = kSamples, .micro_batches = micro_batches}),
+                  SGD({.lr = 1, .momentum = 0}), {.seed = 3});
+  trainer.step(sentences(1));
+  std::map<std::string, Tensor> model;
+  for (const auto& [name, value] : trainer.model()) model[name] = value.clone();
+  return model;
+}
+
+TEST(Translation, HasTheGradientOfTheWholeBatchFromMicroBatchesOfUnequalTokens) {
+  const auto whole = after_a_gradient(1);
+  for (const int micro_batches : {2, 3, 8})
+    for (const auto& [name, value] : after_a_gradient(micro_batches)) {
+      const auto expected = whole.at(name).to_vector(), got = value.to_vector();
+      double largest = 0;
+      for (const double x : expected) largest = std::max(largest, std::abs(x));
+      for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-5 * largest) << name << ", " << micro_batches;
+    }
 }
 
 TEST(Translation, HasOneAnswerInBf16NearThatOfF32) {

@@ -5,6 +5,7 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/embedding.h"
 #include "autograd/ops/reduction.h"
+#include "core/cuda/cuda.h"
 #include "layers/cross_entropy.h"
 #include "layers/embedding.h"
 #include "layers/linear.h"
@@ -90,6 +91,17 @@ TEST(Decoder, GivesOneAnswerWhateverTheStagesAndTakesTheBytesThatWereCounted) {
       if (expected.empty()) expected = logits;
       EXPECT_EQ(logits, expected) << on;
     }
+}
+
+/// On a GPU, or on the emulated one.
+TEST(CudaDecoder, GivesTheCpusLogitsInTheBytesThatWereCounted) {
+  if (const std::string reason = cuda_unavailable_reason(); !reason.empty()) GTEST_SKIP() << reason;
+  const auto graph = models::transformer_lm(small_language_model());
+  const auto weights = drawn_weights(graph);
+  Decoder on_cpu(graph, weights, devices("cpu:0"), {.rows = 2, .groups = 2}),
+      on_gpu(graph, weights, devices("cuda:0"), {.rows = 2, .groups = 2});
+  expect_close(run_to_the_end(on_gpu, 20), run_to_the_end(on_cpu, 20));
+  EXPECT_EQ(on_gpu.pipeline().devices()[0]->peak_bytes(), on_gpu.pipeline().predicted_peak_bytes()[0]);
 }
 
 TEST(Decoder, IsRefusedBeforeItRunsWhereItsCachesWouldNotFit) {

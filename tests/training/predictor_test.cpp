@@ -91,6 +91,7 @@ TEST(Predictor, SaysWhatItNeeds) {
   expect_error<UsageError>([&] { Predictor(model.graph, weights, devices("cpu:0,cpu:1"), {.stages = {1, 2}}); }, {"4 nodes", "3"});
   expect_error<UsageError>([&] { Predictor(model.graph, weights, devices("cpu:0"), {.stages = {1, 3}}); }, {"1 devices, got 2"});
   expect_error<UsageError>([&] { Predictor(model.graph, weights, {}); }, {"at least one device"});
+  expect_error<UsageError>([&] { Predictor(model.graph, weights, devices("meta:0")); }, {"cpu or cuda devices, got meta:0"});
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/cuda/cuda.h"
 #include "layers/tables.h"
 #include "models/translation.h"
 #include "tests/expect_error.h"
@@ -144,6 +145,21 @@ TEST(Translator, GivesOneAnswerWhateverTheStagesAndTheBatches) {
       for (const auto& best : translate(translator, all)) tokens.push_back(best.tokens);
       EXPECT_EQ(tokens, expected) << on << ", " << together << " sentences in " << groups << " groups";
     }
+}
+
+/// On a GPU, or on the emulated one.
+TEST(CudaTranslator, FindsWhatTheCpuFindsOverAnyNumberOfStages) {
+  if (const std::string reason = cuda_unavailable_reason(); !reason.empty()) GTEST_SKIP() << reason;
+  const auto weights = drawn_weights(small_model());
+  const auto all = sentences(5);
+  Translator on_cpu(small_model(), weights, devices("cpu:0"), options(2));
+  const auto expected = translate(on_cpu, all);
+  for (const char* on : {"cuda:0", "cuda:0,cuda:1"}) {
+    if (std::string(on) != "cuda:0" && cuda_device_count() < 2) continue;
+    Translator translator(small_model(), weights, devices(on), options(2, 3));
+    const auto found = translate(translator, all);
+    for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(found[i].tokens, expected[i].tokens) << "sentence " << i << " on " << on;
+  }
 }
 
 TEST(Translator, SaysWhatItNeeds) {

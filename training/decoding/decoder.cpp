@@ -37,14 +37,16 @@ int input_named(const layers::Graph& graph, const std::string& name) {
   return static_cast<int>(found - inputs.begin());
 }
 
+const Tensor& input_of(const Decoder::Inputs& given, const std::string& name) {
+  const auto found = given.find(name);
+  require(found != given.end(), "decoder: needs input '", name, "', got ", given.size(), " others");
+  return found->second;
+}
+
 /// Those of `given` that the graph has.
 Batch batch_for(const layers::Graph& graph, const Decoder::Inputs& given) {
   Decoder::Inputs inputs;
-  for (const auto& input : graph.inputs()) {
-    const auto found = given.find(input.name);
-    require(found != given.end(), "decoder: needs input '", input.name, "', got ", given.size(), " others");
-    inputs[input.name] = found->second;
-  }
+  for (const auto& input : graph.inputs()) inputs[input.name] = input_of(given, input.name);
   return batch_of(std::move(inputs));
 }
 
@@ -77,12 +79,8 @@ Decoder::Decoder(const layers::Graph& graph, const parallel::Weights& weights, s
 Decoder::Inputs Decoder::encode(const Inputs& inputs) {
   Inputs made;
   for (const auto& [name, pipeline] : context_) made[name] = cast(pipeline->run(batch_for(pipeline->graph(), inputs)), DType::f32);
-  for (const auto& input : step_->graph().inputs()) {
-    if (input.name == options_.tokens || made.contains(input.name)) continue;
-    const auto found = inputs.find(input.name);
-    require(found != inputs.end(), "decoder: needs input '", input.name, "', got ", inputs.size(), " others");
-    made[input.name] = found->second;
-  }
+  for (const auto& input : step_->graph().inputs())
+    if (input.name != options_.tokens && !made.contains(input.name)) made[input.name] = input_of(inputs, input.name);
   return made;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "core/ops/copy.h"
+
 namespace sluice::training {
 
 namespace {
@@ -27,15 +29,12 @@ int64_t context_of(const layers::Graph& graph, const char* name) {
 
 /// Each row of x [N, ...] `times` times in a row.
 Tensor repeated(const Tensor& x, int64_t times) {
-  const auto elements = x.to_vector();
-  const auto row = static_cast<ptrdiff_t>(x.elements() / x.dim(0));
-  std::vector<double> all;
-  all.reserve(elements.size() * static_cast<size_t>(times));
-  for (auto at = elements.begin(); at != elements.end(); at += row)
-    for (int64_t i = 0; i < times; ++i) all.insert(all.end(), at, at + row);
+  const int64_t rows = x.dim(0), width = x.elements() / rows;
+  const Tensor all = empty({rows, times, width}, x.dtype()), once = x.reshape({rows, 1, width});
+  for (int64_t i = 0; i < times; ++i) copy(once, all.slice(1, i, i + 1));
   std::vector<int64_t> extents(x.shape().extents().begin(), x.shape().extents().end());
-  extents[0] *= times;
-  return tensor_of(all, Shape(extents), x.dtype());
+  extents[0] = rows * times;
+  return all.reshape(Shape(extents));
 }
 
 }  // namespace
@@ -97,7 +96,7 @@ Decoder::Feed Translator::feed_of(int number, const Group& group, std::span<cons
     }
   }
   feed.tokens = tensor_of(tokens, {static_cast<int64_t>(tokens.size()), 1}, DType::i32);
-  if (!group.has_begun) {
+  if (!group.context.empty()) {
     feed.parents.clear();
     feed.begins_with = &group.context;
   }
@@ -112,7 +111,6 @@ void Translator::take(Group& group, std::span<const float> logits) const {
     if (search.done()) continue;
     search.advance(log_probabilities(logits.subspan(i * beams * vocabulary, search.rows().size() * vocabulary), options_.vocabulary));
   }
-  group.has_begun = true;
   group.context.clear();
 }
 

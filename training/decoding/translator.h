@@ -49,8 +49,7 @@ class Translator {
   struct Group {
     size_t first = 0;
     std::vector<BeamSearch> searches{};
-    Decoder::Inputs context{};  ///< while it has not begun
-    bool has_begun = false;
+    Decoder::Inputs context{};  ///< that it begins with; empty once it has
   };
   void check(std::span<const Sentence> sentences) const;
   Group make_group(std::span<const Sentence> sentences, size_t first);

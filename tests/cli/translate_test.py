@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""Trains a translation model with the built program, translates with it, and gives it bad lines, languages and files.
+
+usage: translate_test.py PROGRAM [unittest arguments]
+"""
+import json
+import random
+import subprocess
+import unittest
+
+import program_test  # takes the program from the command line
+from program_test import ProgramTest, patience, sets, sluice
+
+PROGRAM = program_test.PROGRAM
+
+
+class Translation(ProgramTest):
+    CONFIG = """
+[model]
+name = "translation"
+layers = 1
+dim = 32
+heads = 2
+head_width = 16
+ffn = 64
+vocab = 320
+source_context = 24
+target_context = 24
+dropout = 0.1
+[data]
+kind = "parallel"
+source_language = "en"
+buckets = 4
+validation = 0.1
+test_pairs = 20
+[train]
+steps = 60
+batch = 16
+evaluate_batches = 2
+[optimizer]
+name = "adam"
+lr = 3e-3
+"""
+
+    def setUp(self):
+        super().setUp()
+        self.config = self.write("mt.toml", self.CONFIG)
+        generator = random.Random(2)
+        words = {"red": "rot", "green": "gruen", "blue": "blau", "house": "haus", "tree": "baum", "river": "fluss", "old": "alt", "new": "neu"}
+        lines = (generator.choices(list(words), k=generator.randint(1, 3)) for _ in range(3000))
+        self.pairs = self.write("pairs.tsv", "".join(f"{' '.join(line)}\t{' '.join(words[word] for word in line)}\n" for line in lines))
+
+    def command(self, *arguments, **keys):
+        keys = {"data__path": self.pairs, "data__languages": '["de"]', "data__cache": self.folder / "cache", "output__dir": self.folder / "run", **keys}
+        return ["train", self.config, *arguments, *sets(**keys)]
+
+    def train(self, **keys):
+        done = sluice(*self.command("--json", "-", **keys))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout), done.stderr
+
+    def translate(self, text, *arguments, run="run"):
+        command = [PROGRAM, "translate", str(self.folder / run), *map(str, arguments)]
+        return subprocess.run(command, input=text, capture_output=True, timeout=patience(300))
+
+    def test_train_eval_and_translate(self):
+        result, said = self.train(train__steps=400)
+        self.assertLess(result["loss"]["last"], result["loss"]["first"] / 2)
+        self.assertGreater(result["tokens_per_second"], 0)
+        self.assertIn("pairs in 2 languages", said)
+        for device in result["devices"]:
+            self.assertEqual(device["peak_bytes"], device["predicted_peak_bytes"])
+
+        done = self.translate(b"old house\n\n  \nred river\n", "--to", "de")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.decode().split("\n")
+        self.assertEqual(len(lines), 5)
+        self.assertEqual(lines[1:3], ["", ""])
+        for beams in (1, 4):
+            for stages in ('"cpu:0"', '["cpu:0", "cpu:1"]'):
+                again = self.translate(b"old house\nred river", "--to", "de", "--beams", beams, "--sentences", 1, "--set", f"pipeline.devices={stages}")
+                self.assertEqual(again.stdout.decode().split("\n"), [lines[0], lines[3], ""], again.stderr)
+        self.assertEqual((lines[0], lines[3]), ("alt haus", "rot fluss"))
+
+        evaluated = sluice("eval", self.folder / "run", "--json", "-")
+        self.assertEqual(evaluated.returncode, 0, evaluated.stderr)
+        scores = json.loads(evaluated.stdout)["translation"]
+        self.assertGreater(scores["directions"]["en-de"]["chrf"], 90)
+        self.assertIn("tok:13a", scores["bleu_signature"])
+        self.assertIn("neighbour", evaluated.stderr)
+
+    def test_has_one_answer_for_every_cut(self):
+        hashes = {self.train(output__dir=self.folder / str(number), pipeline__micro_batches=4, pipeline__fold_blocks=2, **keys)[0]["weights_hash"]
+                  for number, keys in enumerate([{}, dict(pipeline__devices='"2x cpu"'),
+                                                 dict(pipeline__devices='"3x cpu"', pipeline__partition="[2, 6, 5]", pipeline__remat="full"),
+                                                 dict(pipeline__devices='"2x cpu"', pipeline__schedule="zb-h1", data__threads=3),
+                                                 dict(pipeline__devices='"4x cpu"', pipeline__replicas=2)])}
+        self.assertEqual(len(hashes), 1)
+
+    def test_made_up_sentences_need_no_files(self):
+        done = sluice("train", self.config, "--json", "-", *sets(data__kind="synthetic", data__train_samples=500, model__vocab=40, train__steps=10,
+                                                                 output__dir=self.folder / "run"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.refuse(2, "translate", "synthetic", arguments=["translate", self.folder / "run", "--to", "de"])
+
+    def test_bad_lines_and_languages(self):
+        self.train(train__steps=3)
+        for text, code, lines, words in ((b"x" * 100000, 3, 0, ("line 1", "24")), (b"red\n\xff\nblue\n", 3, 1, ("line 2", "UTF-8")),
+                                         ("\U00012000\U00012001".encode(), 0, 1, ()), (b"", 0, 0, ()), (b"\r\nred\r\n", 0, 2, ())):
+            done = self.translate(text, "--to", "de")
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertEqual(done.stdout.count(b"\n"), lines, text[:20])  # those before a bad one are translated
+            for word in words:
+                self.assertIn(word, done.stderr.decode())
+        for arguments, words in ((["--to", "dr"], ("--to", "'dr'", "'de'")), ([], ("--to", "got none", "de, en")), (["--to", "de", "--from", "fr"], ("--from", "'fr'")),
+                                 (["--to", "de", "--beams", 0], ("--beams",))):
+            done = self.translate(b"red\n", *arguments)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            for word in words:
+                self.assertIn(word, done.stderr.decode())
+
+    def test_bad_files(self):
+        self.refuse(2, "data.path", arguments=self.command(data__path=""))
+        self.refuse(3, "data.path", "nowhere.en", arguments=self.command(data__path=self.folder / "nowhere"))
+        self.refuse(2, "data.languages", "got 0", arguments=self.command(data__languages="[]"))
+        self.refuse(3, "bad.tsv", arguments=self.command(data__path=self.write("bad.tsv", "no tab here\n")))
+        catalogue = self.write("bad.mo", b"\xde\x12\x04\x95" + bytes(4) + (5).to_bytes(4, "little") + b"\xff" * 16)
+        self.refuse(3, "bad.mo", arguments=self.command(data__path=catalogue))
+        self.refuse(3, "magic.mo", arguments=self.command(data__path=self.write("magic.mo", b"nothing of the kind" * 9)))
+        self.refuse(3, "short.mo", arguments=self.command(data__path=self.write("short.mo", b"\xde\x12")))
+        self.refuse(2, "data.kind", "translation needs parallel or synthetic, got idx",
+                    arguments=["train", "t-6-8192-16", *sets(data__kind="idx", data__path=self.folder, pipeline__devices="cpu:0", model__layers=1, model__dim=8, model__ffn=8,
+                                                             model__vocab=300, output__dir=self.folder / "run")])
+
+    def test_translations_come_as_lines_do(self):
+        self.train(train__steps=3)
+        with subprocess.Popen([PROGRAM, "translate", str(self.folder / "run"), "--to", "de"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL) as process:
+            for line in (b"red\n", b"\n", b"old house\n"):
+                process.stdin.write(line)
+                process.stdin.flush()
+                self.assertTrue(process.stdout.readline().endswith(b"\n"))  # before the next line is there
+            process.stdin.close()
+            self.assertEqual(process.stdout.read(), b"")
+            self.assertEqual(process.wait(patience(60)), 0)
+
+    def test_a_translation_model_does_not_generate(self):
+        self.train(train__steps=3)
+        self.refuse(2, "generate", "use translate", arguments=["generate", self.folder / "run", "--prompt", "red"])
+
+    def test_a_language_model_does_not_translate(self):
+        done = sluice("train", "tiny", *sets(output__dir=self.folder / "run", train__steps=1))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.refuse(2, "translation", "transformer-lm", arguments=["translate", self.folder / "run", "--to", "de"])
+
+
+if __name__ == "__main__":
+    unittest.main()
