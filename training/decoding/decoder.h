@@ -23,7 +23,8 @@ struct DecoderOptions {
 /// What the output depends on is cut in two: nodes that the tokens reach run for each token; the others, an encoder, run once a group
 /// (`encode`), and what they make becomes an input of the former. Each part is a forward-only pipeline over all devices.
 /// Threads  one caller.
-/// Errors   as parallel::InferencePipeline: OutOfMemory before anything runs. After a failure no group is there any more.
+/// Errors   as parallel::InferencePipeline. Each part is held against the budgets by itself, before it runs for the first time: where both together
+///          are beyond one, OutOfMemory comes in the middle of a run. After a failure no group is there any more.
 class Decoder {
  public:
   /// Errors  UsageError when the output does not depend on the tokens.
