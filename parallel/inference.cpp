@@ -75,6 +75,16 @@ struct InferencePipeline::State {
     return program;
   }
 
+  /// That of a run which begins or continues groups as full as they get.
+  const Program& verified(PlanPrograms::Use& use, bool begins) {
+    const int64_t tokens = use.shape.inputs.at(tokens_name(use.sequences->tokens_input)).sample_shape[0];
+    use.sequences->length = begins ? 0 : use.sequences->capacity - tokens;
+    use.sequences->moves_rows = !begins;
+    return verified(use);
+  }
+
+  const std::string& tokens_name(int input) const { return graph.inputs().at(static_cast<size_t>(input)).name; }
+
   Tensor run(const Program& program, const Batch& batch, const PlanPrograms::Use& use, const Sequences* sequences) {
     RunContext run;
     run.batch = &batch;
@@ -115,13 +125,10 @@ Tensor InferencePipeline::run(const Batch& batch) {
 
 namespace {
 
-/// The tokens as they are, all other inputs as the graph declares them: as long as they may get.
-BatchShape longest(const layers::Graph& graph, const Batch& batch, int tokens_input) {
-  BatchShape shape = declared_shape(graph, batch.samples);
-  const std::string& name = graph.inputs().at(static_cast<size_t>(tokens_input)).name;
-  const Tensor sample = batch.load(name, 0, 1);
-  require(sample.rank() >= 2, "sequences: need tokens [rows, count] for input '", name, "', got ", sample);
-  shape.inputs[name] = {sample.shape().without(0), sample.dtype()};
+/// So many tokens a sample, all other inputs as the graph declares them: as long as they may get.
+BatchShape longest(const layers::Graph& graph, int64_t samples, const std::string& tokens_name, const Shape& tokens) {
+  BatchShape shape = declared_shape(graph, samples);
+  shape.inputs.at(tokens_name).sample_shape = tokens;
   return shape;
 }
 
@@ -150,24 +157,32 @@ void check(const Sequences& sequences, int64_t samples, int64_t tokens, int grou
 }  // namespace
 
 Tensor InferencePipeline::run(const Batch& batch, const Sequences& sequences, int groups) {
-  BatchShape shape = longest(state_->graph, batch, sequences.tokens_input);
-  const std::string& name = state_->graph.inputs()[static_cast<size_t>(sequences.tokens_input)].name;
-  const int64_t tokens = shape.inputs.at(name).sample_shape[0];
-  check(sequences, batch.samples, tokens, groups);
+  const std::string& name = state_->tokens_name(sequences.tokens_input);
+  const Tensor sample = batch.load(name, 0, 1);
+  require(sample.rank() >= 2, "sequences: need tokens [rows, count] for input '", name, "', got ", sample);
+  check(sequences, batch.samples, sample.dim(1), groups);
   const int micro_batches = static_cast<int>(sequences.groups.size());
-  PlanPrograms::Use use{false, micro_batches, true, std::move(shape),
+  PlanPrograms::Use use{false, micro_batches, true, longest(state_->graph, batch.samples, name, sample.shape().without(0)),
                         SequencesShape{sequences.tokens_input, sequences.capacity, 0, groups}};
-  const auto verify = [&](int64_t length) {
-    use.sequences->length = length;
-    use.sequences->moves_rows = length > 0;
-    return &state_->verified(use);
-  };
   const bool begins = std::ranges::count(sequences.lengths, 0) > 0;
   const bool continues = std::ranges::count(sequences.lengths, 0) < micro_batches;
-  const Program* program = begins ? verify(0) : nullptr;
-  if (continues) program = verify(sequences.capacity - tokens);
+  const Program* program = begins ? &state_->verified(use, true) : nullptr;
+  if (continues) program = &state_->verified(use, false);
   return state_->run(*program, batch, use, &sequences);
 }
+
+std::vector<int64_t> InferencePipeline::kept_bytes() { return state_->programs.counter().kept(); }
+
+std::vector<int64_t> InferencePipeline::expect_sequences(int64_t rows, const Sequences& like, int groups) {
+  const std::string& name = state_->tokens_name(like.tokens_input);
+  PlanPrograms::Use use{false, groups, true, longest(state_->graph, rows * groups, name, {1}),
+                        SequencesShape{like.tokens_input, like.capacity, 0, groups}};
+  state_->verified(use, true);
+  if (like.capacity > 1) state_->verified(use, false);
+  return kept_bytes();
+}
+
+void InferencePipeline::hold_beside(std::vector<int64_t> bytes) { state_->programs.hold_beside(std::move(bytes)); }
 
 void InferencePipeline::end_sequences(int group) {
   for (const auto& stage : state_->executor.stages()) stage->end_sequences(group);

@@ -46,11 +46,24 @@ class InferencePipeline {
   /// Frees what the devices keep of a group.
   void end_sequences(int group);
 
+  /// @name Several pipelines on the same devices, which know of each other's bytes
+  /// @{
+  /// By device: what it holds while nothing runs and no sequence is there, as counted.
+  std::vector<int64_t> kept_bytes();
+  /// Counts runs that give `groups` groups of `rows` sequences, all that may be there, one token each, and holds them against the budgets
+  /// before any runs. `like`  says what the tokens' input and the capacity are.
+  /// Returns  by device: what it holds between such runs when all caches are full.
+  /// Errors   OutOfMemory; UsageError for an input of unknown shape.
+  std::vector<int64_t> expect_sequences(int64_t rows, const Sequences& like, int groups);
+  /// What others hold on the devices, by device; from now on programs are counted with these bytes, and are held against the budgets with them.
+  void hold_beside(std::vector<int64_t> bytes);
+  /// @}
+
   const layers::Graph& graph() const;
   /// Those with a stage.
   const std::vector<DevicePtr>& devices() const;
   const std::vector<int>& stage_sizes() const;
-  /// By device: the most bytes of any program so far, as counted; what the device has held is its own to say.
+  /// By device: the most bytes of any program so far with what others hold beside it, as counted; what the device has held is its own to say.
   const std::vector<int64_t>& predicted_peak_bytes() const;
   /// Of the last run.
   const Trace& trace() const;

@@ -33,9 +33,16 @@ CountingExecutor& PlanPrograms::counter() {
   if (!counter_) {
     const auto placement = device_of_stage(plan_);
     const Layout layout = layout_of(topology_, plan_, placement);
-    counter_ = std::make_unique<CountingExecutor>(graph_, layout, CountingExecutor::Devices{plan_.devices, speeds_}, options_, optimizer_);
+    const CountingExecutor::Devices devices{plan_.devices, speeds_, beside_};
+    counter_ = std::make_unique<CountingExecutor>(graph_, layout, devices, options_, optimizer_);
   }
   return *counter_;
+}
+
+void PlanPrograms::hold_beside(std::vector<int64_t> bytes) {
+  beside_ = std::move(bytes);
+  counter_.reset();
+  kept_.clear();
 }
 
 PlanPrograms::Use PlanPrograms::step(BatchShape shape, int micro_batches) const {

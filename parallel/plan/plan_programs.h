@@ -56,6 +56,8 @@ class PlanPrograms {
 
   /// That counts them.
   CountingExecutor& counter();
+  /// By device of the plan: bytes that others hold there. All programs are counted with them from now on.
+  void hold_beside(std::vector<int64_t> bytes);
 
  private:
   struct Kept {
@@ -81,6 +83,7 @@ class PlanPrograms {
   const StageOptions options_;
   const std::vector<DeviceSpeed> speeds_;
   Group* const group_;                         ///< null for one process
+  std::vector<int64_t> beside_;                ///< by device; empty: nothing
   std::unique_ptr<CountingExecutor> counter_;  ///< from its first use on
   std::deque<Kept> kept_;                      ///< the latest first
 };

@@ -13,6 +13,8 @@ namespace {
 std::vector<DevicePtr> stand_ins(const CountingExecutor::Devices& devices, bool with_budgets) {
   require(devices.speeds.empty() || devices.speeds.size() == devices.counted.size(), "count: needs a speed for each of ",
           devices.counted.size(), " devices or none, got ", devices.speeds.size());
+  require(devices.beside.empty() || devices.beside.size() == devices.counted.size(), "count: needs bytes beside for each of ",
+          devices.counted.size(), " devices or none, got ", devices.beside.size());
   std::vector<DevicePtr> made;
   for (size_t i = 0; i < devices.counted.size(); ++i) {
     const Device& device = *devices.counted[i];
@@ -24,6 +26,7 @@ std::vector<DevicePtr> stand_ins(const CountingExecutor::Devices& devices, bool 
                                                             .stands_for = device.backend(),
                                                             .model = name.substr(0, name.rfind(':')),
                                                             .host = device.options().host}));
+    if (!devices.beside.empty()) made.back()->charge(devices.beside[i]);
   }
   return made;
 }
@@ -95,6 +98,13 @@ std::vector<int64_t> CountingExecutor::peaks(const Program& program) const {
   std::vector<int64_t> peaks = peak_bytes(program);
   for (size_t device = 0; device < peaks.size(); ++device) peaks[device] = std::max(peaks[device], first_peaks_[device]);
   return peaks;
+}
+
+std::vector<int64_t> CountingExecutor::kept() const {
+  std::vector<int64_t> kept;
+  for (const auto& device : executor_->devices())
+    kept.push_back(device->live_bytes() - (devices_.beside.empty() ? 0 : devices_.beside[kept.size()]));
+  return kept;
 }
 
 std::vector<int64_t> CountingExecutor::budgets() const {

@@ -19,6 +19,7 @@ class CountingExecutor {
   struct Devices {
     std::vector<DevicePtr> counted;     ///< whose names, kinds, threads and budgets count
     std::vector<DeviceSpeed> speeds{};  ///< by device; empty: those of a meta device that was given none
+    std::vector<int64_t> beside{};      ///< by device: bytes of it that are never the programs'; empty: none
   };
   /// Graph, topology and optimizer live as long as this.
   CountingExecutor(const layers::Graph& graph, const Layout& layout, const Devices& devices, const StageOptions& options,
@@ -30,8 +31,10 @@ class CountingExecutor {
   RunResult count(Program& program, const BatchShape& shape, bool keeps_output = false,
                   const std::optional<SequencesShape>& sequences = std::nullopt);
 
-  /// By device: the most bytes that it holds while its stages are made or a counted program runs.
+  /// By device: the most bytes that it holds while its stages are made or a counted program runs, those beside included.
   std::vector<int64_t> peaks(const Program& program) const;
+  /// By device: what its stages hold since the last run: weights, and key/value caches.
+  std::vector<int64_t> kept() const;
 
   /// Why the budgets that the devices have now do not hold a counted program: what the first allocation beyond one says, and which device
   /// needs and lacks how many bytes. Empty when they do.

@@ -9,6 +9,7 @@
 #include "layers/cross_entropy.h"
 #include "layers/embedding.h"
 #include "layers/linear.h"
+#include "models/translation.h"
 #include "tests/expect_error.h"
 #include "tests/training/language_models.h"
 
@@ -111,9 +112,8 @@ TEST(Decoder, IsRefusedBeforeItRunsWhereItsCachesWouldNotFit) {
     return Decoder(graph, weights, {make_device("cpu:0", {.budget_bytes = 256 << 10})}, {.rows = 2, .groups = groups});
   };
   const std::vector<Decoder::Feed> begin{{.tokens = tokens_of({{1}, {2}}), .begins_with = &kNothing}};
-  Decoder few = make(1), many = make(100);
-  EXPECT_EQ(few.advance(begin).shape(), (Shape{2, 23}));
-  expect_error<OutOfMemory>([&] { many.advance(begin); }, {"cpu:0", "lacks"});
+  EXPECT_EQ(make(1).advance(begin).shape(), (Shape{2, 23}));
+  expect_error<OutOfMemory>([&] { make(100); }, {"cpu:0", "lacks"});
 }
 
 /// The mean of the source's embeddings is added to each token: a small encoder-decoder model.
@@ -155,6 +155,70 @@ TEST(Decoder, RunsWhatTheTokensDoNotReachOnceAGroup) {
     EXPECT_EQ(row_of(same, 0), row_of(same, 1));
     EXPECT_EQ(row_of(same, 1), row_of(logits, 1));
     expect_error<UsageError>([&] { decoder.encode({}); }, {"needs input 'source'"});
+  }
+}
+
+constexpr int64_t kTarget = 5;
+
+/// Of long sources, so that an encoder needs more than a run of the decoder, or of short ones.
+layers::Graph small_translation(int64_t source_context) {
+  models::TranslationOptions options;
+  options.encoder_layers = options.decoder_layers = 1;
+  options.dim = 8;
+  options.heads = 2;
+  options.head_width = 4;
+  options.vocab = 23;
+  options.source_context = source_context;
+  options.target_context = kTarget;
+  return models::translation_model(options);
+}
+
+Decoder::Inputs sources(int64_t source_context) {
+  return {{"source", full({2, source_context}, 3, DType::i32)},
+          {"source_length", full({2}, static_cast<double>(source_context), DType::i32)},
+          {"target_length", full({2}, 1, DType::i32)}};
+}
+
+/// Two groups of two rows, all caches full, and one more source encoded then.
+void fill_and_encode(Decoder& decoder, int64_t source_context) {
+  const auto inputs = sources(source_context);
+  const auto context = decoder.encode(inputs);
+  for (int64_t i = 0; i < kTarget; ++i) {
+    std::vector<Decoder::Feed> feeds;
+    for (const int group : {0, 1})
+      feeds.push_back({.group = group,
+                       .tokens = tokens_of({{1}, {2}}),
+                       .parents = i == 0 ? std::vector<int32_t>() : std::vector<int32_t>{1, 0},
+                       .begins_with = i == 0 ? &context : nullptr});
+    decoder.advance(feeds);
+  }
+  decoder.encode(inputs);
+}
+
+TEST(Decoder, CountsTheEncoderAndTheDecoderOnOneDeviceTogether) {
+  for (const int64_t source_context : {1, 200}) {
+    const auto graph = small_translation(source_context);
+    const auto weights = drawn_weights(graph);
+    const DecoderOptions options{.tokens = "target", .rows = 2, .groups = 2};
+    for (const char* on : {"cpu:0", "cpu:0,cpu:1"}) {
+      Decoder decoder(graph, weights, devices(on), options);
+      fill_and_encode(decoder, source_context);
+      const auto predicted = decoder.predicted_peak_bytes();
+      const auto& used = decoder.pipeline().devices();
+      const bool encoder_needs_most = predicted != decoder.pipeline().predicted_peak_bytes();
+      EXPECT_EQ(encoder_needs_most, source_context == 200) << on;
+      for (size_t device = 0; device < used.size(); ++device)
+        EXPECT_EQ(used[device]->peak_bytes(), predicted[device]) << on << ", device " << device << ", source " << source_context;
+
+      const auto within = [&](int64_t less) {
+        std::vector<DevicePtr> budgeted;
+        for (size_t device = 0; device < used.size(); ++device)
+          budgeted.push_back(make_device(used[device]->name(), {.budget_bytes = predicted[device] - less}));
+        Decoder(graph, weights, budgeted, options).encode(sources(source_context));
+      };
+      within(0);
+      expect_error<OutOfMemory>([&] { within(1); }, {"cpu:", "lacks 1"});
+    }
   }
 }
 

@@ -74,6 +74,46 @@ Decoder::Decoder(const layers::Graph& graph, const parallel::Weights& weights, s
   for (const int value : context)
     context_[whole.nodes()[static_cast<size_t>(whole.node_of(value))].name] =
         std::make_unique<parallel::InferencePipeline>(whole.upstream_of(value), devices, weights, of_step);
+  share_devices();
+}
+
+namespace {
+
+/// By device; a part with fewer stages holds nothing on the last ones.
+void add(std::vector<int64_t>& bytes, const std::vector<int64_t>& more) {
+  bytes.resize(std::max(bytes.size(), more.size()));
+  for (size_t device = 0; device < more.size(); ++device) bytes[device] += more[device];
+}
+
+void hold_beside(parallel::InferencePipeline& pipeline, std::vector<int64_t> bytes) {
+  bytes.resize(pipeline.devices().size());
+  pipeline.hold_beside(std::move(bytes));
+}
+
+}  // namespace
+
+/// Weights are always there; the caches are there when an encoder runs for a group that begins.
+void Decoder::share_devices() {
+  std::vector<int64_t> of_context;
+  for (const auto& [name, pipeline] : context_) add(of_context, pipeline->kept_bytes());
+  hold_beside(*step_, of_context);
+  const auto of_step = step_->expect_sequences(options_.rows, {tokens_input_, options_.capacity}, options_.groups);
+  for (const auto& [name, pipeline] : context_) {
+    std::vector<int64_t> others = of_step;
+    for (const auto& [other, beside] : context_)
+      if (other != name) add(others, beside->kept_bytes());
+    hold_beside(*pipeline, std::move(others));
+  }
+}
+
+std::vector<int64_t> Decoder::predicted_peak_bytes() const {
+  std::vector<int64_t> most = step_->predicted_peak_bytes();
+  for (const auto& [name, pipeline] : context_) {
+    const auto& peaks = pipeline->predicted_peak_bytes();
+    most.resize(std::max(most.size(), peaks.size()));
+    std::ranges::transform(peaks, most, most.begin(), std::ranges::max);
+  }
+  return most;
 }
 
 Decoder::Inputs Decoder::encode(const Inputs& inputs) {

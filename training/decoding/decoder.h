@@ -23,11 +23,12 @@ struct DecoderOptions {
 /// What the output depends on is cut in two: nodes that the tokens reach run for each token; the others, an encoder, run once a group
 /// (`encode`), and what they make becomes an input of the former. Each part is a forward-only pipeline over all devices.
 /// Threads  one caller.
-/// Errors   as parallel::InferencePipeline. Each part is held against the budgets by itself, before it runs for the first time: where both together
-///          are beyond one, OutOfMemory comes in the middle of a run. After a failure no group is there any more.
+/// Errors   as parallel::InferencePipeline; the budgets hold both parts together, with all caches full. After a failure no group is there any
+///          more.
 class Decoder {
  public:
-  /// Errors  UsageError when the output does not depend on the tokens.
+  /// Errors  UsageError when the output does not depend on the tokens; OutOfMemory when the weights of both parts, all groups with full
+  ///         caches and a run of one token each are beyond a budget.
   Decoder(const layers::Graph& graph, const parallel::Weights& weights, std::vector<DevicePtr> devices, const DecoderOptions& options);
 
   using Inputs = std::map<std::string, Tensor>;
@@ -52,8 +53,11 @@ class Decoder {
   const DecoderOptions& options() const { return options_; }
   /// Of what runs for every token.
   const parallel::InferencePipeline& pipeline() const { return *step_; }
+  /// By device: the most bytes of any run so far, as counted, all caches full.
+  std::vector<int64_t> predicted_peak_bytes() const;
 
  private:
+  void share_devices();
   void check(std::span<const Feed> feeds) const;
 
   DecoderOptions options_;
