@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "autograd/backward.h"
 #include "core/ops/elementwise.h"
 #include "core/random.h"
