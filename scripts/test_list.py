@@ -19,6 +19,8 @@ TESTS = {
     "include rule": Expected(1),
     "include rule finds planted offences": Expected(1),
     "test runner": Expected(7),
+    "machine code finds planted offences": Expected(1),
+    "machine code": Expected(40, not_with=SANITIZERS, needs="nvcc"),
     "gpu_check": Expected(20),
     "gpu_check_programs": Expected(7, not_with=SANITIZERS),
     "installed library": Expected(4, not_with=SANITIZERS),

@@ -3,6 +3,8 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 #include "core/dtype.h"
 
@@ -18,6 +20,18 @@ struct alignas(16) Pack {
   T at[kCount];
 };
 
+/// Writes a value of 4, 8 or a multiple of 16 bytes to global memory that is aligned to its size, 16 bytes at a time. The compiler takes a plain
+/// assignment of elements that were computed apart into a store of each element; the intrinsic, a store like any other, is not taken apart.
+template <class Value>
+__device__ void store_whole(void* to, const Value& value) {
+  using Word = std::conditional_t<sizeof(Value) % 16 == 0, int4, std::conditional_t<sizeof(Value) == 8, int2, int>>;
+  static_assert(sizeof(Value) % sizeof(Word) == 0);
+  Word words[sizeof(Value) / sizeof(Word)];
+  memcpy(words, &value, sizeof(Value));
+#pragma unroll
+  for (unsigned i = 0; i < sizeof(Value) / sizeof(Word); ++i) __stwb(static_cast<Word*>(to) + i, words[i]);
+}
+
 /// `from` must be aligned to 16 bytes.
 template <class T>
 __device__ Pack<T> load_pack(const T* from) {
@@ -25,7 +39,7 @@ __device__ Pack<T> load_pack(const T* from) {
 }
 template <class T>
 __device__ void store_pack(T* to, const Pack<T>& pack) {
-  *reinterpret_cast<Pack<T>*>(to) = pack;
+  store_whole(to, pack);
 }
 
 /// All pointers allow 16-byte accesses and so does a row of `count` elements.

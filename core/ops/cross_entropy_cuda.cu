@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kMostRowThreads, 2)
   const bool ignored = target == from.ignore_index, bad = !ignored && !from.is_class(target);
   const C factor = static_cast<C>(scale * static_cast<double>(*dy));
   const C on_target = ignored || bad ? C(0) : from.kept * from.weight(target), maximum = row_sums[2 * at_row];
-  const C slope = factor * (on_target + spread_sum) / row_sums[2 * at_row + 1];
+  const C slope = bad ? C(NAN) : factor * (on_target + spread_sum) / row_sums[2 * at_row + 1];
   Row<T, 0> logits(from.logits + at_row * from.stride, from.classes, packed, maximum);
   each_pack(
       [&](int, int at, const Pack<T>& pack) {
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(kMostRowThreads, 2)
           C value = exponential(static_cast<C>(pack.at[j]) - maximum) * slope;
           if (from.spread > 0 && at + j < from.classes) value -= factor * from.spread * from.weight(at + j);
           if (at + j == target) value -= factor * on_target;
-          gradient.at[j] = static_cast<T>(ignored ? C(0) : bad ? C(NAN) : value);
+          gradient.at[j] = static_cast<T>(ignored ? C(0) : value);
         }
         write_pack(dlogits + at_row * dlogits_stride, at, from.classes, packed, gradient);
       },

@@ -53,7 +53,7 @@ __device__ void write_working(const Slot<float>& slot, int64_t first, const Pack
     for (int i = 0; i < kWidth; ++i) rounded.at[i] = bfloat16(values.at[i]);
   }
   if (slot.aligned && first + kWidth <= slot.count) {
-    *reinterpret_cast<RoundedPack*>(slot.working + first) = rounded;
+    store_whole(slot.working + first, rounded);
   } else {
     for (int i = 0; i < kWidth; ++i)
       if (first + i < slot.count) slot.working[first + i] = rounded.at[i];

@@ -16,7 +16,10 @@ __device__ Run<kWidth, T> load_run(const T* from) {
 }
 template <int kWidth, class T>
 __device__ void store_run(T* to, const Run<kWidth, T>& run) {
-  *reinterpret_cast<Run<kWidth, T>*>(to) = run;
+  if constexpr (sizeof(run) < 4 || kWidth == 1)
+    *reinterpret_cast<Run<kWidth, T>*>(to) = run;
+  else
+    store_whole(to, run);
 }
 
 /// Elements [first, first + Pack<T>::kCount) of an array of `count`; `past_end` for those beyond it. `aligned`: whole packs allow 16-byte

@@ -98,6 +98,10 @@ template <class T>
 void __stcg(T* to, T value) {
   *to = value;
 }
+template <class T>
+void __stwb(T* to, T value) {
+  *to = value;
+}
 
 inline void __threadfence() {}
 inline void __threadfence_block() {}

@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""Reads the machine code of the kernels that a build folder has: how wide they access memory, whether they spill, what they use.
+
+usage: check.py LIBRARY NVCC             LIBRARY is libsluice-core.a, beside whose folder of objects it stands
+       check.py --update LIBRARY NVCC    writes the table of each architecture that is there, tests/machine_code/sm_90a.txt
+       check.py --self-test
+Exit 1 with a line for each offence; 77 when cuobjdump is missing.
+
+Rules, for any compiler: no kernel spills but those of SPILLS, within their bounds, and one that the table knows to store 16 bytes at a
+time does so. With the nvcc that made the table every line is equal. Kernels of f64 are left out: they are there to check others.
+"""
+import argparse
+import collections
+import difflib
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent.parent / "scripts"))
+import pip_folders  # noqa: E402
+
+SKIPPED = 77
+# What may use a stack: pattern of the kernel, most bytes, why.
+SPILLS = [
+    (r"^sinusoids fill_sinusoids<", 40, "sin and cos of a large argument reduce it by a table; it runs once"),
+    (r"^attention attend_mma<128, ", 56, "two blocks of 128 threads a multiprocessor leave 255 registers"),
+    (r"^attention query_gradient_mma<64, ", 16, "likewise"),
+    (r"^cross_entropy row_gradients<bfloat16>", 8, "two blocks of 512 threads a multiprocessor leave 64 registers; outside the loop"),
+    (r"^normalization normalization_gradients<float, 0>", 8, "rows too long for registers"),
+    (r"^reduction reduce_runs<Sum, float, bfloat16, ", 8, "one address, written before the loop and read behind it"),
+]
+REGISTERS_OF_MULTIPROCESSOR, MOST_THREADS = 65536, {"sm_86": 1536, "sm_89": 1536, "sm_120": 1536}
+WIDTHS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "64": 64, "128": 128}     # bits; 32 where an instruction names none
+
+
+class Kernel:
+    def __init__(self, name, body, usage):
+        self.name = name
+        self.loads, self.stores = (self.widths(instruction, body) for instruction in ("LDG", "STG"))
+        self.spills = bool(re.search(r"\b(STL|LDL)\b", body))
+        self.registers, self.stack, self.shared = (int(re.search(rf"{what}:(\d+)", usage).group(1)) for what in ("REG", "STACK", "SHARED"))
+
+    @staticmethod
+    def widths(instruction, body):
+        counted = collections.Counter()
+        for suffixes in re.findall(rf"\b{instruction}((?:\.\w+)*) ", body):
+            counted[next((WIDTHS[word] for word in suffixes.split(".") if word in WIDTHS), 32)] += 1
+        return counted
+
+    def line(self, architecture):
+        def text(counted):
+            return " ".join(f"{bits}x{counted[bits]}" for bits in sorted(counted, reverse=True)) or "none"
+
+        most = MOST_THREADS.get(architecture, 2048)
+        threads = min(most, REGISTERS_OF_MULTIPROCESSOR // (-(-self.registers // 8) * 8) // 32 * 32)
+        return (f"{self.name}: loads {text(self.loads)}, stores {text(self.stores)}, registers {self.registers}, threads {threads}, "
+                f"stack {self.stack}, shared {self.shared}")
+
+
+def plain_name(demangled):
+    """bias_forward<Gelu, 4, float> of a signature."""
+    name = re.sub(r"\(anonymous namespace\)::|sluice::(?:\w+::)*", "", demangled).removeprefix("void ")
+    depth = 0
+    for at, letter in enumerate(name):
+        depth += {"<": 1, ">": -1}.get(letter, 0)
+        if letter == "(" and depth == 0:
+            return name[:at]
+    return name
+
+
+def output_of(command, text=None, folder=None):
+    environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"} if folder else None
+    return subprocess.run(command, input=text, stdout=subprocess.PIPE, text=True, check=True, env=environment).stdout
+
+
+def kernels_in(source, code, usage):
+    """{architecture: [Kernel]} of one object; `code` and `usage` are what cuobjdump -sass and -res-usage print of it."""
+    used = dict(re.findall(r"Function (\S+?):\s*\n\s*(REG:.*)", usage))
+    names = sorted(used)
+    plain = dict(zip(names, map(plain_name, output_of(["c++filt"], "\n".join(names)).splitlines())))
+    found = collections.defaultdict(list)
+    for part in re.split(r"\n\s*code for ", code)[1:]:
+        architecture, *functions = re.split(r"Function : (\S+)", part)
+        for function, body in zip(functions[::2], functions[1::2]):
+            if not re.search(r"\bdouble\b", plain[function]):
+                found[architecture.split()[0]].append(Kernel(f"{source} {plain[function]}", body, used[function]))
+    return found
+
+
+def tools_folder(nvcc):
+    """Where cuobjdump and the nvdisasm that it calls are: on PATH, beside nvcc, or of pip's packages."""
+    of_path = pathlib.Path(shutil.which("cuobjdump") or "").parent
+    of_pip = [pip_folders.folder_of("nvidia/*/bin/cuobjdump", places) for places in ([HERE.parent.parent / ".cuda-tools"], None)]
+    places = [of_path, pathlib.Path(nvcc).resolve().parent, *map(pathlib.Path, of_pip)]
+    return next((str(place.resolve()) for place in places if all((place / tool).is_file() for tool in ("cuobjdump", "nvdisasm"))), None)
+
+
+def kernels_of(library, folder):
+    found = collections.defaultdict(list)
+    objects = sorted(pathlib.Path(library + ".p").glob("*_cuda.cu.o"))
+    if not objects:
+        sys.exit(f"machine_code: needs objects of kernels in {library}.p, found none; build with -Dcuda=enabled")
+    for source in objects:
+        code, usage = (output_of([folder + "/cuobjdump", what, str(source)], folder=folder) for what in ("-sass", "-res-usage"))
+        for architecture, kernels in kernels_in(source.name.removesuffix("_cuda.cu.o"), code, usage).items():
+            found[architecture] += kernels
+    return found
+
+
+def table_text(release, architecture, kernels):
+    head = f"# Kernels of {architecture} by {release}. Accesses of global memory: bits x instructions; threads: those of a multiprocessor that registers allow.\n"
+    return head + "".join(sorted(kernel.line(architecture) + "\n" for kernel in kernels))
+
+
+def offences(release, architecture, kernels, table):
+    """Lines that say what is wrong; `table` is the text of the architecture's file, or empty."""
+    wrong = []
+    for kernel in kernels:
+        allowed = next((most for pattern, most, _ in SPILLS if re.search(pattern, kernel.name)), 0)
+        if kernel.stack > allowed or (kernel.spills and allowed == 0):
+            wrong.append(f"{kernel.name} ({architecture}): spills, its stack has {kernel.stack} bytes and {allowed} are allowed; keep less in "
+                         "registers at once, or give the reason in SPILLS")
+    wide = {line.split(": loads")[0] for line in table.splitlines() if re.search(r"stores 128x", line)}
+    for kernel in kernels:
+        if kernel.name in wide and not kernel.stores[128]:
+            wrong.append(f"{kernel.name} ({architecture}): needs stores of 16 bytes, has {dict(kernel.stores)}; write with store_whole of core/cuda/kernel.h")
+    if table and release in table.splitlines()[0]:
+        now = table_text(release, architecture, kernels)
+        wrong += [line for line in difflib.unified_diff(table.splitlines(), now.splitlines(), f"the table of {architecture}", "this build", lineterm="", n=0)]
+    return wrong
+
+
+def check(arguments, folder):
+    release = re.search(r"release [^,]*, (V\S+)", output_of([arguments.nvcc, "--version"])).group(1)
+    wrong = []
+    for architecture, kernels in kernels_of(arguments.library, folder).items():
+        file = HERE / f"{architecture}.txt"
+        if arguments.update:
+            file.write_text(table_text("nvcc " + release, architecture, kernels))
+        table = file.read_text() if file.exists() else ""
+        found = offences("nvcc " + release, architecture, kernels, table)
+        against = "its table" if table and release in table.splitlines()[0] else "the rules alone, as the table is of another nvcc or none"
+        print(f"{architecture}: {len(kernels)} kernels held against {against}: {len(found)} lines")
+        wrong += found
+    if wrong:
+        print("\n".join(wrong))
+        print(f"machine_code: if this is meant, run {sys.argv[0]} --update {arguments.library} {arguments.nvcc} and look at the change of the table")
+    return 1 if wrong else 0
+
+
+PLANTED = """
+	code for sm_90a
+		Function : _Z4wideIfEvPf
+	.headerflags	@"x"
+        /*0000*/                   LDG.E.128 R4, desc[UR4][R4.64] ;   /* 0x */
+        /*0010*/              @!P0 STG.E.128 desc[UR4][R8.64], R4 ;   /* 0x */
+		Function : _Z6narrowIfEvPf
+        /*0000*/                   LDG.E.U16 R4, desc[UR4][R4.64] ;   /* 0x */
+        /*0010*/                   STG.E desc[UR4][R8.64], R4 ;       /* 0x */
+        /*0020*/                   STL.64 [R1], R4 ;                  /* 0x */
+		Function : _Z4wideIdEvPd
+        /*0000*/                   STL.64 [R1], R4 ;                  /* 0x */
+"""
+USAGE = """
+ Function _Z4wideIfEvPf:
+  REG:40 STACK:0 SHARED:16 LOCAL:0
+ Function _Z6narrowIfEvPf:
+  REG:64 STACK:8 SHARED:0 LOCAL:0
+ Function _Z4wideIdEvPd:
+  REG:64 STACK:8 SHARED:0 LOCAL:0
+"""
+
+
+def self_test():
+    kernels = kernels_in("planted", PLANTED, USAGE)["sm_90a"]
+    table = table_text("nvcc V1", "sm_90a", kernels)
+    assert table.splitlines()[1:] == [
+        "planted narrow<float>: loads 16x1, stores 32x1, registers 64, threads 1024, stack 8, shared 0",
+        "planted wide<float>: loads 128x1, stores 128x1, registers 40, threads 1632, stack 0, shared 16"], table
+    assert [line.split(":")[0] for line in offences("nvcc V1", "sm_90a", kernels, table)] == ["planted narrow<float> (sm_90a)"]
+    kernels[0].stores = collections.Counter({32: 4})
+    by_rule = offences("nvcc V2", "sm_90a", kernels, table)
+    assert len(by_rule) == 2 and "needs stores of 16 bytes" in by_rule[1], by_rule
+    by_table = offences("nvcc V1", "sm_90a", kernels, table)
+    assert any(line.startswith("+planted wide<float>: loads 128x1, stores 32x4") for line in by_table), by_table
+    assert not offences("nvcc V1", "sm_90a", kernels[:1], "")
+    print("planted offences are found")
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--update", action="store_true")
+    parser.add_argument("library")
+    parser.add_argument("nvcc")
+    arguments = parser.parse_args()
+    folder = tools_folder(arguments.nvcc)
+    if not folder:
+        print("machine_code: skipped, needs cuobjdump and nvdisasm, which come with the CUDA toolkit, or by "
+              "pip install nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm")
+        return SKIPPED
+    return check(arguments, folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
