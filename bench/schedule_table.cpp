@@ -88,7 +88,7 @@ void compare_with_one_device(const Rows& rows) {
 }  // namespace
 
 PlanBench::PlanBench(const PlanBenchOptions& options)
-    : options_(options), model_(step_model(options.model, {})), batch_(model_.batch(options.batch)) {}
+    : options_(options), model_(step_model({.name = options.model, .samples = options.batch})) {}
 
 parallel::PlanOptions PlanBench::plan_options(const std::string& schedule, int micro_batches) const {
   parallel::PlanOptions plan;
@@ -115,7 +115,7 @@ const std::vector<parallel::NodeTimes>& PlanBench::times(int64_t samples) const 
   auto& known = times_[samples];
   if (!known.empty()) return known;
   const auto began = std::chrono::steady_clock::now();
-  known = parallel::profile_nodes(model_.graph, batch_, samples, make_device("cpu:0", {.threads = 1}), Precision::f32, *model_.optimizer,
+  known = parallel::profile_nodes(model_.graph, batch(), samples, make_device("cpu:0", {.threads = 1}), Precision::f32, *model_.optimizer,
                                   {.devices = options_.devices});
   fmt::print("profile of micro-batches of {}: {:.1f} s\n", samples,
              std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());

@@ -29,7 +29,7 @@ class PlanBench {
  public:
   explicit PlanBench(const PlanBenchOptions& options);
   const StepModel& model() const { return model_; }
-  const Batch& batch() const { return batch_; }
+  const Batch& batch() const { return model_.batches.front(); }
   /// A plan of one schedule; further choices are the caller's.
   parallel::PlanOptions plan_options(const std::string& schedule, int micro_batches) const;
   std::unique_ptr<PlanTrial> trial(const parallel::PlanOptions& options) const;
@@ -40,7 +40,6 @@ class PlanBench {
   const std::vector<parallel::NodeTimes>& times(int64_t samples) const;
   const PlanBenchOptions& options_;
   StepModel model_;
-  Batch batch_;
   mutable std::map<int64_t, std::vector<parallel::NodeTimes>> times_;  // by samples of a micro-batch
 };
 

@@ -6,6 +6,7 @@
 //   step_bench --steps 20 --model gpt2-124m --device cuda:0 --precision bf16 --batch 32   one choice: median, items a second, TFLOP/s
 //   step_bench --steps 20 --nodes ...       the same, and the milliseconds of each node inside such steps
 //   step_bench --serve --threads 1 --batch 8   one step for each line on stdin; answers {"step_ms": x, "cpu_ms": y}: for bench/peers/run
+//   step_bench --model translation --batch 16 --padding buckets --write-batches FILE   the mini-batches of such a step, and no step
 #include <benchmark/benchmark.h>
 
 #include <CLI/CLI.hpp>
@@ -15,13 +16,16 @@
 #include <cmath>
 #include <cstdio>
 #include <ctime>
+#include <fstream>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "bench/node_times.h"
 #include "bench/training_step.h"
+#include "core/error.h"
 #include "core/machine_limits.h"
 
 namespace sluice::bench {
@@ -44,6 +48,28 @@ int serve(const StepChoice& choice) {
   return 0;
 }
 
+/// [{"source": [[id, ...], ...], "source_length": [n, ...], ...}, ...], what a peer trains on, too.
+int write_batches(const StepChoice& choice, const std::string& path) {
+  const StepModel model = step_model({choice.model, choice.batch, choice.image, choice.padding});
+  nlohmann::json batches;
+  for (const Batch& batch : model.batches)
+    for (auto& written = batches.emplace_back(); const auto& input : model.graph.inputs()) {
+      const Tensor ids = batch.load(input.name, 0, batch.samples);
+      require<UsageError>(ids.dtype() == DType::i32, "--write-batches: needs a model of tokens, got input ", input.name, " of ",
+                          choice.model);
+      const int64_t row = ids.elements() / batch.samples;
+      for (const int32_t* first = ids.data<int32_t>(); first != ids.data<int32_t>() + ids.elements(); first += row)
+        if (input.sample_shape->rank() == 0)
+          written[input.name].push_back(*first);
+        else
+          written[input.name].push_back(std::vector(first, first + row));
+    }
+  std::ofstream file(path);
+  file << batches << std::endl;
+  require<DataError>(file.good(), "--write-batches: needs a file to write, got ", path);
+  return 0;
+}
+
 int summarize(const StepChoice& choice, int steps) {
   constexpr int kWarmUp = 3;
   TrainingStep step(choice);
@@ -53,10 +79,9 @@ int summarize(const StepChoice& choice, int steps) {
     if (i >= kWarmUp) times_ms.push_back(step_ms);
   }
   const StepModel& model = step.model();
-  const double median_ms = median_of(times_ms), samples_per_second = 1e3 * static_cast<double>(choice.batch) / median_ms;
-  std::printf("%s: median %.2f ms  %.0f %s/s  %.2f TFLOP/s (%s)\n", choice.name().c_str(), median_ms,
-              samples_per_second * static_cast<double>(model.items_a_sample), model.item, samples_per_second * model.flops_a_sample / 1e12,
-              model.flops_rule);
+  const double median_ms = median_of(times_ms), a_second = 1e3 / median_ms;
+  std::printf("%s: median %.2f ms  %.0f %s/s  %.2f TFLOP/s (%s)\n", choice.name().c_str(), median_ms, a_second * model.items, model.item,
+              a_second * model.flops / 1e12, model.flops_rule);
   return 0;
 }
 
@@ -125,11 +150,9 @@ void run_choice(benchmark::State& state, const StepChoice& choice) {
   step.run();
   for (auto _ : state) benchmark::DoNotOptimize(step.run());
   const StepModel& model = step.model();
-  const auto a_step = [&](double amount) {
-    return benchmark::Counter(amount * static_cast<double>(choice.batch), benchmark::Counter::kIsIterationInvariantRate);
-  };
-  state.counters[std::string(model.item) + "/s"] = a_step(static_cast<double>(model.items_a_sample));
-  state.counters["%peak"] = a_step(100 * model.flops_a_sample / (peak * choice.devices));
+  const auto a_second = [](double amount) { return benchmark::Counter(amount, benchmark::Counter::kIsIterationInvariantRate); };
+  state.counters[std::string(model.item) + "/s"] = a_second(model.items);
+  state.counters["%peak"] = a_second(100 * model.flops / (peak * choice.devices));
 }
 
 void register_all(StepChoice choice) {
@@ -160,10 +183,14 @@ int run(int argc, char** argv) {
   app.add_option("--steps", steps, "timed steps of one choice");
   app.add_flag("--nodes", nodes, "with --steps: also every node inside the steps");
   app.add_option("--compare", rounds, "rounds of the choices that are compared");
-  app.add_option("--model", choice.model, "gpt, gpt-bytes, gpt2-124m or amoebanet");
+  app.add_option("--model", choice.model, "gpt, gpt-bytes, gpt2-124m, amoebanet or translation");
   app.add_option("--layers", choice.image.layers, "normal cells of amoebanet");
   app.add_option("--filters", choice.image.filters, "of amoebanet");
   app.add_option("--image-size", choice.image.image_size, "pixels, of amoebanet");
+  std::string padding, batches_file;
+  app.add_option("--padding", padding, "of translation: none, buckets, or worked-on, which works on the padding of buckets")
+      ->check(CLI::IsMember({"none", "buckets", "worked-on"}));
+  app.add_option("--write-batches", batches_file, "writes the mini-batches of translation to this file, and ends");
   app.add_option("--device", choice.device, "cpu, or a GPU: cuda:0");
   app.add_option("--devices", choice.devices, "stages");
   app.add_option("--micro-batches", choice.micro_batches, "M");
@@ -181,6 +208,9 @@ int run(int argc, char** argv) {
   if (partition == "parameters") choice.partition = parallel::PartitionRule::parameters;
   if (partition == "uniform") choice.partition = parallel::PartitionRule::uniform;
   if (remat == "full") choice.remat = parallel::Remat::full;
+  if (padding == "buckets") choice.padding = Padding::buckets;
+  if (padding == "worked-on") choice.padding = Padding::worked_on;
+  if (!batches_file.empty()) return write_batches(choice, batches_file);
   if (serving) return serve(choice);
   if (steps > 0 && summarize(choice, steps) == 0) return nodes ? summarize_nodes(choice, steps) : 0;
   if (rounds > 0) return compare(choice, rounds);

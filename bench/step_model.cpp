@@ -3,8 +3,12 @@
 #include <limits>
 #include <numeric>
 
+#include "core/random.h"
+#include "data/parallel/synthetic_translation.h"
+#include "data/parallel/token_budget_sampler.h"
 #include "models/amoebanet.h"
 #include "models/transformer.h"
+#include "models/translation.h"
 #include "parallel/plan.h"
 
 namespace sluice::bench {
@@ -19,25 +23,27 @@ Tensor random_integers(const Shape& shape, int64_t limit, uint64_t seed) {
   return x;
 }
 
-StepModel gpt(int64_t layers, int64_t dim, int64_t heads, int64_t vocab, int64_t context) {
+StepModel gpt(int64_t layers, int64_t dim, int64_t heads, int64_t vocab, int64_t context, int64_t samples) {
   models::TransformerOptions options;
   options.layers = layers;
   options.dim = dim;
   options.heads = heads;
   options.vocab = vocab;
   options.context = context;
-  const auto batch = [=](int64_t samples) {
-    const Shape shape{samples, context};
-    return batch_of({{"tokens", random_integers(shape, vocab, 1)}, {"targets", random_integers(shape, vocab, 2)}});
-  };
+  const Shape shape{samples, context};
   auto graph = models::transformer_lm(options);
-  const auto parameters = static_cast<double>(graph.parameter_count());
+  const auto parameters = static_cast<double>(graph.parameter_count()), tokens = static_cast<double>(samples * context);
   const double flops_a_token = 6 * parameters + 6 * static_cast<double>(layers * dim * context);
-  return {std::move(graph), batch,   std::make_unique<Adam>(Adam::Options{.lr = 1e-3}),
-          "tokens",         context, flops_a_token * static_cast<double>(context),
+  return {std::move(graph),
+          {batch_of({{"tokens", random_integers(shape, vocab, 1)}, {"targets", random_integers(shape, vocab, 2)}})},
+          std::make_unique<Adam>(Adam::Options{.lr = 1e-3}),
+          "tokens",
+          tokens,
+          flops_a_token * tokens,
           "6N + 6LCT"};
 }
 
+/// Of a sample.
 double forward_flops(const layers::Graph& graph) {
   const DeviceSpeed arithmetic_alone{.flops_per_second = 1, .bytes_per_second = std::numeric_limits<double>::infinity()};
   double flops = 0;
@@ -45,30 +51,93 @@ double forward_flops(const layers::Graph& graph) {
   return flops;
 }
 
-StepModel amoebanet(const ImageSizes& sizes) {
+StepModel amoebanet(const ImageSizes& sizes, int64_t samples) {
   models::AmoebaNetOptions options;
   options.layers = sizes.layers;
   options.filters = sizes.filters;
   options.image_size = sizes.image_size;
   options.classes = 10;
-  const auto batch = [options](int64_t samples) {
-    Tensor images = empty({samples, options.image_size, options.image_size, options.channels}, DType::f32);
-    fill_normal(images, 0, 1, random_key(1, "image"));
-    return batch_of({{"image", images}, {"label", random_integers({samples}, options.classes, 2)}});
-  };
+  Tensor images = empty({samples, options.image_size, options.image_size, options.channels}, DType::f32);
+  fill_normal(images, 0, 1, random_key(1, "image"));
   auto graph = models::amoebanet(options);
-  const double flops = 3 * forward_flops(graph);
-  return {std::move(graph), batch, std::make_unique<SGD>(SGD::Options{.lr = 0.01}), "images", 1, flops, "3 x forward's"};
+  const double flops = 3 * forward_flops(graph) * static_cast<double>(samples);
+  return {std::move(graph),
+          {batch_of({{"image", images}, {"label", random_integers({samples}, options.classes, 2)}})},
+          std::make_unique<SGD>(SGD::Options{.lr = 0.01}),
+          "images",
+          static_cast<double>(samples),
+          flops,
+          "3 x forward's"};
+}
+
+models::TranslationOptions translation_options(int64_t source_tokens, int64_t target_tokens) {
+  models::TranslationOptions options;
+  options.encoder_layers = options.decoder_layers = 3;
+  options.dim = 384;
+  options.heads = 6;
+  options.vocab = 8192;
+  options.source_context = source_tokens;
+  options.target_context = target_tokens;
+  return options;
+}
+
+constexpr int64_t kLongestSource = 128, kLongestTarget = 126;  // 125 letters, with tags and end
+constexpr int64_t kPaddedBatches = 8;
+
+std::shared_ptr<const data::TranslationDataset> sentences(bool of_one_length) {
+  data::SyntheticTranslationOptions options;
+  options.vocabulary = 8192;
+  options.longest = kLongestTarget - 1;
+  options.shortest = of_one_length ? options.longest : 2;
+  options.buckets = 10;
+  return data::synthetic_translation(options);
+}
+
+/// A mini-batch whose inputs are there, so that loading takes no part in a step.
+std::map<std::string, Tensor> loaded(const data::TranslationDataset& dataset, const std::vector<int64_t>& samples) {
+  std::map<std::string, Tensor> inputs;
+  for (const auto& name : dataset.inputs()) inputs[name] = dataset.load(name, data::Split::train, 0, samples);
+  return inputs;
+}
+
+int64_t sum(const Tensor& lengths) {
+  const int32_t* data = lengths.data<int32_t>();
+  return std::accumulate(data, data + lengths.elements(), int64_t{0});
+}
+
+StepModel translation(int64_t samples, Padding padding) {
+  const auto dataset = sentences(padding == Padding::none);
+  const data::TokenBudgetSampler sampler(*dataset, {.samples = samples});
+  StepModel model{.graph = models::translation_model(translation_options(kLongestSource, kLongestTarget)),
+                  .batches = {},
+                  .optimizer = std::make_unique<Adam>(Adam::Options{.lr = 1e-3}),
+                  .item = "tokens",
+                  .items = 0,
+                  .flops = 0,
+                  .flops_rule = "3 x forward's"};
+  for (int64_t number = 0; number < (padding == Padding::none ? 1 : kPaddedBatches); ++number) {
+    auto inputs = loaded(*dataset, sampler.samples(0, number));
+    for (const std::string side : {"source", "target"}) {
+      model.items += static_cast<double>(sum(inputs[side + "_length"]));
+      if (padding == Padding::worked_on) inputs[side + "_length"] = full({inputs[side].dim(0)}, inputs[side].dim(1), DType::i32);
+    }
+    const auto shape = translation_options(inputs["source"].dim(1), inputs["target"].dim(1));
+    model.flops += 3 * forward_flops(models::translation_model(shape)) * static_cast<double>(inputs["source"].dim(0));
+    model.batches.push_back(batch_of(std::move(inputs)));
+  }
+  return model;
 }
 
 }  // namespace
 
-StepModel step_model(const std::string& name, const ImageSizes& sizes) {
-  require<UsageError>(name == "gpt" || name == "gpt-bytes" || name == "gpt2-124m" || name == "amoebanet",
-                      "model: needs gpt, gpt-bytes, gpt2-124m or amoebanet, got ", name);
-  if (name == "amoebanet") return amoebanet(sizes);
-  if (name == "gpt-bytes") return gpt(6, 384, 6, 256, 256);
-  return name == "gpt" ? gpt(6, 384, 6, 8192, 256) : gpt(12, 768, 12, 50257, 1024);
+StepModel step_model(const StepModelOptions& options) {
+  const auto& [name, samples, image, padding] = options;
+  if (name == "amoebanet") return amoebanet(image, samples);
+  if (name == "translation") return translation(samples, padding);
+  if (name == "gpt-bytes") return gpt(6, 384, 6, 256, 256, samples);
+  if (name == "gpt2-124m") return gpt(12, 768, 12, 50257, 1024, samples);
+  require<UsageError>(name == "gpt", "model: needs gpt, gpt-bytes, gpt2-124m, amoebanet or translation, got ", name);
+  return gpt(6, 384, 6, 8192, 256, samples);
 }
 
 }  // namespace sluice::bench

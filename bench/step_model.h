@@ -1,6 +1,7 @@
 #pragma once
-#include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "autograd/optim/optimizer.h"
 #include "core/batch.h"
@@ -13,21 +14,37 @@ struct ImageSizes {
   int64_t layers = 6, filters = 64, image_size = 64;
 };
 
-/// A model that steps are timed on.
+/// What the mini-batches of "translation" have of padding.
+enum class Padding {
+  none,       ///< every sentence fills its mini-batch
+  buckets,    ///< what a TokenBudgetSampler leaves of sentences of 2 to 125 letters
+  worked_on,  ///< the same mini-batches, whose lengths say that all of it is sentences: what it costs not to skip padding
+};
+
+/// A model that steps are timed on, and what it is trained on. All figures are of one run: a training step on each of the mini-batches.
 struct StepModel {
   layers::Graph graph;
-  std::function<Batch(int64_t samples)> batch;  ///< random samples, the same at every call
+  std::vector<Batch> batches;  ///< random samples, the same at every call; several only where their shapes differ
   std::unique_ptr<Optimizer> optimizer;
-  const char* item;        ///< what is counted a second: "tokens" or "images"
-  int64_t items_a_sample;  ///< tokens of a sample, or 1
-  double flops_a_sample;   ///< of a training step
+  const char* item;  ///< what is counted a second: "tokens" or "images"
+  double items;
+  double flops;
   const char* flops_rule;  ///< how they were counted
+};
+
+struct StepModelOptions {
+  std::string name = "gpt";
+  int64_t samples = 8;  ///< of a mini-batch; of one of the longest sentences
+  ImageSizes image{};
+  Padding padding = Padding::none;
 };
 
 /// "gpt": 6 layers, dim 384, 6 heads, context 256, vocabulary 8192, "gpt-bytes": the same with a vocabulary of 256, and "gpt2-124m": the
 /// smallest GPT-2, context 1024. All pre-LN with learned positions, tanh-GELU, tied, no dropout, under Adam; FLOPs as MFU counts them.
 /// "amoebanet": AmoebaNet-D under SGD; FLOPs are three times those that the ops of its forward pass declare.
+/// "translation": 3 + 3 layers, dim 384, 6 heads, up to 128 tokens a side, vocabulary 8192, one table, under Adam; FLOPs likewise, and
+/// those of padding are counted. Tokens are those of both sides without padding.
 /// Errors  UsageError for another name.
-StepModel step_model(const std::string& name, const ImageSizes& sizes);
+StepModel step_model(const StepModelOptions& options);
 
 }  // namespace sluice::bench

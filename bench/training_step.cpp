@@ -96,7 +96,7 @@ std::vector<DevicePtr> stages(const StepChoice& choice) {
 
 }  // namespace
 
-TrainingStep::TrainingStep(const StepChoice& choice) : model_(step_model(choice.model, choice.image)), batch_(model_.batch(choice.batch)) {
+TrainingStep::TrainingStep(const StepChoice& choice) : model_(step_model({choice.model, choice.batch, choice.image, choice.padding})) {
   if (choice.bare) {
     bare_ = std::make_unique<Bare>(model_, choice.threads);
     return;
@@ -116,6 +116,10 @@ TrainingStep::TrainingStep(const StepChoice& choice) : model_(step_model(choice.
 
 TrainingStep::~TrainingStep() = default;
 
-double TrainingStep::run() { return bare_ ? bare_->run(batch_) : trainer_->step(batch_).loss; }
+double TrainingStep::run() {
+  double loss = 0;
+  for (const Batch& batch : model_.batches) loss = bare_ ? bare_->run(batch) : trainer_->step(batch).loss;
+  return loss;
+}
 
 }  // namespace sluice::bench

@@ -11,6 +11,7 @@ namespace sluice::bench {
 struct StepChoice {
   std::string model = "gpt";  ///< see step_model
   ImageSizes image{};
+  Padding padding = Padding::none;
   std::string device = "cpu";  ///< "cpu" for cpu:0, cpu:1, ...; or one GPU of all stages: "cuda:0"
   int devices = 1;             ///< stages
   int micro_batches = 1;
@@ -27,13 +28,13 @@ struct StepChoice {
   std::string name() const;  ///< "K=2 M=16 1f1b remat=none batch=16"
 };
 
-/// A model set up for one choice; each call of run() is one training step.
+/// A model set up for one choice; each call of run() is one training step on each of the model's mini-batches.
 class TrainingStep {
  public:
   explicit TrainingStep(const StepChoice& choice);
   ~TrainingStep();
   const StepModel& model() const { return model_; }
-  /// Returns the loss.
+  /// Returns the last loss.
   double run();
   /// Of the last step; not of a bare one.
   const parallel::Trace& trace() const { return trainer_->trace(); }
@@ -41,7 +42,6 @@ class TrainingStep {
  private:
   struct Bare;
   StepModel model_;
-  Batch batch_;
   std::unique_ptr<parallel::Trainer> trainer_;
   std::unique_ptr<Bare> bare_;
 };
