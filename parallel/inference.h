@@ -55,7 +55,7 @@ class InferencePipeline {
   /// Returns  by device: what it holds between such runs when all caches are full.
   /// Errors   OutOfMemory; UsageError for an input of unknown shape.
   std::vector<int64_t> expect_sequences(int64_t rows, const Sequences& like, int groups);
-  /// What others hold on the devices, by device; from now on programs are counted with these bytes, and are held against the budgets with them.
+  /// What others hold on the devices, by device: from now on programs are counted, and held against the budgets, with these bytes.
   void hold_beside(std::vector<int64_t> bytes);
   /// @}
 
@@ -63,7 +63,8 @@ class InferencePipeline {
   /// Those with a stage.
   const std::vector<DevicePtr>& devices() const;
   const std::vector<int>& stage_sizes() const;
-  /// By device: the most bytes of any program so far with what others hold beside it, as counted; what the device has held is its own to say.
+  /// By device: the most bytes of any program so far with what others hold beside it, as counted; what the device has held is its own to
+  /// say.
   const std::vector<int64_t>& predicted_peak_bytes() const;
   /// Of the last run.
   const Trace& trace() const;

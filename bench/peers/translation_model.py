@@ -1,4 +1,4 @@
-"""The encoder-decoder Transformer of the peers: what models/translation.cpp builds, pre-norm, sinusoidal positions, ReLU, one table of the vocabulary."""
+"""The encoder-decoder Transformer of the peers, as models/translation.cpp builds it: pre-norm, sinusoidal positions, ReLU, one table of the vocabulary."""
 import dataclasses
 import math
 

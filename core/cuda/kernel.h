@@ -20,8 +20,9 @@ struct alignas(16) Pack {
   T at[kCount];
 };
 
-/// Writes a value of 4, 8 or a multiple of 16 bytes to global memory that is aligned to its size, 16 bytes at a time. The compiler takes a plain
-/// assignment of elements that were computed apart into a store of each element; the intrinsic, a store like any other, is not taken apart.
+/// Writes a value of 4, 8 or a multiple of 16 bytes to global memory that is aligned to its size, 16 bytes at a time. The compiler takes a
+/// plain assignment of elements that were computed apart into a store of each element; the intrinsic, otherwise a store like any other, is
+/// not taken apart.
 template <class Value>
 __device__ void store_whole(void* to, const Value& value) {
   using Word = std::conditional_t<sizeof(Value) % 16 == 0, int4, std::conditional_t<sizeof(Value) == 8, int2, int>>;

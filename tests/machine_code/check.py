@@ -112,7 +112,8 @@ def kernels_of(library, folder):
 
 
 def table_text(release, architecture, kernels):
-    head = f"# Kernels of {architecture} by {release}. Accesses of global memory: bits x instructions; threads: those of a multiprocessor that registers allow.\n"
+    head = (f"# Kernels of {architecture} by {release}. Accesses of global memory: bits x instructions; "
+            "threads: those of a multiprocessor that registers allow.\n")
     return head + "".join(sorted(kernel.line(architecture) + "\n" for kernel in kernels))
 
 
@@ -122,15 +123,16 @@ def offences(release, architecture, kernels, table):
     for kernel in kernels:
         allowed = next((most for pattern, most, _ in SPILLS if re.search(pattern, kernel.name)), 0)
         if kernel.stack > allowed or (kernel.spills and allowed == 0):
-            wrong.append(f"{kernel.name} ({architecture}): spills, its stack has {kernel.stack} bytes and {allowed} are allowed; keep less in "
-                         "registers at once, or give the reason in SPILLS")
+            wrong.append(f"{kernel.name} ({architecture}): spills, its stack has {kernel.stack} bytes and {allowed} are allowed; "
+                         "keep less in registers at once, or give the reason in SPILLS")
     wide = {line.split(": loads")[0] for line in table.splitlines() if re.search(r"stores 128x", line)}
     for kernel in kernels:
         if kernel.name in wide and not kernel.stores[128]:
-            wrong.append(f"{kernel.name} ({architecture}): needs stores of 16 bytes, has {dict(kernel.stores)}; write with store_whole of core/cuda/kernel.h")
+            wrong.append(f"{kernel.name} ({architecture}): needs stores of 16 bytes, has {dict(kernel.stores)}; "
+                         "write with store_whole of core/cuda/kernel.h")
     if table and release in table.splitlines()[0]:
         now = table_text(release, architecture, kernels)
-        wrong += [line for line in difflib.unified_diff(table.splitlines(), now.splitlines(), f"the table of {architecture}", "this build", lineterm="", n=0)]
+        wrong += difflib.unified_diff(table.splitlines(), now.splitlines(), f"the table of {architecture}", "this build", lineterm="", n=0)
     return wrong
 
 
@@ -148,7 +150,8 @@ def check(arguments, folder):
         wrong += found
     if wrong:
         print("\n".join(wrong))
-        print(f"machine_code: if this is meant, run {sys.argv[0]} --update {arguments.library} {arguments.nvcc} and look at the change of the table")
+        print(f"machine_code: if this is meant, run {sys.argv[0]} --update {arguments.library} {arguments.nvcc} "
+              "and look at the change of the table")
     return 1 if wrong else 0
 
 

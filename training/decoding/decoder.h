@@ -23,8 +23,8 @@ struct DecoderOptions {
 /// What the output depends on is cut in two: nodes that the tokens reach run for each token; the others, an encoder, run once a group
 /// (`encode`), and what they make becomes an input of the former. Each part is a forward-only pipeline over all devices.
 /// Threads  one caller.
-/// Errors   as parallel::InferencePipeline; the budgets hold both parts together, with all caches full. After a failure no group is there any
-///          more.
+/// Errors   as parallel::InferencePipeline; the budgets hold both parts together, with all caches full. After a failure no group is there
+///          any more.
 class Decoder {
  public:
   /// Errors  UsageError when the output does not depend on the tokens; OutOfMemory when the weights of both parts, all groups with full

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Draws the training losses of several runs into one SVG, from what `sluice train` printed.
+
+usage: bench/loss_curves.py [--mean 20] OUT.svg NAME=LOG...
+A point is the mean of --mean steps; a run that ends early, or whose loss is no longer a number, simply ends there.
+"""
+import argparse
+import html
+import math
+import pathlib
+import re
+import sys
+
+COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00"]      # told apart by all eyes (Okabe and Ito)
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 640, 320, 48, 40, 16, 16
+
+
+def losses(path):
+    """[(step, loss)]"""
+    found = re.findall(r"^step (\d+)/\d+ \| loss (\S+)", pathlib.Path(path).read_text(), re.MULTILINE)
+    if not found:
+        sys.exit(f"loss_curves: needs lines 'step N/M | loss X' in {path}, found none; give what sluice train printed")
+    return [(int(step), float(loss)) for step, loss in found]
+
+
+def means(points, count):
+    groups = [points[at:at + count] for at in range(0, len(points) - count + 1, count)]
+    drawn = [(group[-1][0], sum(loss for _, loss in group) / count) for group in groups]
+    return [(step, loss) for step, loss in drawn if math.isfinite(loss)]
+
+
+def drawing(runs):
+    """`runs`  {name: [(step, loss)]}"""
+    points = [point for run in runs.values() for point in run]
+    last = max(step for step, _ in points)
+    lowest, highest = math.floor(min(loss for _, loss in points)), math.ceil(max(loss for _, loss in points))
+
+    def x(step):
+        return LEFT + step / last * (WIDTH - LEFT - RIGHT)
+
+    def y(loss):
+        return TOP + (highest - loss) / (highest - lowest) * (HEIGHT - TOP - BOTTOM)
+
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
+             f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>']
+    for loss in range(lowest, highest + 1):
+        parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(loss):.1f}" y2="{y(loss):.1f}" stroke="#ddd"/>'
+                     f'<text x="{LEFT - 8}" y="{y(loss) + 4:.1f}" text-anchor="end">{loss}</text>')
+    for quarter in range(5):
+        step = last * quarter // 4
+        parts.append(f'<text x="{x(step):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{step}</text>')
+    parts.append(f'<text x="{WIDTH / 2:.0f}" y="{HEIGHT - 6}" text-anchor="middle">step</text>'
+                 f'<text x="14" y="{HEIGHT / 2:.0f}" text-anchor="middle" transform="rotate(-90 14 {HEIGHT / 2:.0f})">training loss</text>')
+    for number, (name, run) in enumerate(runs.items()):
+        colour = COLOURS[number % len(COLOURS)]
+        line = " ".join(f"{x(step):.1f},{y(loss):.1f}" for step, loss in run)
+        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>'
+                     f'<text x="{WIDTH - RIGHT - 8}" y="{TOP + 16 + 16 * number}" text-anchor="end" '
+                     f'fill="{colour}">{html.escape(name)}</text>')
+    return "\n".join(parts) + "\n</svg>\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mean", type=int, default=20)
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("runs", nargs="+", metavar="NAME=LOG")
+    arguments = parser.parse_args()
+    if bad := [run for run in arguments.runs if "=" not in run]:
+        parser.error(f"needs NAME=LOG, got {bad[0]}")
+    runs = {name: means(losses(log), arguments.mean) for name, _, log in (run.partition("=") for run in arguments.runs)}
+    if empty := [name for name, run in runs.items() if len(run) < 2]:
+        parser.error(f"needs at least {2 * arguments.mean} steps of each run, {empty[0]} has fewer; set --mean")
+    arguments.out.write_text(drawing(runs))
+
+
+if __name__ == "__main__":
+    main()
