@@ -76,9 +76,8 @@ int evaluate(const parallel::Checkpoint& checkpoint, const Arguments& arguments)
   Json json = {{"parameters", graph.parameter_count()}, {"steps", checkpoint.step}, {"weights_hash", checkpoint.weights_hash}};
   std::string details = tell_of_validation(json, validation, corpus, settings);
   if (corpus.parallel.tokenizer) {
-    TextTranslator model(checkpoint, settings, {});
-    const TranslationScores scores = score_translations(model, corpus.parallel, settings);
-    json["translation"] = scores.json();
+    const TranslationScores scores = score_translations(checkpoint, corpus.parallel, settings, build_devices(settings));
+    json["translation"] = translation_json(scores);
     details += scores.table();
   }
   std::FILE* out = arguments.text("--json") == "-" ? stderr : stdout;

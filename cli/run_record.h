@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "cli/report/attention_plot.h"
 #include "cli/report/images.h"
+#include "cli/translation_scores.h"
 #include "parallel/plan.h"
 #include "parallel/replan.h"
 #include "parallel/trainer.h"
@@ -43,12 +45,14 @@ struct RunRecord {
   std::vector<Validation> validations;
   std::optional<double> trigram_loss;
   std::string weights_hash;
-  std::string sample;                      ///< of generated text
-  std::vector<JudgedImage> images;         ///< of the validation split
-  parallel::Prediction prediction;         ///< the latest: by counted times, and by what steps took once that is known
-  double counted_seconds = 0;              ///< the plan's step at the devices' full speed
-  std::optional<double> measured_seconds;  ///< the plan's step by measured times of its nodes
-  std::optional<Move> move;                ///< to another plan
+  std::string sample;                            ///< of generated text
+  std::vector<JudgedImage> images;               ///< of the validation split
+  std::optional<TranslationScores> translation;  ///< of held-out pairs
+  std::optional<AttentionPlot> attention;        ///< of one of them
+  parallel::Prediction prediction;               ///< the latest: by counted times, and by what steps took once that is known
+  double counted_seconds = 0;                    ///< the plan's step at the devices' full speed
+  std::optional<double> measured_seconds;        ///< the plan's step by measured times of its nodes
+  std::optional<Move> move;                      ///< to another plan
   std::vector<DeviceRecord> devices;
   parallel::Trace trace;                             ///< of the last step
   std::optional<parallel::GraphChoice> cuda_graphs;  ///< where there are CUDA devices

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "cli/build.h"
-#include "data/utf8.h"
 #include "training/decoding/sampling.h"
 
 namespace sluice::cli {
@@ -12,12 +11,6 @@ namespace {
 
 constexpr const char* kPrompt = "The";
 constexpr int64_t kTokens = 300;
-
-std::string with_replacements(std::string text) {
-  for (size_t at = data::first_invalid_utf8(text); at != text.npos; at = data::first_invalid_utf8(text))
-    text.replace(at, 1, "\xef\xbf\xbd");
-  return text;
-}
 
 }  // namespace
 
@@ -38,7 +31,7 @@ std::string sample_text(const parallel::Checkpoint& checkpoint, const layers::Gr
     tokens.push_back(token);
     return true;
   });
-  return with_replacements(tokenizer.decode(tokens));
+  return tokenizer.decode(tokens);
 }
 
 }  // namespace sluice::cli

@@ -8,7 +8,7 @@
 
 namespace sluice::cli {
 
-/// A piece of text that the model of a checkpoint makes up, for the report; bytes that are no UTF-8 are replaced.
+/// A piece of text that the model of a checkpoint makes up, for the report. Its bytes may be no UTF-8.
 std::string sample_text(const parallel::Checkpoint& checkpoint, const layers::Graph& graph, const data::Tokenizer& tokenizer,
                         const Settings& settings);
 

@@ -17,6 +17,7 @@
 #include "cli/progress.h"
 #include "cli/report/json_report.h"
 #include "cli/report/report.h"
+#include "cli/sample_attention.h"
 #include "cli/sample_text.h"
 #include "cli/signals.h"
 #include "cli/trained_model.h"
@@ -73,13 +74,13 @@ class Training {
     });
     say("{}", corpus_.parallel.summary);
     parallel::on_root(ranks(), [&] { predicted_peaks(); });  // refuses lengths that do not fit
-    parallel::Trainer trainer(graph_, plan_, *optimizer_, trainer_options());
-    if (resumed_) resume(trainer);
-    if (model) say("{}: {}\n", model->folder.string(), parallel::describe(parallel::initialize(*model, trainer)));
-    output.keep_room(trainer, further_bytes());
+    auto trainer = std::make_unique<parallel::Trainer>(graph_, plan_, *optimizer_, trainer_options());
+    if (resumed_) resume(*trainer);
+    if (model) say("{}: {}\n", model->folder.string(), parallel::describe(parallel::initialize(*model, *trainer)));
+    output.keep_room(*trainer, further_bytes());
     make_room(output);
-    train_and_save(trainer, output);
-    finish(trainer);
+    train_and_save(*trainer, output);
+    finish(std::move(trainer));
     return end_signal() == 0 ? 0 : exit_code_of_signal(end_signal());
   }
 
@@ -277,19 +278,19 @@ class Training {
   }
 
   /// All is saved by now: what follows may take a while, and a second signal ends the program.
-  void finish(parallel::Trainer& trainer) {
-    record_.weights_hash = trainer.weights_hash();
-    record_.trace = trainer.trace();
-    if (trainer.cuda_graphs().is_possible()) record_.cuda_graphs = trainer.cuda_graphs();
+  void finish(std::unique_ptr<parallel::Trainer> trainer) {
+    record_.weights_hash = trainer->weights_hash();
+    record_.trace = trainer->trace();
+    if (trainer->cuda_graphs().is_possible()) record_.cuda_graphs = trainer->cuda_graphs();
     const auto predicted = job_.is_root() ? predicted_peaks() : std::vector<int64_t>();
     for (size_t i = 0; i < predicted.size(); ++i)
       record_.devices.push_back({plan_.devices[i]->name(), predicted[i], peaks_[i], plan_.devices[i]->budget_bytes()});
     if (end_signal() == 0) {
-      say("{}\n", note_validation(trainer));
+      say("{}\n", note_validation(*trainer));
       if (settings_.flag("train.baseline") && end_signal() == 0 && job_.is_root()) baseline();
     }
     if (job_.is_root()) tell();
-    if (!report_.empty() && end_signal() == 0) show_samples(trainer);
+    if (!report_.empty() && end_signal() == 0) show_samples(std::move(trainer));
     parallel::on_root(ranks(), [&] { write_results(); });
   }
 
@@ -324,12 +325,29 @@ class Training {
     if (!report_.empty()) write_file(report_, html_report(record_));
   }
 
-  void show_samples(parallel::Trainer& trainer) {
+  void show_samples(std::unique_ptr<parallel::Trainer> trainer) {
     constexpr int64_t kImages = 32;
     const EndAtOnce all_is_saved;
     if (corpus_.text && job_.is_root())
       record_.sample = sample_text(parallel::open_checkpoint(saved_, parallel::Wanted::weights), graph_, *corpus_.tokenizer, settings_);
-    if (corpus_.images) record_.images = judge_images(trainer, corpus_.images, kImages, settings_.integer("train.batch"));
+    if (corpus_.images) record_.images = judge_images(*trainer, corpus_.images, kImages, settings_.integer("train.batch"));
+    trainer.reset();  // what follows has its memory
+    if (corpus_.parallel.tokenizer && job_.is_root()) show_translations();
+  }
+
+  /// As `sluice eval` does, but over ranks on the root's first device alone. Where memory is short, all else of the report stays.
+  void show_translations() try {
+    const auto checkpoint = parallel::open_checkpoint(saved_, parallel::Wanted::weights);
+    const auto devices = ranks() ? std::vector{plan_.devices[0]} : plan_.devices;
+    say("translating held-out pairs for the report\n");
+    record_.translation = score_translations(checkpoint, corpus_.parallel, settings_, devices);
+    record_.attention =
+        sample_attention(checkpoint, graph_, *corpus_.parallel.tokenizer, record_.translation->examples, settings_, devices);
+  } catch (const ResourceError& error) {
+    warn(
+        fmt::format("the report lacks translations of held-out pairs, or the attention of one: {}; once there is more memory, train "
+                    "--resume auto writes it anew",
+                    error.what()));
   }
 
   template <class... Parts>

@@ -55,7 +55,7 @@ int translate(const parallel::Checkpoint& checkpoint, const Arguments& arguments
                                  .length_penalty = arguments.number("--length-penalty", 0.6, 0, 100),
                                  .sentences = arguments.integer("--sentences", 8, 1, 10000)};
   const Settings settings = settings_of(checkpoint, arguments.list("--set"));
-  TextTranslator model(checkpoint, settings, search);
+  TextTranslator model(checkpoint, settings, search, build_devices(settings));
   const auto& languages = model.tokenizer().languages();
   const std::string to = arguments.text("--to"), from = arguments.text("--from", settings.text("data.source_language"));
   require(!to.empty(), "--to: needs a language of the model, got none; known are ", list_text(languages, ", "));

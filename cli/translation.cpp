@@ -17,7 +17,8 @@ std::vector<int32_t> never_said(const data::MultilingualTokenizer& tokenizer) {
 
 }  // namespace
 
-TextTranslator::TextTranslator(const parallel::Checkpoint& checkpoint, const Settings& settings, const TranslationSearch& search) {
+TextTranslator::TextTranslator(const parallel::Checkpoint& checkpoint, const Settings& settings, const TranslationSearch& search,
+                               const std::vector<DevicePtr>& devices) {
   require(is_translation_model(settings), "translate: needs a model.name = \"translation\", the checkpoint has ",
           settings.text("model.name"), "; use generate with a language model");
   const std::string serialized = tokenizer_of(checkpoint);
@@ -26,7 +27,6 @@ TextTranslator::TextTranslator(const parallel::Checkpoint& checkpoint, const Set
   require<DataError>(tokenizer_ != nullptr, checkpoint.folder.string(), ": needs a tokenizer of several languages, has another kind");
   const auto precision = precision_of(settings);
   const auto graph = build_graph(settings);
-  const auto devices = build_devices(settings);
   translator_ = std::make_unique<training::Translator>(graph, parallel::load_parameters(checkpoint, graph, precision), devices,
                                                        training::TranslatorOptions{.vocabulary = tokenizer_->vocabulary(),
                                                                                    .sentences = search.sentences,

@@ -18,11 +18,12 @@ struct TranslationSearch {
   int64_t sentences = 8;  ///< searched together; twice as many are in the pipeline
 };
 
-/// A trained translation model that takes and gives text, on the devices of its config.
+/// A trained translation model that takes and gives text.
 class TextTranslator {
  public:
   /// Errors  UsageError for a model that does not translate texts.
-  TextTranslator(const parallel::Checkpoint& checkpoint, const Settings& settings, const TranslationSearch& search);
+  TextTranslator(const parallel::Checkpoint& checkpoint, const Settings& settings, const TranslationSearch& search,
+                 const std::vector<DevicePtr>& devices);
 
   /// Tokens of what the model reads. Errors  DataError with `place` as its subject for malformed UTF-8 and more tokens than the model takes.
   training::Translator::Sentence sentence(const std::string& text, const std::string& from, const std::string& to,

@@ -43,7 +43,9 @@ std::vector<std::string> neighbours(const data::ParallelText& training, const st
 
 }  // namespace
 
-TranslationScores score_translations(TextTranslator& model, const ParallelCorpus& corpus, const Settings& settings) {
+TranslationScores score_translations(const parallel::Checkpoint& checkpoint, const ParallelCorpus& corpus, const Settings& settings,
+                                     const std::vector<DevicePtr>& devices) {
+  TextTranslator model(checkpoint, settings, {}, devices);
   TranslationScores scores;
   for (size_t i = 0; i < corpus.texts.validation.size(); ++i) {
     const data::ParallelText& text = corpus.texts.validation[i];
@@ -81,41 +83,32 @@ DirectionScores TranslationScores::mean() const {
 
 int64_t TranslationScores::above_both() const { return std::ranges::count_if(directions, &DirectionScores::is_above_both); }
 
-std::string TranslationScores::table() const {
+std::vector<std::vector<std::string>> TranslationScores::rows() const {
   const auto row = [](const std::string& name, const DirectionScores& scores) {
-    return fmt::format("{:<16} {:>6} {:>7.2f} {:>7.2f} {:>7.2f} {:>10.2f}\n", name, scores.pairs, scores.bleu, scores.chrf,
-                       scores.copy_chrf, scores.neighbour_chrf);
+    std::vector<std::string> cells{name, std::to_string(scores.pairs)};
+    for (const double score : {scores.bleu, scores.chrf, scores.copy_chrf, scores.neighbour_chrf})
+      cells.push_back(fmt::format("{:.2f}", score));
+    return cells;
   };
-  std::string text = fmt::format("{:<16} {:>6} {:>7} {:>7} {:>7} {:>10}\n", "direction", "pairs", "BLEU", "chrF", "copy", "neighbour");
-  for (const auto& direction : directions) text += row(direction.from + " - " + direction.to, direction);
-  text += row("mean", mean());
-  text += fmt::format("chrF above copy and nearest neighbour in {} of {} directions\n", above_both(), directions.size());
+  std::vector<std::vector<std::string>> rows{{"direction", "pairs", "BLEU", "chrF", "copy", "neighbour"}};
+  for (const auto& direction : directions) rows.push_back(row(direction.from + " - " + direction.to, direction));
+  if (!directions.empty()) rows.push_back(row("mean", mean()));
+  return rows;
+}
+
+std::string TranslationScores::notes() const {
+  std::string text = fmt::format("chrF above copy and nearest neighbour in {} of {} directions\n", above_both(), directions.size());
   for (const auto& example : examples)
     text += fmt::format("{} - {}: {}\n  translation: {}\n  reference:   {}\n", example.from, example.to, example.source,
                         example.translation, example.reference);
   return text + fmt::format("BLEU {}\nchrF {}\n", training::corpus_bleu_signature(), training::chrf_signature());
 }
 
-Json TranslationScores::json() const {
-  const auto scores_of = [](const DirectionScores& scores) {
-    return Json{{"pairs", scores.pairs},
-                {"bleu", scores.bleu},
-                {"chrf", scores.chrf},
-                {"copy_chrf", scores.copy_chrf},
-                {"neighbour_chrf", scores.neighbour_chrf}};
-  };
-  Json json = {{"mean", scores_of(mean())},
-               {"above_both_baselines", above_both()},
-               {"bleu_signature", training::corpus_bleu_signature()},
-               {"chrf_signature", training::chrf_signature()}};
-  for (const auto& direction : directions) json["directions"][direction.from + "-" + direction.to] = scores_of(direction);
-  for (const auto& example : examples)
-    json["examples"].push_back({{"from", example.from},
-                                {"to", example.to},
-                                {"source", example.source},
-                                {"translation", example.translation},
-                                {"reference", example.reference}});
-  return json;
+std::string TranslationScores::table() const {
+  std::string text;
+  for (const auto& cells : rows())
+    text += fmt::format("{:<16} {:>6} {:>7} {:>7} {:>7} {:>10}\n", cells[0], cells[1], cells[2], cells[3], cells[4], cells[5]);
+  return text + notes();
 }
 
 }  // namespace sluice::cli

@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "cli/corpus.h"
-#include "cli/report/json_report.h"
 #include "cli/translation.h"
 
 namespace sluice::cli {
@@ -27,11 +26,17 @@ struct TranslationScores {
   std::vector<TranslatedPair> examples;  ///< ten, spread over the directions
   DirectionScores mean() const;
   int64_t above_both() const;
+  /// A row a direction, below the columns' names and above the mean: what the program's table and the report's show.
+  std::vector<std::vector<std::string>> rows() const;
+  /// What stands below the rows: the examples, and how BLEU and chrF were computed.
+  std::string notes() const;
+  /// Both as text.
   std::string table() const;
-  Json json() const;
 };
 
-/// Translates `data.test_pairs` pairs of each direction of the validation split.
-TranslationScores score_translations(TextTranslator& model, const ParallelCorpus& corpus, const Settings& settings);
+/// Translates `data.test_pairs` pairs of each direction of the validation split with the model of a checkpoint.
+/// Errors  as TextTranslator.
+TranslationScores score_translations(const parallel::Checkpoint& checkpoint, const ParallelCorpus& corpus, const Settings& settings,
+                                     const std::vector<DevicePtr>& devices);
 
 }  // namespace sluice::cli

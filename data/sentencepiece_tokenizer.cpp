@@ -124,6 +124,11 @@ std::string SentencePieceTokenizer::decode(std::span<const int32_t> ids) const {
   return text;
 }
 
+std::string SentencePieceTokenizer::piece(int32_t id) const {
+  require(id >= 0 && id < vocabulary(), "tokenizer ", name_, ": needs token ids 0..", vocabulary() - 1, ", got ", id);
+  return processor_->IdToPiece(id);
+}
+
 int32_t SentencePieceTokenizer::end_of_sentence() const { return processor_->eos_id(); }
 
 std::string SentencePieceTokenizer::model() const { return processor_->serialized_model_proto(); }

@@ -21,6 +21,8 @@ class SentencePieceTokenizer : public Tokenizer {
   std::vector<int32_t> encode(std::string_view text) const override;
   std::string decode(std::span<const int32_t> ids) const override;
   std::string serialized() const override;
+  /// A piece as it is written in the vocabulary, U+2581 for a space. Errors  UsageError for an id that is none.
+  std::string piece(int32_t id) const;
   std::string model() const;        ///< the bytes of a .model file
   int32_t end_of_sentence() const;  ///< its id, a piece that no text has; -1 for a model without one
 

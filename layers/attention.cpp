@@ -4,6 +4,7 @@
 #include "autograd/ops/reshape.h"
 #include "autograd/ops/rotary.h"
 #include "core/ops/copy.h"
+#include "layers/attention_weights.h"
 #include "layers/linear.h"
 
 namespace sluice::layers {
@@ -53,7 +54,10 @@ Var MultiHeadAttention::forward(const Call& call) const {
   }
   if (call.cache) return run(call, out_, {attend_with_cache(call, qkv)});
   const Tensor lengths = lengths_of(call, 1);
-  return run(call, out_, {attention_packed(qkv, options_.heads, {options_.causal, lengths, lengths})});
+  const AttentionMask mask{options_.causal, lengths, lengths};
+  const auto part = [&](int64_t i) { return heads_of(qkv.value(), i * options_.heads, options_.heads, options_.head_width); };
+  if (call.attention_weights) call.attention_weights->push_back(attention_weights(part(0), part(1), mask));
+  return run(call, out_, {attention_packed(qkv, options_.heads, mask)});
 }
 
 Var MultiHeadAttention::attend_with_cache(const Call& call, const Var& qkv) const {
@@ -90,6 +94,8 @@ Var CrossAttention::forward(const Call& call) const {
   if (call.cache) return run(call, out_, {attend_with_cache(call, q, memory_lengths)});
   const Var kv = run(call, kv_, {call.inputs[1]});
   const AttentionMask mask{.query_lengths = lengths_of(call, 3), .key_lengths = memory_lengths};
+  const auto heads = [&](const Var& packed) { return heads_of(packed.value(), 0, heads_, head_width_); };
+  if (call.attention_weights) call.attention_weights->push_back(attention_weights(heads(q), heads(kv), mask));
   return run(call, out_, {cross_attention_packed(q, kv, heads_, mask)});
 }
 

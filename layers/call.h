@@ -80,6 +80,8 @@ struct Call {
   LossScale loss_scale = 1;        ///< losses multiply by it
   int64_t first_position = 0;      ///< position of the first token (generation)
   KeyValueCache* cache = nullptr;  ///< this module's, set in generation
+  /// Where each attention that runs without a cache adds its weights (attention_weights.h), to look at them; null: it computes none.
+  std::vector<Tensor>* attention_weights = nullptr;
   /// How often the forward has run each of the module's children: see Composite::run.
   mutable std::map<int, int> uses{};
 };

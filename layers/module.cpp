@@ -139,7 +139,8 @@ Var Composite::run(const Call& call, int child, std::vector<Var> inputs) const {
                                .training = call.training,
                                .loss_scale = call.loss_scale,
                                .first_position = call.first_position,
-                               .cache = call.cache ? &call.cache->of(child, use) : nullptr});
+                               .cache = call.cache ? &call.cache->of(child, use) : nullptr,
+                               .attention_weights = call.attention_weights});
 }
 
 InputCount Sequence::input_count() const {

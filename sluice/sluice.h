@@ -62,6 +62,7 @@
 
 // Modules, the graph of layers, and ready models.
 #include "layers/attention.h"
+#include "layers/attention_weights.h"
 #include "layers/batch_norm.h"
 #include "layers/cross_entropy.h"
 #include "layers/dropout.h"
@@ -99,6 +100,7 @@
 #include "parallel/trainer.h"
 
 // What stands on a trained model, and scores of what it says.
+#include "training/attention_map.h"
 #include "training/decoding/beam_search.h"
 #include "training/decoding/decoder.h"
 #include "training/decoding/sampling.h"

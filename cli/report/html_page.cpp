@@ -12,7 +12,8 @@ namespace {
 constexpr const char* kStyle =
     "body{font-family:sans-serif;max-width:1240px;margin:2em auto;padding:0 1em;color:#222;background:#fff}"
     "h2{margin-top:1.6em;border-bottom:1px solid #ddd}svg{max-width:100%;height:auto;display:block}"
-    "pre{background:#f6f6f6;padding:1em;overflow:auto;white-space:pre-wrap}td,th{padding:2px 1.5em 2px 0;text-align:left}";
+    "pre{background:#f6f6f6;padding:1em;overflow:auto;white-space:pre-wrap}td,th{padding:2px 1.5em 2px 0;text-align:left}"
+    ".numbers td+td,.numbers th+th{text-align:right}";
 
 }  // namespace
 
@@ -29,6 +30,17 @@ std::string html_preformatted(const std::string& text) { return fmt::format("<pr
 
 std::string html_row(const std::string& name, const std::string& value) {
   return fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", name, value);
+}
+
+std::string html_table(const std::vector<std::vector<std::string>>& rows) {
+  std::string html = "<table class=\"numbers\">\n", cell = "th";
+  for (const auto& row : rows) {
+    html += "<tr>";
+    for (const auto& text : row) html += fmt::format("<{0}>{1}</{0}>", cell, xml_text(text));
+    html += "</tr>\n";
+    cell = "td";
+  }
+  return html + "</table>\n";
 }
 
 }  // namespace sluice::cli

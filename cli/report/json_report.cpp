@@ -6,6 +6,8 @@
 
 #include "cli/messages.h"
 #include "core/file/file.h"
+#include "training/metrics/bleu.h"
+#include "training/metrics/chrf.h"
 
 namespace sluice::cli {
 
@@ -139,6 +141,25 @@ Json plan_json(const layers::Graph& graph, const parallel::Plan& plan, const par
                                {"peak_bytes", device.peak_bytes},
                                {"sent_bytes", device.sent_bytes},
                                {"budget_bytes", optional_json(limited(device.budget_bytes))}});
+  return json;
+}
+
+Json translation_json(const TranslationScores& scores) {
+  const auto scores_of = [](const DirectionScores& of) {
+    return Json{
+        {"pairs", of.pairs}, {"bleu", of.bleu}, {"chrf", of.chrf}, {"copy_chrf", of.copy_chrf}, {"neighbour_chrf", of.neighbour_chrf}};
+  };
+  Json json = {{"mean", scores_of(scores.mean())},
+               {"above_both_baselines", scores.above_both()},
+               {"bleu_signature", training::corpus_bleu_signature()},
+               {"chrf_signature", training::chrf_signature()}};
+  for (const auto& direction : scores.directions) json["directions"][direction.from + "-" + direction.to] = scores_of(direction);
+  for (const auto& example : scores.examples)
+    json["examples"].push_back({{"from", example.from},
+                                {"to", example.to},
+                                {"source", example.source},
+                                {"translation", example.translation},
+                                {"reference", example.reference}});
   return json;
 }
 

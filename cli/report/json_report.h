@@ -15,6 +15,7 @@ Json model_json(const layers::Graph& graph);
 /// `trials`: where the number of replicas was open.
 Json plan_json(const layers::Graph& graph, const parallel::Plan& plan, const parallel::Prediction& prediction,
                const std::vector<parallel::ReplicaTrial>& trials = {});
+Json translation_json(const TranslationScores& scores);
 
 /// Writes to a file, or to standard output for "-"; does nothing for "". Errors  ResourceError.
 void write_json(const Json& json, const std::string& target);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cli/report/attention_plot.h"
 #include "cli/report/charts.h"
 #include "cli/report/html_page.h"
 #include "cli/report/svg.h"
@@ -59,6 +60,10 @@ std::string html_report(const RunRecord& record) {
                      html_section("Pipeline", pipeline_plots(record)) + html_section("Memory by device", memory_chart(record.devices));
   if (!record.images.empty()) body += html_section("Validation images and predictions", image_table(record.images));
   if (!record.sample.empty()) body += html_section("A sample of text", html_preformatted(record.sample));
+  if (record.translation)
+    body += html_section("Translations of held-out pairs",
+                         html_table(record.translation->rows()) + html_preformatted(record.translation->notes()));
+  if (record.attention) body += html_section("An attention", html_attention(*record.attention));
   body += html_section("Config", html_preformatted(record.config));
   return html_page("Training report", body);
 }

@@ -5,7 +5,8 @@
 
 namespace sluice::cli {
 
-/// One self-contained HTML page: loss curve, pipeline timeline of the last step, memory by device, sample of text, config.
+/// One self-contained HTML page: loss curve, pipeline timeline of the last step, memory by device, what the model makes of
+/// held-out samples, config.
 std::string html_report(const RunRecord& record);
 
 }  // namespace sluice::cli

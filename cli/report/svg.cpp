@@ -4,13 +4,21 @@
 
 #include <algorithm>
 
+#include "data/utf8.h"
+
 namespace sluice::cli {
 
 std::string xml_text(std::string_view text) {
   std::string escaped;
-  for (const char letter : text) {
+  for (size_t at = 0, length = 0; at < text.size(); at += std::max<size_t>(length, 1)) {
+    length = data::character_length(text.substr(at));
+    const char letter = text[at];
     const auto code = static_cast<unsigned char>(letter);
-    if (letter == '<')
+    if (length == 0)
+      escaped += "\xef\xbf\xbd";
+    else if (length > 1)
+      escaped += text.substr(at, length);
+    else if (letter == '<')
       escaped += "&lt;";
     else if (letter == '>')
       escaped += "&gt;";
@@ -70,6 +78,16 @@ void Svg::append(const Svg& other) {
 void Svg::text(double x, double y, std::string_view words, std::string_view anchor, double size) {
   body_ +=
       fmt::format("<text x=\"{:.2f}\" y=\"{:.2f}\" text-anchor=\"{}\" font-size=\"{}\">{}</text>\n", x, y, anchor, size, xml_text(words));
+}
+
+void Svg::rising_text(double x, double y, std::string_view words, double size) {
+  body_ +=
+      fmt::format("<text transform=\"translate({:.2f} {:.2f}) rotate(-45)\" font-size=\"{}\">{}</text>\n", x, y, size, xml_text(words));
+}
+
+double Svg::text_width(std::string_view words, double size) {
+  const auto continues = [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; };  // within a character of UTF-8
+  return 0.58 * size * static_cast<double>(words.size() - static_cast<size_t>(std::ranges::count_if(words, continues)));
 }
 
 std::string Svg::finish() const {

@@ -9,7 +9,7 @@ namespace sluice::cli {
 /// The colour of axes.
 inline constexpr const char* kAxis = "#888888";
 
-/// Text with the letters that XML keeps for itself escaped.
+/// Text with the letters that XML keeps for itself escaped, and bytes that are no UTF-8 replaced.
 std::string xml_text(std::string_view text);
 
 /// A drawing of one size, in pixels from the upper left corner, as inline SVG.
@@ -28,6 +28,8 @@ class Svg {
   void thin_line(double x0, double y0, double x1, double y1, std::string_view stroke);
   /// `anchor` is start, middle or end.
   void text(double x, double y, std::string_view words, std::string_view anchor = "start", double size = 12);
+  /// Text that rises to the right, at 45 degrees, from (x, y).
+  void rising_text(double x, double y, std::string_view words, double size = 12);
   /// Another drawing below what is there; the width becomes that of the wider.
   void append(const Svg& other);
 
@@ -36,7 +38,7 @@ class Svg {
   std::string finish() const;
 
   /// How wide a text will be, roughly.
-  static double text_width(std::string_view words, double size) { return 0.58 * size * static_cast<double>(words.size()); }
+  static double text_width(std::string_view words, double size);
 
  private:
   double width_, height_;

@@ -94,13 +94,23 @@ MultilingualTokenizer::MultilingualTokenizer(SentencePieceTokenizer pieces, std:
                      ": needs a piece for the end of a sentence; train it with one (eos_id)");
 }
 
+void MultilingualTokenizer::require_id(int32_t id) const {
+  require(id >= 0 && id < vocabulary(), "tokenizer multilingual: needs token ids 0..", vocabulary() - 1, ", got ", id);
+}
+
 std::string MultilingualTokenizer::decode(std::span<const int32_t> ids) const {
   std::vector<int32_t> pieces;
   for (const int32_t id : ids) {
-    require(id >= 0 && id < vocabulary(), "tokenizer multilingual: needs token ids 0..", vocabulary() - 1, ", got ", id);
+    require_id(id);
     if (id < pieces_.vocabulary() && id != end_of_sentence()) pieces.push_back(id);
   }
   return pieces_.decode(pieces);
+}
+
+std::string MultilingualTokenizer::piece(int32_t id) const {
+  require_id(id);
+  if (id < pieces_.vocabulary()) return pieces_.piece(id);
+  return "<" + languages_[static_cast<size_t>(id - pieces_.vocabulary())] + ">";
 }
 
 int32_t MultilingualTokenizer::language_id(const std::string& language) const {

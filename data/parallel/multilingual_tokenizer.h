@@ -25,6 +25,8 @@ class MultilingualTokenizer : public Tokenizer {
 
   const std::vector<std::string>& languages() const { return languages_; }
   int32_t end_of_sentence() const { return pieces_.end_of_sentence(); }
+  /// An id as people read it: a piece, U+2581 for a space in it, or "<de>" for a language's tag. Errors  UsageError for an id that is none.
+  std::string piece(int32_t id) const;
   /// The tag of a language. Errors  UsageError for one that is not there, with the nearest.
   int32_t language_id(const std::string& language) const;
   /// What an encoder reads: the tags of both languages, the text, the end.
@@ -33,6 +35,7 @@ class MultilingualTokenizer : public Tokenizer {
   std::vector<int32_t> encode_target(const std::string& language, std::string_view text) const;
 
  private:
+  void require_id(int32_t id) const;
   SentencePieceTokenizer pieces_;
   std::vector<std::string> languages_;
 };

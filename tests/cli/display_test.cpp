@@ -65,6 +65,11 @@ TEST(Progress, DurationsHaveHoursOnlyWhenNeeded) {
 
 TEST(Svg, TextIsEscaped) { EXPECT_EQ(xml_text("<a & \"b\">\x01"), "&lt;a &amp; &quot;b&quot;&gt;"); }
 
+TEST(Svg, BytesThatAreNoUtf8AreReplaced) {
+  EXPECT_EQ(xml_text("\xe2\x96\x81<\xff\xc3"), "\xe2\x96\x81&lt;\xef\xbf\xbd\xef\xbf\xbd");
+  EXPECT_EQ(Svg::text_width("\xe2\x96\x81\xc3\xa4", 10), Svg::text_width("ab", 10));
+}
+
 RunRecord record_of_two_steps() {
   RunRecord record;
   record.config = "<config>";
@@ -104,6 +109,54 @@ TEST(Report, ShowsLossBaselineTimelineMemoryAndConfig) {
                            "budget", "&lt;config&gt;"})
     EXPECT_TRUE(has(page, part)) << part;
   EXPECT_FALSE(has(page, "http://") && !has(page, "http://www.w3.org/2000/svg"));
+}
+
+TranslationScores two_directions() {
+  TranslationScores scores;
+  scores.directions = {{"en", "de", 10, 12.5, 50.25, 20, 30}, {"en", "<fr>", 20, 0, 10, 60.125, 5}};
+  scores.examples = {{"en", "de", "a & b", "a und b", "a\xff"}};
+  return scores;
+}
+
+/// Cells of a table's row in HTML.
+std::string html_cells(const std::vector<std::string>& row, const std::string& cell) {
+  std::string html = "<tr>";
+  for (const auto& text : row) html += "<" + cell + ">" + xml_text(text) + "</" + cell + ">";
+  return html + "</tr>";
+}
+
+TEST(Report, ShowsTheTableOfTranslationsThatEvalPrints) {
+  RunRecord record = record_of_two_steps();
+  EXPECT_FALSE(has(html_report(record), "held-out pairs"));
+  record.translation = two_directions();
+  const std::string page = html_report(record), printed = record.translation->table();
+  const auto rows = record.translation->rows();
+  ASSERT_EQ(rows.size(), 4U);
+  EXPECT_EQ(rows.back(), (std::vector<std::string>{"mean", "30", "6.25", "30.12", "40.06", "17.50"}));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_TRUE(has(page, html_cells(rows[i], i == 0 ? "th" : "td"))) << rows[i][0];
+    for (const auto& cell : rows[i]) EXPECT_TRUE(has(printed, cell)) << cell;
+  }
+  for (const char* part : {"en - &lt;fr&gt;", "in 1 of 2 directions", "en - de: a &amp; b", "translation: a\xef\xbf\xbd", "tok:13a"})
+    EXPECT_TRUE(has(page, part)) << part;
+  record.translation = TranslationScores();  // nothing is held out: no mean of nothing
+  EXPECT_EQ(record.translation->rows().size(), 1U);
+  EXPECT_TRUE(has(html_report(record), "in 0 of 0 directions"));
+}
+
+TEST(Report, ShowsAnAttentionWithItsTokens) {
+  RunRecord record = record_of_two_steps();
+  EXPECT_FALSE(has(html_report(record), "An attention"));
+  record.attention = {"of \"<layer>\"", {"\xe2\x96\x81rot", "</s>"}, {"<de>", "a&b", "\xff"}, {0.5, 0.25, 0.25, 0, 0.125, 0.875}};
+  const std::string page = html_report(record);
+  for (const char* part :
+       {"of &quot;&lt;layer&gt;&quot;", ">\xe2\x96\x81rot</text>", ">&lt;/s&gt;</text>", "rotate(-45)\" font-size=\"12\">a&amp;b</text>",
+        ">\xef\xbf\xbd</text>", "fill=\"#ffffff\"><title>&lt;/s&gt; looks at &lt;de&gt;: 0.000<",
+        "fill=\"#08306b\"><title>&lt;/s&gt; looks at \xef\xbf\xbd: 0.875<", ">0.88</text>", ">weight</text>"})
+    EXPECT_TRUE(has(page, part)) << part;
+  EXPECT_FALSE(has(page, "\xff"));
+  record.attention = {"", {"a"}, {"b", "c"}, {0, 0}};  // weights of nothing but zeros divide nothing
+  EXPECT_FALSE(has(html_report(record), "nan"));
 }
 
 TEST(Report, ShowsAccuracyAndImagesOfAnImageModel) {

@@ -5,6 +5,7 @@ usage: translate_test.py PROGRAM [unittest arguments]
 """
 import json
 import random
+import re
 import subprocess
 import unittest
 
@@ -64,7 +65,8 @@ lr = 3e-3
         return subprocess.run(command, input=text, capture_output=True, timeout=patience(300))
 
     def test_train_eval_and_translate(self):
-        result, said = self.train(train__steps=400)
+        report = self.folder / "report.html"
+        result, said = self.train(train__steps=400, output__report=report)
         self.assertLess(result["loss"]["last"], result["loss"]["first"] / 2)
         self.assertGreater(result["tokens_per_second"], 0)
         self.assertIn("pairs in 2 languages", said)
@@ -88,6 +90,35 @@ lr = 3e-3
         self.assertGreater(scores["directions"]["en-de"]["chrf"], 90)
         self.assertIn("tok:13a", scores["bleu_signature"])
         self.assertIn("neighbour", evaluated.stderr)
+        self.check_report(report.read_text(), evaluated.stderr)
+
+    def check_report(self, page, evaluated):
+        """The page has the rows that eval prints, and an attention whose rows are weights of one token after the other."""
+        printed = [line.split() for line in evaluated.splitlines() if line.startswith(("direction", "en - ", "mean")) and ":" not in line]
+        rows = [re.findall(r"<t[hd]>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", page.split('<table class="numbers">')[1].split("</table>")[0])]
+        self.assertEqual([" ".join(row).split() for row in rows], printed)
+        self.assertEqual([row[0] for row in rows], ["direction", "en - de", "mean"])
+        self.assertIn("decoder0.cross_attention", page)
+        weights = [[float(weight) for weight in row] for row in self.weights_by_query(page)]
+        self.assertGreater(len(weights), 2)
+        for row in weights:
+            self.assertAlmostEqual(sum(row), 1, delta=0.001 * len(row))
+
+    @staticmethod
+    def weights_by_query(page):
+        """The weights of the cells, a list a row: there are as many columns as rising names."""
+        cells = re.findall(r"<title>(.*?) looks at (.*?): ([0-9.]+)</title>", page)
+        columns = page.count("rotate(-45)")
+        return [[weight for _, _, weight in cells[at:at + columns]] for at in range(0, len(cells), columns)]
+
+    def test_a_report_without_the_memory_for_translations_is_written_all_the_same(self):
+        report = self.folder / "report.html"
+        _, said = self.train(train__steps=3, output__report=report, pipeline__memory="1350KiB", pipeline__remat="full", pipeline__micro_batches=16,
+                             model__layers=3, optimizer__name="sgd", optimizer__momentum=0)  # which need less than the caches of 32 beams
+        self.assertIn("warning: the report lacks translations", said)
+        self.assertIn("--resume auto", said)
+        self.assertIn("Memory by device", report.read_text())
+        self.assertNotIn("held-out pairs", report.read_text())
 
     def test_has_one_answer_for_every_cut(self):
         hashes = {self.train(output__dir=self.folder / str(number), pipeline__micro_batches=4, pipeline__fold_blocks=2, **keys)[0]["weights_hash"]
@@ -98,9 +129,11 @@ lr = 3e-3
         self.assertEqual(len(hashes), 1)
 
     def test_made_up_sentences_need_no_files(self):
-        done = sluice("train", self.config, "--json", "-", *sets(data__kind="synthetic", data__train_samples=500, model__vocab=40, train__steps=10,
-                                                                 output__dir=self.folder / "run"))
+        report = self.folder / "report.html"
+        done = sluice("train", self.config, "--json", "-", "--report", report,
+                      *sets(data__kind="synthetic", data__train_samples=500, model__vocab=40, train__steps=10, output__dir=self.folder / "run"))
         self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("held-out pairs", report.read_text())
         self.refuse(2, "translate", "synthetic", arguments=["translate", self.folder / "run", "--to", "de"])
 
     def test_bad_lines_and_languages(self):

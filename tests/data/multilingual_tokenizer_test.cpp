@@ -58,6 +58,13 @@ TEST(MultilingualTokenizer, PutsTagsBeforeAndTheEndAfterAText) {
   for (const int32_t id : {-1, 340}) EXPECT_THROW(trained().decode(std::vector{id}), UsageError);
 }
 
+TEST(MultilingualTokenizer, ShowsEachIdAsPeopleReadIt) {
+  std::string shown;
+  for (const int32_t id : trained().encode_source("en", "de", "pipe шлёт")) shown += trained().piece(id);
+  EXPECT_EQ(shown, "<en><de>pipe\u2581шлёт</s>");
+  for (const int32_t id : {-1, 340}) EXPECT_THROW(trained().piece(id), UsageError);
+}
+
 TEST(MultilingualTokenizer, GivesNeitherTagsNorTheEndForAnyText) {
   for (const char* text : {"</s>", "<s>", "<unk>", "de en ru", "日本 🦉"})
     for (const int32_t id : trained().encode(text)) EXPECT_TRUE(id > 1 && id < 337) << text << " " << id;
