@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Draws the training losses of several runs into one SVG, from what `sluice train` printed.
+"""Draws the validation losses of several runs into one SVG, from what `sluice train` printed (`train.evaluate_every`).
 
-usage: bench/loss_curves.py [--mean 20] OUT.svg NAME=LOG...
-A point is the mean of --mean steps; a run that ends early, or whose loss is no longer a number, simply ends there.
+usage: bench/loss_curves.py OUT.svg NAME=LOG...
+A run whose loss is no longer a number ends there.
 """
 import argparse
 import html
@@ -17,16 +17,12 @@ WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 640, 320, 48, 40, 16, 16
 
 def losses(path):
     """[(step, loss)]"""
-    found = re.findall(r"^step (\d+)/\d+ \| loss (\S+)", pathlib.Path(path).read_text(), re.MULTILINE)
-    if not found:
-        sys.exit(f"loss_curves: needs lines 'step N/M | loss X' in {path}, found none; give what sluice train printed")
-    return [(int(step), float(loss)) for step, loss in found]
-
-
-def means(points, count):
-    groups = [points[at:at + count] for at in range(0, len(points) - count + 1, count)]
-    drawn = [(group[-1][0], sum(loss for _, loss in group) / count) for group in groups]
-    return [(step, loss) for step, loss in drawn if math.isfinite(loss)]
+    found = re.findall(r"^validation after step (\d+): loss ([^,\s]+)", pathlib.Path(path).read_text(), re.MULTILINE)
+    points = [(int(step), float(loss)) for step, loss in found if math.isfinite(float(loss))]
+    if len(points) < 2:
+        sys.exit(f"loss_curves: needs two lines 'validation after step N: loss X' in {path}, found {len(points)}; "
+                 "give what sluice train printed, with train.evaluate_every")
+    return points
 
 
 def drawing(runs):
@@ -50,7 +46,7 @@ def drawing(runs):
         step = last * quarter // 4
         parts.append(f'<text x="{x(step):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{step}</text>')
     parts.append(f'<text x="{WIDTH / 2:.0f}" y="{HEIGHT - 6}" text-anchor="middle">step</text>'
-                 f'<text x="14" y="{HEIGHT / 2:.0f}" text-anchor="middle" transform="rotate(-90 14 {HEIGHT / 2:.0f})">training loss</text>')
+                 f'<text x="14" y="{HEIGHT / 2:.0f}" text-anchor="middle" transform="rotate(-90 14 {HEIGHT / 2:.0f})">validation loss</text>')
     for number, (name, run) in enumerate(runs.items()):
         colour = COLOURS[number % len(COLOURS)]
         line = " ".join(f"{x(step):.1f},{y(loss):.1f}" for step, loss in run)
@@ -62,15 +58,12 @@ def drawing(runs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--mean", type=int, default=20)
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("runs", nargs="+", metavar="NAME=LOG")
     arguments = parser.parse_args()
     if bad := [run for run in arguments.runs if "=" not in run]:
         parser.error(f"needs NAME=LOG, got {bad[0]}")
-    runs = {name: means(losses(log), arguments.mean) for name, _, log in (run.partition("=") for run in arguments.runs)}
-    if empty := [name for name, run in runs.items() if len(run) < 2]:
-        parser.error(f"needs at least {2 * arguments.mean} steps of each run, {empty[0]} has fewer; set --mean")
+    runs = {name: losses(log) for name, _, log in (run.partition("=") for run in arguments.runs)}
     arguments.out.write_text(drawing(runs))
 
 
