@@ -2,10 +2,11 @@
 """Draws the validation losses of several runs into one SVG, from what `sluice train` printed (`train.evaluate_every`).
 
 usage: bench/loss_curves.py OUT.svg NAME=LOG...
-A run whose loss is no longer a number ends there.
+A run ends where its loss is no longer a number.
 """
 import argparse
 import html
+import itertools
 import math
 import pathlib
 import re
@@ -17,10 +18,14 @@ WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 640, 320, 48, 40, 16, 16
 
 def losses(path):
     """[(step, loss)]"""
-    found = re.findall(r"^validation after step (\d+): loss ([^,\s]+)", pathlib.Path(path).read_text(), re.MULTILINE)
-    points = [(int(step), float(loss)) for step, loss in found if math.isfinite(float(loss))]
+    try:
+        text = pathlib.Path(path).read_text()
+    except OSError as error:
+        sys.exit(f"loss_curves: needs a log to read, got {path}: {error.strerror}")
+    found = [(int(step), float(loss)) for step, loss in re.findall(r"^validation after step (\d+): loss ([^,\s]+)", text, re.MULTILINE)]
+    points = list(itertools.takewhile(lambda point: math.isfinite(point[1]), found))
     if len(points) < 2:
-        sys.exit(f"loss_curves: needs two lines 'validation after step N: loss X' in {path}, found {len(points)}; "
+        sys.exit(f"loss_curves: needs two lines 'validation after step N: loss X' in {path}, found {len(points)} that are numbers; "
                  "give what sluice train printed, with train.evaluate_every")
     return points
 
@@ -29,7 +34,8 @@ def drawing(runs):
     """`runs`  {name: [(step, loss)]}"""
     points = [point for run in runs.values() for point in run]
     last = max(step for step, _ in points)
-    lowest, highest = math.floor(min(loss for _, loss in points)), math.ceil(max(loss for _, loss in points))
+    lowest = math.floor(min(loss for _, loss in points))
+    highest = max(lowest + 1, math.ceil(max(loss for _, loss in points)))
 
     def x(step):
         return LEFT + step / last * (WIDTH - LEFT - RIGHT)

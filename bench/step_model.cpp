@@ -132,6 +132,8 @@ StepModel translation(int64_t samples, Padding padding) {
 
 StepModel step_model(const StepModelOptions& options) {
   const auto& [name, samples, image, padding] = options;
+  require<UsageError>(padding == Padding::none || name == "translation", "padding: is of the model translation, got ", name,
+                      "; leave it out");
   if (name == "amoebanet") return amoebanet(image, samples);
   if (name == "translation") return translation(samples, padding);
   if (name == "gpt-bytes") return gpt(6, 384, 6, 256, 256, samples);

@@ -44,7 +44,7 @@ struct StepModelOptions {
 /// "amoebanet": AmoebaNet-D under SGD; FLOPs are three times those that the ops of its forward pass declare.
 /// "translation": 3 + 3 layers, dim 384, 6 heads, up to 128 tokens a side, vocabulary 8192, one table, under Adam; FLOPs likewise, and
 /// those of padding are counted. Tokens are those of both sides without padding.
-/// Errors  UsageError for another name.
+/// Errors  UsageError for another name, and padding of another model than translation.
 StepModel step_model(const StepModelOptions& options);
 
 }  // namespace sluice::bench

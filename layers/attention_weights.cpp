@@ -20,9 +20,13 @@ struct Heads {
 };
 
 /// Of a sample: its length, or all rows where there are no lengths.
-std::vector<int64_t> lengths_or_all(const Tensor& lengths, int64_t samples, int64_t rows) {
+std::vector<int64_t> lengths_or_all(const char* whose, const Tensor& lengths, int64_t samples, int64_t rows) {
   if (!lengths.defined()) return std::vector<int64_t>(static_cast<size_t>(samples), rows);
+  require(lengths.shape() == Shape{samples}, "attention_weights: needs ", whose, " lengths [", samples, "], got ", lengths.shape());
   const auto values = lengths.to_vector();
+  for (size_t sample = 0; sample < values.size(); ++sample)
+    require(values[sample] >= 0 && values[sample] <= static_cast<double>(rows), "attention_weights: needs ", whose, " lengths from 0 to ",
+            rows, ", got ", values[sample], " of sample ", sample);
   return {values.begin(), values.end()};
 }
 
@@ -41,8 +45,8 @@ Tensor attention_weights(const Tensor& q, const Tensor& k, const AttentionMask& 
           "attention_weights: needs q [B, T, H, N] and k [B, S, G, N] where G divides H, got ", q.shape(), " and ", k.shape());
   const int64_t samples = q.dim(0);
   const Heads queries(q), keys(k);
-  const auto query_lengths = lengths_or_all(mask.query_lengths, samples, queries.rows);
-  const auto key_lengths = lengths_or_all(mask.key_lengths, samples, keys.rows);
+  const auto query_lengths = lengths_or_all("query", mask.query_lengths, samples, queries.rows);
+  const auto key_lengths = lengths_or_all("key", mask.key_lengths, samples, keys.rows);
   const double scale = 1 / std::sqrt(static_cast<double>(queries.width));
   const int64_t heads_of_key = queries.heads / keys.heads;
   std::vector<double> weights(static_cast<size_t>(samples * queries.heads * queries.rows * keys.rows));

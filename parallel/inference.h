@@ -55,7 +55,7 @@ class InferencePipeline {
   /// Returns  by device: what it holds between such runs when all caches are full.
   /// Errors   OutOfMemory; UsageError for an input of unknown shape.
   std::vector<int64_t> expect_sequences(int64_t rows, const Sequences& like, int groups);
-  /// What others hold on the devices, by device: from now on programs are counted, and held against the budgets, with these bytes.
+  /// What others hold, a number of bytes for each of devices(): from now on programs are counted, and held against the budgets, with them.
   void hold_beside(std::vector<int64_t> bytes);
   /// @}
 

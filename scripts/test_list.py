@@ -18,6 +18,7 @@ EMULATED = ("thread",)      # which does not follow the emulation's fibers
 TESTS = {
     "include rule": Expected(1),
     "include rule finds planted offences": Expected(1),
+    "loss curves": Expected(1),
     "test runner": Expected(7),
     "machine code finds planted offences": Expected(1),
     "machine code": Expected(40, not_with=SANITIZERS, needs="nvcc"),

@@ -36,13 +36,9 @@ struct Clip {
 };
 static_assert(sizeof(Slots<float>) + sizeof(Clip) + sizeof(rules::AdamFactors) <= kArgumentBytes);
 
-struct alignas(8) RoundedPack {
-  bfloat16 at[Pack<float>::kCount];
-};
-
 __device__ void write_working(const Slot<float>& slot, int64_t first, const Pack<float>& values) {
   constexpr int kWidth = Pack<float>::kCount;
-  RoundedPack rounded;
+  Run<kWidth, bfloat16> rounded;
   if (slot.stochastic) {
     static_assert(rules::kRoundedTogether == 2 * kWidth);
     const auto words = slot.stream.words(static_cast<uint64_t>((slot.first_element + first) / rules::kRoundedTogether), 0);
@@ -53,7 +49,7 @@ __device__ void write_working(const Slot<float>& slot, int64_t first, const Pack
     for (int i = 0; i < kWidth; ++i) rounded.at[i] = bfloat16(values.at[i]);
   }
   if (slot.aligned && first + kWidth <= slot.count) {
-    store_whole(slot.working + first, rounded);
+    store_run(slot.working + first, rounded);
   } else {
     for (int i = 0; i < kWidth; ++i)
       if (first + i < slot.count) slot.working[first + i] = rounded.at[i];

@@ -128,6 +128,13 @@ lr = 3e-3
                                                  dict(pipeline__devices='"4x cpu"', pipeline__replicas=2)])}
         self.assertEqual(len(hashes), 1)
 
+    def test_refuses_a_budget_before_it_translates_a_line(self):
+        self.train()
+        self.assertEqual(self.translate(b"old house\n", "--to", "de").returncode, 0)
+        done = self.translate(b"old house\n", "--to", "de", "--set", "pipeline.memory=200KiB")
+        self.assertEqual((done.returncode, done.stdout), (4, b""), done.stderr)
+        self.assertIn(b"raise pipeline.memory", done.stderr)
+
     def test_made_up_sentences_need_no_files(self):
         report = self.folder / "report.html"
         done = sluice("train", self.config, "--json", "-", "--report", report,

@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "layers/attention_weights.h"
 #include "models/transformer.h"
 #include "models/translation.h"
 #include "tests/expect_error.h"
@@ -128,6 +129,19 @@ TEST(AttentionMap, OfCausalAttentionSeesNothingThatComesLater) {
   const auto elements = map.to_vector();
   for (int64_t i = 0; i < kSource; ++i)
     for (int64_t j = 0; j < kSource; ++j) EXPECT_EQ(elements[static_cast<size_t>(i * kSource + j)] > 0, j <= i) << i << ", " << j;
+}
+
+TEST(AttentionMap, RefusesLengthsBeyondTheTokens) {
+  const Tensor q = full({2, 3, 2, 4}, 1, DType::f32), k = full({2, 5, 1, 4}, 1, DType::f32);
+  const auto with = [&](const Tensor& query_lengths, const Tensor& key_lengths) {
+    return [=] { layers::attention_weights(q, k, {.query_lengths = query_lengths, .key_lengths = key_lengths}); };
+  };
+  const auto of = [](double first, double second) { return tensor_of({first, second}, {2}, DType::i32); };
+  EXPECT_EQ(layers::attention_weights(q, k, {.query_lengths = of(3, 0), .key_lengths = of(5, 2)}).shape(), (Shape{2, 2, 3, 5}));
+  expect_error<UsageError>(with(of(3, 4), {}), {"query lengths from 0 to 3, got 4 of sample 1"});
+  expect_error<UsageError>(with({}, of(6, 5)), {"key lengths from 0 to 5, got 6 of sample 0"});
+  expect_error<UsageError>(with({}, of(-1, 5)), {"got -1 of sample 0"});
+  expect_error<UsageError>(with({}, full({3}, 1, DType::i32)), {"key lengths [2], got [3]"});
 }
 
 TEST(AttentionMap, SaysWhatItNeeds) {
