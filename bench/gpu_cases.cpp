@@ -133,8 +133,8 @@ void add_products(Rows& rows) {
   gpt2("gpt2_ffn_out", 4 * 768, 768);
   // The GELU in the product's epilogue, where the library's gains on this GPU, and by a kernel of ours after it.
   const std::vector<InputSpec> hidden = {large({kTokens / 2, 768}), large({4 * 768, 768}), large({4 * 768})};
-  rows.add("linear_gelu", "gpt2_ffn_in", hidden, [](const Vars& x) { return linear_gelu(x[0], x[1], x[2]); });
-  rows.add("linear_gelu", "gpt2_ffn_in_by_parts", hidden, [](const Vars& x) { return gelu_tanh(linear(x[0], x[1], x[2])); });
+  rows.add("linear_activation", "gpt2_ffn_in", hidden, [](const Vars& x) { return linear_activation(Unary::GeluTanh, x[0], x[1], x[2]); });
+  rows.add("linear_activation", "gpt2_ffn_in_by_parts", hidden, [](const Vars& x) { return gelu_tanh(linear(x[0], x[1], x[2])); });
   for (const int64_t width : {64, 128}) {
     const Shape heads{2, 4096, 2048 / width, width};
     rows.add("attention", width == 64 ? "width_64" : "width_128", {large(heads), large(heads), large(heads)},

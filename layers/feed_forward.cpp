@@ -3,40 +3,41 @@
 #include <array>
 
 #include "autograd/ops/elementwise.h"
-#include "layers/linear.h"
+#include "autograd/ops/linear.h"
 
 namespace sluice::layers {
 
 namespace {
 
-using Function = Var (*)(const Var&);
-
 /// By Activation::Kind.
-constexpr std::array<Function, 4> kFunctions{
-    [](const Var& x) { return gelu(x); },
-    [](const Var& x) { return gelu_tanh(x); },
-    [](const Var& x) { return relu(x); },
-    [](const Var& x) { return silu(x); },
-};
+constexpr std::array kRules{Unary::Gelu, Unary::GeluTanh, Unary::Relu, Unary::Silu};
 
-Function function_of(Activation::Kind kind) {
+Unary rule_of(Activation::Kind kind) {
   const auto index = static_cast<size_t>(kind);
-  require(index < kFunctions.size(), "activation: needs one of Activation::Kind, got number ", static_cast<int>(kind));
-  return kFunctions[index];
+  require(index < kRules.size(), "activation: needs one of Activation::Kind, got number ", static_cast<int>(kind));
+  return kRules[index];
 }
 
 }  // namespace
 
-FeedForward::FeedForward(const Options& options) : activation_(function_of(options.activation)) {
-  in_ = add("in", Linear(options.width, options.inner, true, options.standard_deviation));
+Activation::Activation(Kind kind) : rule_(rule_of(kind)) {}
+
+Var Activation::forward(const Call& call) const { return unary(rule_, call.inputs[0]); }
+
+LinearActivation::LinearActivation(int64_t in, int64_t out, Activation::Kind kind, double standard_deviation)
+    : Linear(in, out, true, standard_deviation), rule_(rule_of(kind)) {}
+
+Var LinearActivation::forward(const Call& call) const {
+  const Var &x = call.inputs[0], &weight = call.parameters[0];
+  return linear_activation(rule_, in_working_dtype(x, weight), weight, call.parameters[1]);
+}
+
+FeedForward::FeedForward(const Options& options) {
+  in_ = add("in", LinearActivation(options.width, options.inner, options.activation, options.standard_deviation));
   out_ = add("out", Linear(options.inner, options.width, true, options.output_deviation));
 }
 
-Var FeedForward::forward(const Call& call) const { return run(call, out_, {activation_(run(call, in_, call.inputs))}); }
-
-Activation::Activation(Kind kind) : function_(function_of(kind)) {}
-
-Var Activation::forward(const Call& call) const { return function_(call.inputs[0]); }
+Var FeedForward::forward(const Call& call) const { return run(call, out_, {run(call, in_, call.inputs)}); }
 
 Clamp::Clamp(double limit) : limit_(limit) { require(limit > 0, "Clamp: needs a limit > 0, got ", limit); }
 

@@ -1,5 +1,6 @@
 #pragma once
-#include "layers/module.h"
+#include "core/ops/elementwise_rules.h"
+#include "layers/linear.h"
 
 namespace sluice::layers {
 
@@ -11,11 +12,21 @@ class Activation : public Module {
   Var forward(const Call& call) const override;
 
  private:
-  Var (*function_)(const Var&);
+  Unary rule_;
 };
 inline Activation ReLU() { return Activation(Activation::Kind::relu); }
 inline Activation GELU() { return Activation(Activation::Kind::gelu); }
 inline Activation SiLU() { return Activation(Activation::Kind::silu); }
+
+/// y = activation(x W^T + b): Linear and its activation in one, with the parameters of Linear; see autograd/ops/linear.h.
+class LinearActivation : public Linear {
+ public:
+  LinearActivation(int64_t in, int64_t out, Activation::Kind kind, double standard_deviation = 0);
+  Var forward(const Call& call) const override;
+
+ private:
+  Unary rule_;
+};
 
 /// y = min(max(x, -limit), limit), without a gradient where the result is an end. On logits it keeps very deep models from diverging: GPipe
 /// (arXiv 1811.06965, 5) trains 128 Transformer layers with it.
@@ -42,7 +53,6 @@ class FeedForward : public Composite {
   Var forward(const Call& call) const override;
 
  private:
-  Var (*activation_)(const Var&);
   int in_, out_;
 };
 

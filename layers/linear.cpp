@@ -25,9 +25,4 @@ Var Linear::forward(const Call& call) const {
   return linear(in_working_dtype(x, weight), weight, bias_ ? call.parameters[1] : Var());
 }
 
-Var LinearGELU::forward(const Call& call) const {
-  const Var &x = call.inputs[0], &weight = call.parameters[0];
-  return linear_gelu(in_working_dtype(x, weight), weight, call.parameters[1]);
-}
-
 }  // namespace sluice::layers

@@ -18,11 +18,4 @@ class Linear : public Module {
   double standard_deviation_;
 };
 
-/// y = gelu_tanh(x W^T + b): Linear and its activation in one, with the parameters of Linear; see core/ops/linear_gelu.h.
-class LinearGELU : public Linear {
- public:
-  LinearGELU(int64_t in, int64_t out, double standard_deviation = 0) : Linear(in, out, true, standard_deviation) {}
-  Var forward(const Call& call) const override;
-};
-
 }  // namespace sluice::layers

@@ -12,15 +12,9 @@ template <class Norm>
 layers::Value add_feed_forward(layers::Graph& graph, const std::string& block, const layers::FeedForward::Options& of, double dropout,
                                layers::Value x) {
   using namespace layers;
-  const auto hidden = [&] {
-    auto norm = Sequence().then("norm", Norm(of.width));
-    if (of.activation == Activation::Kind::gelu_tanh)
-      return std::move(norm).then("linear", LinearGELU(of.width, of.inner, of.standard_deviation));
-    return std::move(norm)
-        .then("linear", Linear(of.width, of.inner, true, of.standard_deviation))
-        .then("activation", Activation(of.activation));
-  };
-  const Value h = graph.add(block + ".feed_forward_in", hidden(), x);
+  auto hidden =
+      Sequence().then("norm", Norm(of.width)).then("linear", LinearActivation(of.width, of.inner, of.activation, of.standard_deviation));
+  const Value h = graph.add(block + ".feed_forward_in", std::move(hidden), x);
   return graph.add(block + ".feed_forward_out", Residual(Linear(of.inner, of.width, true, of.output_deviation), dropout), {h, x});
 }
 

@@ -1,5 +1,6 @@
 #include "autograd/ops/linear.h"
 
+#include "core/ops/activation.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/linear_gelu.h"
 #include "core/ops/matmul.h"
@@ -35,18 +36,30 @@ Var record_linear(Tensor y, const Var& x, const Var& weight, const Var& bias) {
                 linear_gradients, {Needs::of(1), Needs::of(0)});
 }
 
+/// The activation and what it is of.
+LinearGelu activated(Unary rule, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (rule == Unary::GeluTanh) return linear_gelu(x, weight, bias);
+  const Tensor before = linear(x, weight, bias);
+  return {unary(rule, before), before};
+}
+
 }  // namespace
 
 Var linear(const Var& x, const Var& weight, const Var& bias) {
   return record_linear(linear(x.value(), weight.value(), bias.value()), x, weight, bias);
 }
 
-// The gradient of a GELU in a node of its own cannot be an epilogue: the product before it belongs to the next layer, which may be on
-// another device.
-Var linear_gelu(const Var& x, const Var& weight, const Var& bias) {
-  const auto [y, before] = linear_gelu(x.value(), weight.value(), bias.value());
-  return record("gelu_tanh", y, {record_linear(before, x, weight, bias)}, {before}, {},
-                [](const Node& node, const Tensor& dy, Needs) { return Gradients{unary_backward(Unary::GeluTanh, node.saved[0], dy)}; });
+// The gradient of an activation in a node of its own cannot be an epilogue: the product before it belongs to the next layer, which may be
+// on another device.
+Var linear_activation(Unary rule, const Var& x, const Var& weight, const Var& bias) {
+  require(bias.value().defined(), "linear_activation: needs a bias [", weight.dim(0), "], got none; call linear and the activation");
+  on_bias_activation(rule, []<class Rule>() {});  // refuses other rules before there is work
+  const auto [y, before] = activated(rule, x.value(), weight.value(), bias.value());
+  return record("linear_activation", y, {record_linear(before, x, weight, {}), bias}, {before}, rule,
+                [](const Node& node, const Tensor& dy, Needs needs) {
+                  auto [dx, dbias] = bias_activation_backward(node.attribute<Unary>(), node.saved[0], {}, dy, needs[0], needs[1]);
+                  return Gradients{dx, dbias};
+                });
 }
 
 }  // namespace sluice

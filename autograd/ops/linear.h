@@ -1,5 +1,6 @@
 #pragma once
 #include "autograd/var.h"
+#include "core/ops/elementwise_rules.h"
 #include "core/ops/linear.h"
 
 namespace sluice {
@@ -7,8 +8,9 @@ namespace sluice {
 /// Differentiable linear; see core/ops/linear.h.
 Var linear(const Var& x, const Var& weight, const Var& bias = {});
 
-/// gelu_tanh(linear(x, weight, bias)), made at once where the device gains by it; see core/ops/linear_gelu.h. Its two nodes are those of
-/// its parts, so backward is theirs too.
-Var linear_gelu(const Var& x, const Var& weight, const Var& bias);
+/// rule(linear(x, weight, bias)); gelu_tanh is made along with the product where the device gains by it (core/ops/linear_gelu.h). Of its
+/// two nodes that of the activation has the bias, whose gradient it sums up while it makes its own.
+/// Errors  UsageError without a bias, and for a rule that is none of SLUICE_BIAS_ACTIVATIONS.
+Var linear_activation(Unary rule, const Var& x, const Var& weight, const Var& bias);
 
 }  // namespace sluice

@@ -10,8 +10,11 @@ namespace {
 
 double bytes_of(const Tensor& x) { return x.defined() ? static_cast<double>(x.bytes()) : 0; }
 
-void check_bias(Unary rule, const Tensor& x, const Tensor& bias) {
-  on_bias_activation(rule, []<class Rule>() {});  // refuses other rules
+void check_rule(Unary rule) {
+  on_bias_activation(rule, []<class Rule>() {});  // refuses others
+}
+
+void check_bias(const Tensor& x, const Tensor& bias) {
   require(is_floating(x.dtype()) && x.dtype() == bias.dtype(), "bias_activation: needs x and bias of one floating dtype, got ", x, " and ",
           bias);
   require(x.rank() >= 1 && bias.shape() == Shape{x.dim(-1)}, "bias_activation: needs x [..., N] and bias [N], got ", x.shape(), " and ",
@@ -33,7 +36,8 @@ void check_gate(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 Tensor bias_activation(Unary rule, const Tensor& x, const Tensor& bias) {
-  check_bias(rule, x, bias);
+  check_rule(rule);
+  check_bias(x, bias);
   const Tensor from = x.contiguous(), offset = bias.contiguous();
   Tensor y = empty_like(x);
   const Cost cost{2.0 * static_cast<double>(x.elements()), bytes_of(x) + bytes_of(bias), bytes_of(y)};
@@ -43,9 +47,11 @@ Tensor bias_activation(Unary rule, const Tensor& x, const Tensor& bias) {
 
 std::pair<Tensor, Tensor> bias_activation_backward(Unary rule, const Tensor& x, const Tensor& bias, const Tensor& dy, bool needs_x,
                                                    bool needs_bias) {
-  check_bias(rule, x, bias);
-  require(dy.shape() == x.shape() && dy.dtype() == x.dtype(), "bias_activation_backward: needs a gradient like x, got ", dy, " for ", x);
-  const Tensor from = x.contiguous(), offset = bias.contiguous(), gradient = dy.contiguous();
+  check_rule(rule);
+  if (bias.defined()) check_bias(x, bias);
+  require(is_floating(x.dtype()) && x.rank() >= 1 && dy.shape() == x.shape() && dy.dtype() == x.dtype(),
+          "bias_activation_backward: needs x [..., N] of a floating dtype and a gradient like it, got ", x, " and ", dy);
+  const Tensor from = x.contiguous(), offset = bias.defined() ? bias.contiguous() : bias, gradient = dy.contiguous();
   const int64_t columns = x.dim(-1), chunks = bias_chunks(x.device(), x.shape().elements_before(-1), columns);
   Tensor dx, partial;
   if (needs_x) dx = empty_like(x);

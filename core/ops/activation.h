@@ -12,8 +12,8 @@ namespace sluice {
 /// Errors  UsageError when the bias does not fit the last axis, dtypes differ, or the rule is none of SLUICE_BIAS_ACTIVATIONS.
 Tensor bias_activation(Unary rule, const Tensor& x, const Tensor& bias);
 
-/// {dx, dbias}, undefined where not needed. dx takes one pass; dbias, in f32 (f64 for f64), sums its rows in chunks that depend on shapes
-/// only, in order.
+/// {dx, dbias}, undefined where not needed. Without a bias x has it in it already, and dbias is the same sum. dx takes one pass; dbias, in
+/// f32 (f64 for f64), sums its rows in chunks that depend on shapes only, in order.
 std::pair<Tensor, Tensor> bias_activation_backward(Unary rule, const Tensor& x, const Tensor& bias, const Tensor& dy, bool needs_x,
                                                    bool needs_bias);
 
@@ -49,7 +49,7 @@ void bias_activation(Cpu& cpu, Unary rule, const Tensor& x, const Tensor& bias, 
 void bias_activation(Cuda& cuda, Unary rule, const Tensor& x, const Tensor& bias, const Tensor& y);
 /// partial [chunks, N] gets the sums for dbias over each chunk of rows, in the arithmetic dtype: chunks of ReductionView{1, rows, N} on
 /// CPU, of kGpuChunkRows on CUDA.
-/// dx or partial may be undefined.
+/// dx, partial or bias may be undefined.
 void bias_activation_backward(Cpu& cpu, Unary rule, const Tensor& x, const Tensor& bias, const Tensor& dy, const Tensor& dx,
                               const Tensor& partial);
 void bias_activation_backward(Cuda& cuda, Unary rule, const Tensor& x, const Tensor& bias, const Tensor& dy, const Tensor& dx,

@@ -24,13 +24,15 @@ void bias_activation_backward(Cpu& cpu, Unary rule, const Tensor& x, const Tenso
     using A = compute_t<T>;
     T* to = dx.defined() ? dx.data<T>() : nullptr;
     A* sums = partial.defined() ? partial.data<A>() : nullptr;
+    const T* offset = bias.defined() ? bias.data<T>() : nullptr;
     on_bias_activation(rule, [&]<class Rule>() {
-      cpu.parallel_for(rows, chunk_rows, [=, x = x.data<T>(), bias = bias.data<T>(), dy = dy.data<T>()](int64_t begin, int64_t end) {
+      cpu.parallel_for(rows, chunk_rows, [=, x = x.data<T>(), dy = dy.data<T>()](int64_t begin, int64_t end) {
         A* total = sums ? sums + begin / chunk_rows * columns : nullptr;
         if (total) std::fill_n(total, columns, A(0));
         for (int64_t row = begin; row < end; ++row)
           for_lanes<T>(0, columns, [&](auto load, auto store) {
-            const auto slope = load(dy + row * columns) * Rule::slope(load(x + row * columns) + load(bias));
+            const auto value = load(x + row * columns);
+            const auto slope = load(dy + row * columns) * Rule::slope(offset ? value + load(offset) : value);
             if (to) store(to + row * columns, slope);
             if (total) store(total, load(total) + slope);
           });

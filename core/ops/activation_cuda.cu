@@ -25,12 +25,12 @@ __global__ void bias_forward(const T* x, const T* bias, T* y, ColumnBlocks<kWidt
   }
 }
 
-/// dx or partial may be null.
+/// dx, partial or bias may be null.
 template <class Rule, int kWidth, class T>
 __global__ void bias_backward(const T* x, const T* bias, const T* dy, T* dx, compute_t<T>* partial, ColumnBlocks<kWidth> blocks) {
   using C = compute_t<T>;
   Run<kWidth, T> offset{};
-  if (blocks.has(blocks.first_row())) offset = load_run<kWidth>(bias + blocks.column());
+  if (bias && blocks.has(blocks.first_row())) offset = load_run<kWidth>(bias + blocks.column());
   C sums[kWidth] = {};
   for (int64_t row = blocks.first_row(); blocks.has(row); row += kRowPairsInFlight * blockDim.y) {
     Run<kWidth, T> part[kRowPairsInFlight], gradient[kRowPairsInFlight];
@@ -95,7 +95,7 @@ void bias_activation(Cuda& cuda, Unary rule, const Tensor& x, const Tensor& bias
 void bias_activation_backward(Cuda& cuda, Unary rule, const Tensor& x, const Tensor& bias, const Tensor& dy, const Tensor& dx,
                               const Tensor& partial) {
   on_float(x.dtype(), "bias_activation_backward", [&]<class T>() {
-    const T *from = x.data<T>(), *offset = bias.data<T>(), *gradient = dy.data<T>();
+    const T *from = x.data<T>(), *offset = data_or_null<T>(bias), *gradient = dy.data<T>();
     T* to = data_or_null<T>(dx);
     auto* sums = data_or_null<compute_t<T>>(partial);
     const auto run = [&]<int kWidth>(const ColumnBlocks<kWidth>& blocks) {

@@ -7,6 +7,7 @@
 #include "layers/cross_entropy.h"
 #include "layers/dropout.h"
 #include "layers/embedding.h"
+#include "layers/feed_forward.h"
 #include "layers/linear.h"
 #include "layers/normalization.h"
 #include "layers/pooling.h"
@@ -85,7 +86,7 @@ TEST(FloatInputs, KeepTheirDtypeInBf16) {
 
 TEST(FloatInputs, AreRoundedByTheLayersThatMultiplyThemWithWeights) {
   expect_to_train_as_on_rounded_images(Linear(4, 4));
-  expect_to_train_as_on_rounded_images(LinearGELU(4, 4));
+  expect_to_train_as_on_rounded_images(LinearActivation(4, 4, Activation::Kind::gelu_tanh));
   expect_to_train_as_on_rounded_images(Conv2d(4, 4, {.size_h = 3, .size_w = 3}));
   expect_to_train_as_on_rounded_images(FactorizedReduction(4, 4));
   expect_to_train_as_on_rounded_images(BatchNorm(4));

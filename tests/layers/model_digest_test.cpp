@@ -28,7 +28,7 @@ Graph model(const Parts& parts) {
   Graph graph;
   const Value x = parts.has_shapes ? graph.input(parts.input, {parts.width}) : graph.input(parts.input);
   const Value label = graph.input("label", {}, DType::i32);
-  Value a = parts.is_gelu ? graph.add(parts.node, LinearGELU(parts.width, 5, parts.deviation), x)
+  Value a = parts.is_gelu ? graph.add(parts.node, LinearActivation(parts.width, 5, Activation::Kind::gelu_tanh, parts.deviation), x)
                           : graph.add(parts.node, Linear(parts.width, 5, parts.bias, parts.deviation), x);
   if (parts.drops) a = graph.add("drop", Dropout(0.5), a);
   const Value b = graph.add("second", Linear(5, 5), a), c = graph.add("third", Linear(5, 5), parts.swaps ? a : b);
@@ -78,7 +78,7 @@ TEST(ModelDigest, SeesTheOpsWithinAComposite) {
     graph.add("block", Sequence().then("in", std::move(inner)).then("out", Linear(4, 4)), x);
     return model_digest(graph);
   };
-  EXPECT_NE(with(Linear(4, 4)), with(LinearGELU(4, 4)));
+  EXPECT_NE(with(Linear(4, 4)), with(LinearActivation(4, 4, Activation::Kind::gelu_tanh)));
 }
 
 }  // namespace

@@ -244,10 +244,11 @@ TEST_P(OpTest, AddsToAnAccumulatorInTheWeightPassAlone) {
     }
 }
 
-/// Of the ops that defer, by parameter: the inputs that its gradient reads beside dy. All others make the gradients of parameters in I.
+/// Of the ops that defer, by parameter: the inputs that its gradient reads beside dy. All others, and of other parameters, make the
+/// gradients in I.
 const std::map<std::string, std::map<size_t, std::vector<size_t>>>& deferring_ops() {
-  static const std::map<size_t, std::vector<size_t>> product{{0, {1}}, {1, {0}}, {2, {}}};
-  static const std::map<std::string, std::map<size_t, std::vector<size_t>>> ops{{"linear", product},    {"linear_gelu", product},
+  static const std::map<size_t, std::vector<size_t>> factors{{0, {1}}, {1, {0}}}, product{{0, {1}}, {1, {0}}, {2, {}}};
+  static const std::map<std::string, std::map<size_t, std::vector<size_t>>> ops{{"linear", product},    {"linear_activation", factors},
                                                                                 {"matmul", product},    {"convolution", product},
                                                                                 {"depthwise", product}, {"embedding", {{1, {0}}}}};
   return ops;
@@ -266,9 +267,10 @@ Deferral declared_deferral(const NamedCase& named, const std::vector<Var>& vars,
   const Tensor gradient = backward.take(vars[parameter]);
   Deferral all{0, (dy.device().counted() - recorded).flops};
   const auto found = deferring_ops().find(named.op);
+  const bool defers = found != deferring_ops().end() && found->second.contains(parameter);
   const Tensor& made = gradient.shares_storage(dy) ? dy : gradient;
-  all.bytes = Device::charged_size(found == deferring_ops().end() ? made.bytes() : dy.bytes());
-  if (found == deferring_ops().end()) return all;
+  all.bytes = Device::charged_size(defers ? dy.bytes() : made.bytes());
+  if (!defers) return all;
   for (size_t input : found->second.at(parameter))  // a view keeps the whole
     all.bytes +=
         Device::charged_size(named.value.inputs[input].make().elements() * static_cast<int64_t>(size_of(vars[input].value().dtype())));

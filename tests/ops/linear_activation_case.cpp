@@ -7,18 +7,21 @@ using namespace sluice::testing;
 
 namespace {
 
-Var run_fused(const std::vector<Var>& x) { return linear_gelu(x[0], x[1], x[2]); }
+Var run_fused(const std::vector<Var>& x) { return linear_activation(Unary::GeluTanh, x[0], x[1], x[2]); }
 
 Var run_parts(const std::vector<Var>& x) { return gelu_tanh(linear(x[0], x[1], x[2])); }
 
 /// The fused op must be what its parts are, which have references of their own.
-Values parts(const std::vector<Tensor>& x) { return gelu_tanh(linear(x[0], x[1], x[2])).to_vector(); }
+template <Unary kRule>
+Values parts(const std::vector<Tensor>& x) {
+  return unary(kRule, linear(x[0], x[1], x[2])).to_vector();
+}
 
 }  // namespace
 
-OP_CASES(linear_gelu) {
+OP_CASES(linear_activation) {
   const auto check = [&](const char* name, std::vector<InputSpec> inputs) {
-    add({.name = name, .inputs = std::move(inputs), .run = run_fused, .expect = parts});
+    add({.name = name, .inputs = std::move(inputs), .run = run_fused, .expect = parts<Unary::GeluTanh>});
   };
   check("plain", {randn({5, 7}), randn({3, 7}), randn({3})});
   check("whole_packs", {randn({5, 16}), randn({24, 16}), randn({24})});
@@ -26,9 +29,27 @@ OP_CASES(linear_gelu) {
   check("vector", {randn({4}), randn({3, 4}), randn({3})});
   check("one_output", {randn({2, 3, 4}), randn({1, 4}), randn({1})});
   check("no_rows", {randn({0, 4}), randn({3, 4}), randn({3})});
+  check("many_rows", {randn({700, 4}), randn({24, 4}), randn({24})});
   check("view_of_rows", {transposed(randn({3, 2, 4}), 0, 1), randn({3, 4}), randn({3})});
   check("view_of_columns", {sliced(randn({5, 9}), 1, 2, 6), sliced(randn({3, 6}), 1, 1, 5), sliced(randn({5}), 0, 1, 4)});
   check("misaligned", {misaligned({3, 16}), misaligned({8, 16}), misaligned({8})});
+  const auto check_rule = [&]<Unary kRule>(const char* name) {
+    add({.name = name,
+         .inputs = {randn({3, 17, 33}), randn({40, 33}), randn({40})},
+         .run = [](const std::vector<Var>& x) { return linear_activation(kRule, x[0], x[1], x[2]); },
+         .expect = parts<kRule>});
+  };
+  check_rule.operator()<Unary::Gelu>("gelu");
+  check_rule.operator()<Unary::Relu>("relu");
+  check_rule.operator()<Unary::Silu>("silu");
+  add({.name = "other_rule",
+       .inputs = {randn({5, 7}), randn({3, 7}), randn({3})},
+       .run = [](const std::vector<Var>& x) { return linear_activation(Unary::Exp, x[0], x[1], x[2]); },
+       .throws = "needs gelu, gelu_tanh, relu or silu"});
+  add({.name = "no_bias",
+       .inputs = {randn({5, 7}), randn({3, 7})},
+       .run = [](const std::vector<Var>& x) { return linear_activation(Unary::Relu, x[0], x[1], {}); },
+       .throws = "needs a bias [3], got none"});
   add({.name = "width",
        .inputs = {randn({5, 7}), randn({3, 6}), randn({3})},
        .run = run_fused,
