@@ -12,10 +12,6 @@ namespace sluice {
 void gemm(const onednn::Product& product, const float* a, const float* b, float* c);
 void gemm(const onednn::Product& product, const double* a, const double* b, double* c);
 
-/// The same by Eigen alone.
-void gemm_eigen(const onednn::Product& product, const float* a, const float* b, float* c);
-void gemm_eigen(const onednn::Product& product, const double* a, const double* b, double* c);
-
 /// Products up to 32^3, where the overhead of oneDNN costs more than its kernels win.
 inline bool is_tiny(const onednn::Product& product) { return product.m * product.n * product.k <= 32 * 32 * 32; }
 

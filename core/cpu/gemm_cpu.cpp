@@ -13,7 +13,7 @@ template <class T>
 using ConstView = Eigen::Map<const Matrix<T>, 0, Eigen::OuterStride<>>;
 
 template <class T>
-void multiply(const onednn::Product& p, const T* a_data, const T* b_data, T* c_data) {
+void multiply_by_eigen(const onednn::Product& p, const T* a_data, const T* b_data, T* c_data) {
   const ConstView<T> a(a_data, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, Eigen::OuterStride<>(p.a_ld));
   const ConstView<T> b(b_data, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, Eigen::OuterStride<>(p.b_ld));
   Eigen::Map<Matrix<T>, 0, Eigen::OuterStride<>> c(c_data, p.m, p.n, Eigen::OuterStride<>(p.c_ld));
@@ -31,13 +31,10 @@ void multiply(const onednn::Product& p, const T* a_data, const T* b_data, T* c_d
 
 }  // namespace
 
-void gemm_eigen(const onednn::Product& product, const float* a, const float* b, float* c) { multiply(product, a, b, c); }
-void gemm_eigen(const onednn::Product& product, const double* a, const double* b, double* c) { multiply(product, a, b, c); }
-
 void gemm(const onednn::Product& product, const float* a, const float* b, float* c) {
-  if (is_tiny(product) || !onednn::multiply_small(product, a, b, c)) gemm_eigen(product, a, b, c);
+  if (is_tiny(product) || !onednn::multiply_by_blas(product, a, b, c)) multiply_by_eigen(product, a, b, c);
 }
 
-void gemm(const onednn::Product& product, const double* a, const double* b, double* c) { gemm_eigen(product, a, b, c); }
+void gemm(const onednn::Product& product, const double* a, const double* b, double* c) { multiply_by_eigen(product, a, b, c); }
 
 }  // namespace sluice

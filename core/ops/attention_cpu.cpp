@@ -1,22 +1,19 @@
-#pragma GCC diagnostic push  // GCC 12 takes the deliberately undefined registers of its own AVX-512 headers for mistakes
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#include <Eigen/Core>
-#pragma GCC diagnostic pop
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <type_traits>
 #include <utility>
 
-#include "core/cpu/gemm.h"
 #include "core/ops/attention.h"
+#include "core/ops/tile_product.h"
 
 namespace sluice::kernels {
 
 namespace {
 
-constexpr int64_t kQueries = 32;  // rows of a block of scores: few, because a causal block computes what it then masks
-constexpr int64_t kKeys = 256;    // its columns: 32 KiB in f32, and the product with the values has a long sum
+constexpr int64_t kQueries = 32;                    // rows of a block of scores: few, because a causal block computes what it then masks
+constexpr int64_t kKeys = 256;                      // its columns: 32 KiB in f32, and the product with the values has a long sum
+constexpr int64_t kBlockStep = padded_step(kKeys);  // between its rows
 
 /// The rows of one sample and head.
 template <class T>
@@ -46,17 +43,20 @@ void prefetch(const HeadRows<T>& rows, int64_t row, int64_t width) {
 }
 constexpr int64_t kAhead = 12;  // rows between asking and using
 
+/// to: padded rows of `width`.
 template <class T>
 void load(const HeadRows<T>& from, int64_t first, int64_t rows, int64_t width, compute_t<T> factor, compute_t<T>* to) {
+  const int64_t step = padded_step(width);
   for (int64_t i = 0; i < rows; ++i) {
     prefetch(from, first + i + kAhead, width);
-    for (int64_t j = 0; j < width; ++j) to[i * width + j] = static_cast<compute_t<T>>(from[first + i][j]) * factor;
+    for (int64_t j = 0; j < width; ++j) to[i * step + j] = static_cast<compute_t<T>>(from[first + i][j]) * factor;
   }
 }
 
-/// to [width, rows] = the transposed rows, by tiles that Eigen turns in registers.
+/// to [width, rows] = the transposed rows, padded, by tiles that Eigen turns in registers.
 template <class T>
 void load_transposed(const HeadRows<T>& from, int64_t rows, int64_t width, compute_t<T>* to) {
+  const int64_t step = padded_step(rows);
   constexpr std::integral_constant<int64_t, 16> kTile;
   const auto turn = [&](int64_t i, int64_t j, auto height, auto breadth) {
     Eigen::Matrix<compute_t<T>, kTile, kTile, Eigen::RowMajor> tile;
@@ -64,7 +64,7 @@ void load_transposed(const HeadRows<T>& from, int64_t rows, int64_t width, compu
       for (int64_t c = 0; c < breadth; ++c) tile(r, c) = static_cast<compute_t<T>>(from[i + r][j + c]);
     tile.transposeInPlace();
     for (int64_t c = 0; c < breadth; ++c)
-      for (int64_t r = 0; r < height; ++r) to[(j + c) * rows + i + r] = tile(c, r);
+      for (int64_t r = 0; r < height; ++r) to[(j + c) * step + i + r] = tile(c, r);
   };
   for (int64_t i = 0; i < rows; i += kTile) {
     for (int64_t r = 0; r < kTile; ++r) prefetch(from, i + kTile + r, width);
@@ -79,8 +79,9 @@ void load_transposed(const HeadRows<T>& from, int64_t rows, int64_t width, compu
 
 template <class T>
 void store(const compute_t<T>* from, compute_t<T> factor, int64_t first, int64_t rows, int64_t width, const HeadRows<T>& to) {
+  const int64_t step = padded_step(width);
   for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < width; ++j) to[first + i][j] = static_cast<T>(from[i * width + j] * factor);
+    for (int64_t j = 0; j < width; ++j) to[first + i][j] = static_cast<T>(from[i * step + j] * factor);
 }
 
 template <class T>
@@ -106,8 +107,7 @@ template <class C>
 class Pieces {
  public:
   explicit Pieces(C* next) : next_(next) {}
-  C* take(int64_t elements) { return std::exchange(next_, next_ + rounded(elements)); }
-  static int64_t rounded(int64_t elements) { return (elements + 15) / 16 * 16; }
+  C* take(int64_t elements) { return std::exchange(next_, next_ + (elements + 15) / 16 * 16); }
 
  private:
   C* next_;
@@ -142,6 +142,8 @@ struct Extent {
     return std::clamp<int64_t>(visible(query, 1) - first_key, 0, columns);
   }
   double scale() const { return 1 / std::sqrt(static_cast<double>(width)); }
+  int64_t width_step() const { return padded_step(width); }  ///< between rows of a head in scratch
+  int64_t key_step() const { return padded_step(keys); }     ///< between rows of transposed keys
 
  private:
   /// In one thread before any work, so that the error names the first bad sample.
@@ -155,39 +157,38 @@ struct Extent {
   }
 };
 
-/// scores [rows, columns] = queries keys^T, in rows of kKeys, where the keys lie transposed: the form that multiplies fastest.
+/// scores [rows, columns] = queries keys^T, where the keys lie transposed: rows of both are then read along.
 template <class C>
 void score(const Extent& extent, int64_t rows, int64_t columns, const C* queries, const C* keys, C* scores) {
-  gemm({dtype_of<C>(), rows, columns, extent.width, extent.width, extent.keys, kKeys, false, false, 0}, queries, keys, scores);
+  multiply_tiles<C>(rows, columns, extent.width, {queries, extent.width_step(), 1}, {keys, extent.key_step()}, false, {scores, kBlockStep});
 }
 
-/// out [rows, width] = weights values (+ out), where weights lie in rows of kKeys.
+/// out [rows, width] = weights values (+ out).
 template <class C>
 void combine(const Extent& extent, int64_t rows, int64_t columns, const C* weights, const C* values, bool add, C* out) {
-  gemm({dtype_of<C>(), rows, extent.width, columns, kKeys, extent.width, extent.width, false, false, add ? 1.0 : 0.0}, weights, values,
-       out);
+  multiply_tiles<C>(rows, extent.width, columns, {weights, kBlockStep, 1}, {values, extent.width_step()}, add, {out, extent.width_step()});
 }
 
 /// sums [columns, width] += weights^T rows_of_queries.
 template <class C>
 void spread(const Extent& extent, int64_t rows, int64_t columns, const C* weights, const C* of_queries, C* sums) {
-  gemm({dtype_of<C>(), columns, extent.width, rows, kKeys, extent.width, extent.width, true, false, 1}, weights, of_queries, sums);
+  multiply_tiles<C>(columns, extent.width, rows, {weights, 1, kBlockStep}, {of_queries, extent.width_step()}, true,
+                    {sums, extent.width_step()});
 }
 
 template <class C>
 struct ForwardScratch {
   ForwardScratch(C* data, const Extent& extent) : pieces(data) {
-    keys_transposed = pieces.take(extent.keys * extent.width);
-    values = pieces.take(extent.keys * extent.width);
-    queries = pieces.take(kQueries * extent.width);
-    out = pieces.take(kQueries * extent.width);
-    scores = pieces.take(kQueries * kKeys);
+    keys_transposed = pieces.take(extent.width * extent.key_step());
+    values = pieces.take(extent.keys * extent.width_step());
+    queries = pieces.take(kQueries * extent.width_step());
+    out = pieces.take(kQueries * extent.width_step());
+    scores = pieces.take(kQueries * kBlockStep);
     maximum = pieces.take(kQueries);
     sum = pieces.take(kQueries);
   }
   static int64_t size(int64_t keys, int64_t width) {
-    const auto rounded = Pieces<C>::rounded;
-    return 2 * rounded(keys * width) + 2 * rounded(kQueries * width) + kQueries * kKeys + 2 * kQueries;
+    return width * padded_step(keys) + (keys + 2 * kQueries) * padded_step(width) + kQueries * kBlockStep + 2 * kQueries;
   }
   Pieces<C> pieces;
   C *keys_transposed, *values, *queries, *out, *scores, *maximum, *sum;
@@ -198,7 +199,7 @@ template <class C>
 void online_softmax(const Extent& extent, const ForwardScratch<C>& s, int64_t first_query, int64_t rows, int64_t first_key,
                     int64_t columns) {
   for (int64_t i = 0; i < rows; ++i) {
-    const MaskedRow<C> row(s.scores + i * kKeys, extent.seen(first_query + i, first_key, columns), columns);
+    const MaskedRow<C> row(s.scores + i * kBlockStep, extent.seen(first_query + i, first_key, columns), columns);
     row.fill_hidden(-std::numeric_limits<C>::infinity());
     const C maximum = std::max(s.maximum[i], row.vectors.maxCoeff());
     row.vectors = (row.vectors - maximum).exp();
@@ -206,7 +207,7 @@ void online_softmax(const Extent& extent, const ForwardScratch<C>& s, int64_t fi
     const C factor = first_key == 0 ? 0 : std::exp(s.maximum[i] - maximum);
     s.sum[i] = s.sum[i] * factor + row.vectors.sum();
     s.maximum[i] = maximum;
-    if (first_key > 0 && factor != 1) Row<C>(s.out + i * extent.width, extent.width) *= factor;
+    if (first_key > 0 && factor != 1) Row<C>(s.out + i * extent.width_step(), extent.width) *= factor;
   }
 }
 
@@ -220,21 +221,21 @@ void attend(const Extent& extent, const ForwardScratch<C>& s, int64_t first, int
     const int64_t columns = std::min(kKeys, visible - key);
     score(extent, rows, columns, s.queries, s.keys_transposed + key, s.scores);
     online_softmax(extent, s, first, rows, key, columns);
-    combine(extent, rows, columns, s.scores, s.values + key * extent.width, key > 0, s.out);
+    combine(extent, rows, columns, s.scores, s.values + key * extent.width_step(), key > 0, s.out);
   }
 }
 
 template <class C>
 struct BackwardScratch {
   BackwardScratch(C* data, const Extent& extent) : pieces(data) {
-    for (C** rows : {&keys, &keys_transposed, &values_transposed, &dkeys, &dvalues}) *rows = pieces.take(extent.keys * extent.width);
-    for (C** rows : {&queries, &dqueries, &dout}) *rows = pieces.take(kQueries * extent.width);
-    for (C** block : {&weights, &dscores}) *block = pieces.take(kQueries * kKeys);
+    for (C** rows : {&keys, &dkeys, &dvalues}) *rows = pieces.take(extent.keys * extent.width_step());
+    for (C** columns : {&keys_transposed, &values_transposed}) *columns = pieces.take(extent.width * extent.key_step());
+    for (C** rows : {&queries, &dqueries, &dout}) *rows = pieces.take(kQueries * extent.width_step());
+    for (C** block : {&weights, &dscores}) *block = pieces.take(kQueries * kBlockStep);
     delta = pieces.take(kQueries);
   }
   static int64_t size(int64_t keys, int64_t width) {
-    const auto rounded = Pieces<C>::rounded;
-    return 5 * rounded(keys * width) + 3 * rounded(kQueries * width) + 2 * kQueries * kKeys + kQueries;
+    return 2 * width * padded_step(keys) + 3 * (keys + kQueries) * padded_step(width) + 2 * kQueries * kBlockStep + kQueries;
   }
   Pieces<C> pieces;
   C *keys, *keys_transposed, *values_transposed, *dkeys, *dvalues, *queries, *dqueries, *dout, *weights, *dscores, *delta;
@@ -245,7 +246,7 @@ template <class C>
 void softmax_again(const Extent& extent, const BackwardScratch<C>& s, const C* log_sum_exp, int64_t first_query, int64_t rows,
                    int64_t first_key, int64_t columns) {
   for (int64_t i = 0; i < rows; ++i) {
-    const MaskedRow<C> row(s.weights + i * kKeys, extent.seen(first_query + i, first_key, columns), columns);
+    const MaskedRow<C> row(s.weights + i * kBlockStep, extent.seen(first_query + i, first_key, columns), columns);
     row.vectors = (row.vectors - log_sum_exp[first_query + i]).exp();
     row.fill_hidden(0);
   }
@@ -255,8 +256,8 @@ void softmax_again(const Extent& extent, const BackwardScratch<C>& s, const C* l
 template <class C>
 void softmax_gradient(const BackwardScratch<C>& s, int64_t rows, int64_t columns) {
   for (int64_t i = 0; i < rows; ++i) {
-    Row<C> row(s.dscores + i * kKeys, columns);
-    row = Row<C>(s.weights + i * kKeys, columns) * (row - s.delta[i]);
+    Row<C> row(s.dscores + i * kBlockStep, columns);
+    row = Row<C>(s.weights + i * kBlockStep, columns) * (row - s.delta[i]);
   }
 }
 
@@ -266,7 +267,7 @@ void attend_backward(const Extent& extent, const BackwardScratch<C>& s, const C*
                      bool wants_dk, bool wants_dv) {
   const int64_t visible = extent.visible(first, rows);
   for (int64_t key = 0; key < visible; key += kKeys) {
-    const int64_t columns = std::min(kKeys, visible - key), at = key * extent.width;
+    const int64_t columns = std::min(kKeys, visible - key), at = key * extent.width_step();
     score(extent, rows, columns, s.queries, s.keys_transposed + key, s.weights);
     softmax_again(extent, s, log_sum_exp, first, rows, key, columns);
     if (wants_dv) spread(extent, rows, columns, s.weights, s.dout, s.dvalues + at);
@@ -302,7 +303,7 @@ void attention(Cpu& cpu, const Tensor& q, const Tensor& k, const Tensor& v, cons
           const int64_t rows = std::min(kQueries, extent.queries - first);
           load(queries.rows(sample, head), first, rows, extent.width, static_cast<C>(extent.scale()), s.queries);
           attend(extent, s, first, rows);
-          for (int64_t i = 0; i < rows; ++i) Row<C>(s.out + i * extent.width, extent.width) *= 1 / s.sum[i];
+          for (int64_t i = 0; i < rows; ++i) Row<C>(s.out + i * extent.width_step(), extent.width) *= 1 / s.sum[i];
           store(s.out, C{1}, first, rows, extent.width, y.rows(sample, head));
           Row<C>(s.sum, rows) = Row<C>(s.maximum, rows) + Row<C>(s.sum, rows).log();
           std::copy_n(s.sum, rows, log_sum_exps + (sample * q.dim(2) + head) * all.queries + first);
@@ -332,15 +333,16 @@ void attention_backward(Cpu& cpu, const Tensor& q, const Tensor& k, const Tensor
       load(keys.rows(sample, key_head), 0, extent.keys, extent.width, C{1}, s.keys);
       load_transposed(keys.rows(sample, key_head), extent.keys, extent.width, s.keys_transposed);
       load_transposed(values.rows(sample, key_head), extent.keys, extent.width, s.values_transposed);
-      std::fill_n(s.dkeys, extent.keys * extent.width, C{0});
-      std::fill_n(s.dvalues, extent.keys * extent.width, C{0});
+      std::fill_n(s.dkeys, extent.keys * extent.width_step(), C{0});
+      std::fill_n(s.dvalues, extent.keys * extent.width_step(), C{0});
       for (int64_t head = key_head * extent.group; head < (key_head + 1) * extent.group; ++head) {
         for (int64_t first = 0; first < extent.queries; first += kQueries) {
           const int64_t rows = std::min(kQueries, extent.queries - first);
           load(out_gradient.rows(sample, head), first, rows, extent.width, C{1}, s.dout);
           load(y.rows(sample, head), first, rows, extent.width, C{1}, s.queries);
           for (int64_t i = 0; i < rows; ++i)
-            s.delta[i] = (Row<C>(s.queries + i * extent.width, extent.width) * Row<C>(s.dout + i * extent.width, extent.width)).sum();
+            s.delta[i] =
+                (Row<C>(s.queries + i * extent.width_step(), extent.width) * Row<C>(s.dout + i * extent.width_step(), extent.width)).sum();
           load(queries.rows(sample, head), first, rows, extent.width, scale, s.queries);
           const C* log_sum_exp = log_sum_exps + (sample * q.dim(2) + head) * all.queries;
           attend_backward(extent, s, log_sum_exp, first, rows, dq.defined(), dk.defined(), dv.defined());

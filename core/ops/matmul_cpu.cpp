@@ -26,13 +26,16 @@ class Parts {
               of.bias.defined(),
               of.c.dtype() == DType::f32};
     by_rows_ = whole_.m >= whole_.n;
+    by_gemm_ = whole_.dtype != DType::bf16 && (is_tiny(whole_) || whole_.m * whole_.n * whole_.k >= kLeastByBlas);
     const int64_t extent = by_rows_ ? whole_.m : whole_.n;
-    const int64_t largest = by_rows_ || whole_.transpose_a ? kLargest : kLargestColumns, wanted = (extent + largest - 1) / largest;
+    const int64_t largest = largest_part(), wanted = (extent + largest - 1) / largest;
     size_ = wanted <= 1 ? extent : ((extent + wanted - 1) / wanted + 63) / 64 * 64;
     count_ = (extent + size_ - 1) / size_;
   }
 
   int64_t count() const { return count_; }
+  /// Whether `gemm` multiplies them, which adds no bias and takes no scratch; else a compiled product.
+  bool by_gemm() const { return by_gemm_; }
 
   onednn::Product product(int64_t part) const {
     onednn::Product result = whole_;
@@ -46,23 +49,30 @@ class Parts {
   int64_t bias_offset(int64_t part) const { return by_rows_ ? 0 : part * size_; }
 
  private:
+  int64_t largest_part() const {
+    if (by_gemm_) return kLargestByBlas;
+    return by_rows_ || whole_.transpose_a ? kLargest : kLargestColumns;
+  }
+
   // Small enough to share among threads, and the fastest of 256 to 8192 for the products of a GPT step (docs/performance.md).
-  static constexpr int64_t kLargest = 512, kLargestColumns = 2048;
+  static constexpr int64_t kLargest = 512, kLargestColumns = 2048, kLargestByBlas = 1024;
+  // Large products in f32 are faster by the BLAS function, 1.06 times over those of a GPT step; smaller ones by compiled products.
+  static constexpr int64_t kLeastByBlas = int64_t{1} << 27;
   onednn::Product whole_;
-  bool by_rows_;
+  bool by_rows_, by_gemm_;
   int64_t size_, count_;
 };
 
 /// One part by the library that is fastest for it. The result and the bias are of C.
 template <class T, class C>
-void multiply(onednn::Product product, const T* a, const T* b, const C* bias, C* c, void* scratch) {
+void multiply(onednn::Product product, bool by_gemm, const T* a, const T* b, const C* bias, C* c, void* scratch) {
   if constexpr (!std::is_same_v<T, bfloat16>)
-    if (is_tiny(product) || !onednn::scratch_bytes(product)) {
+    if (by_gemm || !onednn::scratch_bytes(product)) {
       if (product.has_bias) {
         for (int64_t row = 0; row < product.m; ++row) std::copy_n(bias, product.n, c + row * product.c_ld);
         product.beta = 1;
       }
-      return gemm_eigen(product, a, b, c);
+      return gemm(product, a, b, c);
     }
   onednn::multiply(product, a, b, bias, c, scratch);
 }
@@ -71,6 +81,7 @@ void multiply(onednn::Product product, const T* a, const T* b, const C* bias, C*
 
 std::optional<int64_t> matmul_scratch_bytes(const MatmulOperands& of) {
   const Parts parts(of);
+  if (parts.by_gemm()) return 0;
   int64_t bytes = 0;
   const bool adds_up = terms_of(of) > 1;
   const int64_t to_last = std::max<int64_t>(1, parts.count() - 1);  // the last part may be smaller than the first
@@ -78,7 +89,6 @@ std::optional<int64_t> matmul_scratch_bytes(const MatmulOperands& of) {
     for (double beta = of.beta; beta <= (adds_up ? 1 : of.beta); ++beta) {
       onednn::Product product = parts.product(part);
       product.beta = beta;
-      if (product.dtype != DType::bf16 && is_tiny(product)) continue;
       const auto needed = onednn::scratch_bytes(product);
       if (!needed && product.dtype == DType::bf16) return std::nullopt;
       bytes = std::max(bytes, needed.value_or(0));
@@ -96,9 +106,9 @@ void matmul(Cpu& cpu, const MatmulOperands& of, const Tensor& scratch) {
       const int64_t part = item % parts.count(), result = item / parts.count();
       onednn::Product product = parts.product(part);
       for (int64_t term = result; term < result + terms; ++term) {
-        multiply(product, a + matrix_offset(of.a, term) + parts.a_offset(part), b + matrix_offset(of.b, term) + parts.b_offset(part),
-                 bias ? bias + parts.bias_offset(part) : nullptr, c + matrix_offset(of.c, result) + parts.c_offset(part),
-                 memory + slot * scratch.dim(1));
+        multiply(product, parts.by_gemm(), a + matrix_offset(of.a, term) + parts.a_offset(part),
+                 b + matrix_offset(of.b, term) + parts.b_offset(part), bias ? bias + parts.bias_offset(part) : nullptr,
+                 c + matrix_offset(of.c, result) + parts.c_offset(part), memory + slot * scratch.dim(1));
         product.beta = 1;
       }
     });

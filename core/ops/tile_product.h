@@ -1,0 +1,85 @@
+#pragma once
+#include "core/ops/lanes.h"
+
+namespace sluice::kernels {
+
+/// A matrix that a product reads element by element: x(i, j) = data[i * by_row + j * by_column].
+template <class T>
+struct Elements {
+  const T* data;
+  int64_t by_row, by_column;
+};
+
+/// A matrix with contiguous rows, `step` elements apart. They may be read and written up to the next multiple of Lanes<T>::kCount.
+template <class T>
+struct PaddedRows {
+  T* data;
+  int64_t step;
+};
+
+/// The elements between padded rows of `columns` elements: whole cache lines, an odd number of them, so that rows one above the other do not
+/// share the few places that the cache has for them.
+constexpr int64_t padded_step(int64_t columns) {
+  constexpr int64_t kLine = 16;
+  return ((columns + kLine - 1) / kLine | 1) * kLine;
+}
+
+namespace tiles {
+
+/// Tiles of c are as many registers as hide the latency of multiply-adds, and leave some for b.
+template <class T>
+constexpr int kRows = sizeof(typename Lanes<T>::Register) == 64 ? 8 : 4;
+
+template <class T, int Rows, int Columns>
+void multiply(int64_t k, const Elements<T>& a, const PaddedRows<const T>& b, bool adds, const PaddedRows<T>& c) {
+  using V = Lanes<T>;
+  typename V::Register sums[Rows][Columns];
+#pragma GCC unroll 8
+  for (int i = 0; i < Rows; ++i)
+#pragma GCC unroll 2
+    for (int j = 0; j < Columns; ++j) sums[i][j] = adds ? V::load(c.data + i * c.step + j * V::kCount).all : V(0).all;
+  for (int64_t step = 0; step < k; ++step) {
+    typename V::Register row[Columns];
+#pragma GCC unroll 2
+    for (int j = 0; j < Columns; ++j) row[j] = V::load(b.data + step * b.step + j * V::kCount).all;
+    const T* column = a.data + step * a.by_column;
+#pragma GCC unroll 8
+    for (int i = 0; i < Rows; ++i) {
+      const auto factor = Eigen::internal::pset1<typename V::Register>(column[i * a.by_row]);
+#pragma GCC unroll 2
+      for (int j = 0; j < Columns; ++j) sums[i][j] = Eigen::internal::pmadd(factor, row[j], sums[i][j]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < Rows; ++i)
+#pragma GCC unroll 2
+    for (int j = 0; j < Columns; ++j) V(sums[i][j]).store(c.data + i * c.step + j * V::kCount);
+}
+
+/// Rows [first, m) of one column of tiles, as many a time as are left.
+template <class T, int Rows, int Columns>
+void multiply_column(int64_t first, int64_t m, int64_t k, const Elements<T>& a, const PaddedRows<const T>& b, bool adds,
+                     const PaddedRows<T>& c) {
+  for (; first + Rows <= m; first += Rows)
+    multiply<T, Rows, Columns>(k, {a.data + first * a.by_row, a.by_row, a.by_column}, b, adds, {c.data + first * c.step, c.step});
+  if constexpr (Rows > 1)
+    if (first < m) multiply_column<T, Rows / 2, Columns>(first, m, k, a, b, adds, c);
+}
+
+}  // namespace tiles
+
+/// c [m, n] = a b, or c + a b, of small matrices that are in the cache: nothing is copied, which is what a library's product spends as much
+/// time on at these sizes.
+/// Shape    a [m, k], b [k, n]; of b and c the columns up to the next multiple of Lanes<T>::kCount are worked on, too.
+/// Threads  any. Every element is one sum in the order of k: its bits depend on nothing else.
+template <class T>
+void multiply_tiles(int64_t m, int64_t n, int64_t k, const Elements<T>& a, const PaddedRows<const T>& b, bool adds,
+                    const PaddedRows<T>& c) {
+  constexpr int64_t kLanes = Lanes<T>::kCount;
+  int64_t column = 0;
+  for (; column + kLanes < n; column += 2 * kLanes)
+    tiles::multiply_column<T, tiles::kRows<T>, 2>(0, m, k, a, {b.data + column, b.step}, adds, {c.data + column, c.step});
+  if (column < n) tiles::multiply_column<T, tiles::kRows<T>, 1>(0, m, k, a, {b.data + column, b.step}, adds, {c.data + column, c.step});
+}
+
+}  // namespace sluice::kernels
