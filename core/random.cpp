@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <numbers>
+#include <thread>
 
 #include "core/ops/copy.h"
 
@@ -12,6 +13,16 @@ namespace sluice {
 uint64_t random_key(uint64_t seed, std::string_view name) { return XXH3_64bits_withSeed(name.data(), name.size(), seed); }
 
 namespace {
+
+/// Calls work(begin, end) for ranges of blocks of four elements. Of a large tensor on all cores of the machine, whatever threads the device
+/// has: it is a model's weights, and no step runs yet.
+template <class Work>
+void over_blocks(Cpu& own, int64_t blocks, const Work& work) {
+  constexpr int64_t kGrain = 8192, kLeastForAllCores = 8 * kGrain;
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  if (blocks < kLeastForAllCores || cores <= own.threads()) return own.parallel_for(blocks, kGrain, work);
+  Cpu(cores).parallel_for(blocks, kGrain, work);
+}
 
 /// Calls make(words) -> four doubles for each block of four elements and stores them.
 template <class Make>
@@ -22,13 +33,13 @@ void fill_blocks(const Tensor& x, uint64_t key, const Make& make) {
     fill_blocks(host, key, make);
     return copy(host, x);
   }
-  x.device().count({0, 0, static_cast<double>(x.bytes())});
+  x.device().count({0, 0, static_cast<double>(x.bytes())}, "random", x.dtype());
   if (x.device().kind() == DeviceKind::meta) return;
   const RandomStream stream{key, 0, 0, 0};
   on_float(x.dtype(), "random", [&]<class T>() {
     T* data = x.data<T>();
     const int64_t count = x.elements();
-    x.device().cpu().parallel_for((count + 3) / 4, 8192, [&](int64_t begin, int64_t end) {
+    over_blocks(x.device().cpu(), (count + 3) / 4, [&](int64_t begin, int64_t end) {
       for (int64_t block = begin; block < end; ++block) {
         const auto values = make(stream.words(block, 0));
         for (int64_t i = 0; i < 4 && 4 * block + i < count; ++i) data[4 * block + i] = static_cast<T>(static_cast<compute_t<T>>(values[i]));
