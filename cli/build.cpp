@@ -26,15 +26,6 @@ namespace sluice::cli {
 
 namespace {
 
-/// Samples that any model of [model] takes, to measure its nodes on.
-Batch synthetic_batch(Settings settings, int64_t samples) {
-  settings.set("data.kind=synthetic");
-  settings.set(join("data.train_samples=", std::max(samples, settings.integer("data.train_samples"))));
-  const Corpus corpus = load_corpus(settings);
-  if (corpus.parallel.dataset) return corpus.parallel.dataset->longest_batch(samples);
-  return data::Loader(corpus.dataset, {.batch = samples, .threads = 0}).at(0);
-}
-
 /// Measures the nodes on the plan's own devices.
 parallel::NodeTimer measured_times(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const Settings& settings,
                                    const Optimizer& optimizer) {
@@ -131,6 +122,14 @@ layers::Graph build_unet(const Settings& settings) {
 }
 
 }  // namespace
+
+Batch synthetic_batch(Settings settings, int64_t samples) {
+  settings.set("data.kind=synthetic");
+  settings.set(join("data.train_samples=", std::max(samples, settings.integer("data.train_samples"))));
+  const Corpus corpus = load_corpus(settings);
+  if (corpus.parallel.dataset) return corpus.parallel.dataset->longest_batch(samples);
+  return data::Loader(corpus.dataset, {.batch = samples, .threads = 0}).at(0);
+}
 
 bool is_image_model(const Settings& settings) {
   const std::string& name = settings.text("model.name");
@@ -337,7 +336,7 @@ DeviceSpeed speed_of(const Device& device, Precision precision) {
     speed.bytes_per_second = measured_bandwidth();
   }
   // Links that the config names; what it does not name is the usual, and a GPU knows better.
-  if (constexpr DeviceSpeed kUsual;
+  if (const DeviceSpeed kUsual;
       declared.link_bytes_per_second != kUsual.link_bytes_per_second || declared.link_latency_seconds != kUsual.link_latency_seconds) {
     speed.link_bytes_per_second = declared.link_bytes_per_second;
     speed.link_latency_seconds = declared.link_latency_seconds;

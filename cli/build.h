@@ -20,6 +20,8 @@ bool is_translation_model(const Settings& settings);
 int64_t tokens_per_sample(const Settings& settings);
 layers::Graph build_graph(const Settings& settings);
 std::unique_ptr<Optimizer> build_optimizer(const Settings& settings);
+/// Samples that any model of [model] takes, made up, to measure kernels on.
+Batch synthetic_batch(Settings settings, int64_t samples);
 /// Those of the whole job, of one process or of these ranks.
 std::vector<DevicePtr> build_devices(const Settings& settings, parallel::Group* ranks = nullptr);
 /// What [pipeline] leaves open and fixes. `optimizer` must outlive the options.

@@ -62,6 +62,8 @@ const std::vector<Command>& commands() {
         {"--profile", "", "measure the nodes on the devices of the plan (pipeline.costs=measured)"},
         {"--csv", "FILE", "write the order of work, which pipeline.schedule takes back"},
         {"--compare", "", "bytes, time and memory of pipeline, data, sharded and mixed layouts of the devices, over several links"},
+        {"--kernels", "DEVICE",
+         "where a step on one device goes, by kind of kernel: measured on cpu:0 or cuda:0, counted for one such as h200"},
         kPrintConfig},
        run_plan},
       {"inspect",

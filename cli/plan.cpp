@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/compare.h"
 #include "cli/config_words.h"
+#include "cli/kernels.h"
 #include "cli/list_text.h"
 #include "cli/report/json_report.h"
 #include "cli/report/plan_plots.h"
@@ -77,6 +78,12 @@ std::vector<double> node_seconds(const layers::Graph& graph, int64_t batch, cons
   return seconds;
 }
 
+/// What is written of one plan goes with no other table.
+void require_alone(const Arguments& arguments, const char* table, const char* of) {
+  for (const char* other : {"--svg", "--html", "--csv"})
+    require(arguments.text(other).empty(), table, ": ", of, ", and ", other, " is of one plan; leave one of them out");
+}
+
 }  // namespace
 
 int run_plan(const Arguments& arguments) {
@@ -89,9 +96,12 @@ int run_plan(const Arguments& arguments) {
   const auto graph = build_graph(settings);
   const auto optimizer = build_optimizer(settings);
   if (arguments.has("--compare")) {
-    for (const char* other : {"--svg", "--html", "--csv"})
-      require(arguments.text(other).empty(), "--compare: plans many layouts, and ", other, " is of one; leave one of them out");
+    require_alone(arguments, "--compare", "plans many layouts");
     return compare(graph, settings, *optimizer, arguments.text("--json"));
+  }
+  if (const std::string device = arguments.text("--kernels"); !device.empty()) {
+    require_alone(arguments, "--kernels", "is of one device");
+    return kernels(graph, settings, *optimizer, device, arguments.text("--json"));
   }
   std::vector<parallel::ReplicaTrial> trials;
   const auto plan = build_plan(graph, settings, *optimizer, nullptr, &trials);

@@ -131,12 +131,45 @@ void Device::charge(int64_t bytes) {
   }
 }
 
-void Device::count(const Cost& cost) {
+double DeviceSpeed::efficiency_of(std::string_view op) const {
+  const auto named = efficiency.find(op), found = named == efficiency.end() ? efficiency.find("other") : named;
+  return found == efficiency.end() ? 1 : found->second;
+}
+
+namespace {
+
+std::string kind_of_kernel(std::string_view op, DType dtype) { return join(op.empty() ? "other" : op, " ", name_of(dtype)); }
+
+}  // namespace
+
+void Device::count(const Cost& cost, std::string_view op, DType dtype) {
+  double seconds = 0;
+  if (const DeviceSpeed& speed = options_.speed; kind_ == DeviceKind::meta)
+    seconds = std::max(cost.flops / speed.flops_per_second, (cost.bytes_read + cost.bytes_written) / speed.bytes_per_second) /
+              speed.efficiency_of(op);
   std::lock_guard lock(counting_);
   counted_ += cost;
-  if (kind_ == DeviceKind::meta)
-    clock_ +=
-        std::max(cost.flops / options_.speed.flops_per_second, (cost.bytes_read + cost.bytes_written) / options_.speed.bytes_per_second);
+  clock_ += seconds;
+  if (!options_.tallies_kernels) return;
+  KernelTally& tally = kernels_[kind_of_kernel(op, dtype)];
+  ++tally.calls;
+  tally.cost += cost;
+  tally.seconds += seconds;
+}
+
+void Device::count_seconds(double seconds, std::string_view op, DType dtype) {
+  std::lock_guard lock(counting_);
+  kernels_[kind_of_kernel(op, dtype)].seconds += seconds;
+}
+
+KernelTallies Device::kernels() const {
+  std::lock_guard lock(counting_);
+  return kernels_;
+}
+
+void Device::clear_kernels() {
+  std::lock_guard lock(counting_);
+  kernels_.clear();
 }
 
 Cost Device::counted() const {

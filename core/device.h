@@ -1,6 +1,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "core/arena.h"
 #include "core/cpu/cpu.h"
+#include "core/dtype.h"
 #include "core/error.h"
 
 namespace sluice {
@@ -28,6 +30,15 @@ struct Cost {
   Cost operator-(const Cost& other) const;
 };
 
+/// What the kernels of one kind took on a device.
+struct KernelTally {
+  int64_t calls = 0;
+  Cost cost;
+  double seconds = 0;  ///< on the device's clock where it is a meta device, else measured
+};
+/// By kind of kernel: op and dtype, "attention_backward f32".
+using KernelTallies = std::map<std::string, KernelTally, std::less<>>;
+
 /// Speeds of a device, for the clock of a `meta` device.
 struct DeviceSpeed {
   double flops_per_second = 1e12;
@@ -36,7 +47,11 @@ struct DeviceSpeed {
   double link_latency_seconds = 0;
   double host_link_bytes_per_second = 0;  ///< of a transfer to a device of another host; 0: as to others
   double host_link_latency_seconds = 0;
+  /// By op: the fraction that its kernels reach of the nearer limit, of arithmetic or of memory. For ops that are not named "other" counts,
+  /// and without it the whole limit.
+  std::map<std::string, double, std::less<>> efficiency{};
 
+  double efficiency_of(std::string_view op) const;
   bool operator==(const DeviceSpeed&) const = default;
 };
 
@@ -65,6 +80,7 @@ class Device {
     bool allow_tf32 = false;                  ///< of a CUDA device: products of f32 may round their factors to 10 bits of mantissa
     std::string model{};                      ///< of a meta device with a description: what its name begins with, "h200"
     int host = 0;                             ///< the number of the host that it is in, for plans
+    bool tallies_kernels = false;  ///< keeps what each kind of kernel takes (kernels()); a CUDA device then waits for every kernel
     static constexpr int kOfIndex = -1;
     int gpu = kOfIndex;  ///< of a CUDA device: which GPU of this machine it is, where its name counts otherwise
     int gpu_of(int index) const { return gpu == kOfIndex ? index : gpu; }
@@ -98,8 +114,14 @@ class Device {
   /// The counted size of a tensor of `bytes`: a multiple of the arena's alignment.
   static int64_t charged_size(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-  /// Adds a cost to the counters; on `meta` the clock advances by the larger of arithmetic and traffic time.
-  void count(const Cost& cost);
+  /// Adds the cost of a kernel to the counters; on `meta` the clock advances by the larger of arithmetic and traffic time, over the
+  /// efficiency that the op has there. `dtype`  of the kind that is tallied.
+  void count(const Cost& cost, std::string_view op = {}, DType dtype = DType::f32);
+  /// Adds the measured time of a kernel to its kind.
+  void count_seconds(double seconds, std::string_view op, DType dtype);
+  /// Since it was made or they were cleared; empty unless Options::tallies_kernels.
+  KernelTallies kernels() const;
+  void clear_kernels();
   Cost counted() const;
   double clock_seconds() const;
   void set_clock(double seconds);
@@ -124,8 +146,9 @@ class Device {
   int index_;
   Options options_;
   std::atomic<int64_t> live_{0}, peak_{0};
-  mutable std::mutex counting_;  ///< guards the next two
+  mutable std::mutex counting_;  ///< guards the next three
   Cost counted_;
+  KernelTallies kernels_;
   double clock_ = 0;
   std::shared_ptr<Cuda> cuda_;  ///< null for other kinds
   Arena arena_;

@@ -107,6 +107,18 @@ LinkDescription link_of(const toml::table& table, const std::string& file, const
   return {keys.text("name"), keys.number("bytes_per_second", kPositive), keys.number("latency_seconds", 0)};
 }
 
+/// Of every op that the table names.
+std::map<std::string, double, std::less<>> efficiencies(const toml::table& table, const std::string& file) {
+  std::map<std::string, double, std::less<>> result;
+  for (const auto& [key, value] : table) {
+    const auto number = value.value<double>();
+    require(number && *number > 0 && *number <= 1, file, ":", value.source().begin.line, ": needs efficiency.", key.str(),
+            " to be a fraction, > 0 and <= 1");
+    result.emplace(key.str(), *number);
+  }
+  return result;
+}
+
 }  // namespace
 
 bool is_description_file(std::string_view name) { return name.find('/') != name.npos || name.ends_with(".toml"); }
@@ -117,7 +129,7 @@ DeviceDescription describe_device(std::string_view name_or_path) {
   require(is_file(path), "device '", name_or_path, "': there is no such file; known without a file are ", listed(described_devices()));
   const toml::table root = parsed(path);
   const std::string file = path.string();
-  const Keys keys(root, file, "", {"name", "backend", "memory_bytes", "bytes_per_second", "flops_per_second", "link"});
+  const Keys keys(root, file, "", {"name", "backend", "memory_bytes", "bytes_per_second", "flops_per_second", "efficiency", "link"});
   DeviceDescription result;
   result.file = file;
   result.name = keys.text("name");
@@ -130,6 +142,7 @@ DeviceDescription describe_device(std::string_view name_or_path) {
   const Keys flops(keys.table("flops_per_second"), file, "flops_per_second.", precisions);
   for (const auto& precision : precisions)
     if (const auto value = flops.number_if_there(precision.c_str(), kPositive)) result.flops_per_second[precision] = *value;
+  if (root.contains("efficiency")) result.efficiency = efficiencies(keys.table("efficiency"), file);
   result.link = link_of(keys.table("link"), file, "link");
   return result;
 }
@@ -171,7 +184,10 @@ DeviceSpeed speed_of(const DeviceDescription& description, Precision precision) 
   const auto found = description.flops_per_second.find(std::string(name_of(precision)));
   require(found != description.flops_per_second.end(), description.file, ": ", description.name, " has no key flops_per_second.",
           name_of(precision), "; set train.precision to one that it has, or add the key");
-  return {found->second, description.bytes_per_second, description.link.bytes_per_second, description.link.latency_seconds};
+  return {.flops_per_second = found->second,
+          .bytes_per_second = description.bytes_per_second,
+          .link_bytes_per_second = description.link.bytes_per_second,
+          .link_latency_seconds = description.link.latency_seconds};
 }
 
 }  // namespace sluice

@@ -23,9 +23,10 @@ struct DeviceDescription {
   std::string file;
   DeviceKind backend = DeviceKind::cpu;  ///< whose kernels' scratch memory is counted
   int64_t memory_bytes = 0;
-  double bytes_per_second = 0;                     ///< of the memory
-  std::map<std::string, double> flops_per_second;  ///< by precision, as far as the file says
-  LinkDescription link;                            ///< to its neighbours
+  double bytes_per_second = 0;                            ///< of the memory
+  std::map<std::string, double> flops_per_second;         ///< by precision, as far as the file says
+  std::map<std::string, double, std::less<>> efficiency;  ///< by op (DeviceSpeed::efficiency); empty where the file has no such table
+  LinkDescription link;                                   ///< to its neighbours
 };
 
 /// From the name of a description ("h200") or the path of a file (is_description_file).

@@ -1,10 +1,28 @@
 #pragma once
+#include <chrono>
+
 #include "build_config.h"
 #include "core/cuda/cuda.h"
 #include "core/operands.h"
 #include "core/where.h"
 
 namespace sluice {
+
+/// The dtype that a kind of kernel goes by: that of the largest operand of numbers.
+DType dtype_of_kernel(std::span<const Operand> operands);
+
+/// Measures a kernel of a device that tallies them; nothing on others.
+class KernelTimer {
+ public:
+  explicit KernelTimer(Device& device);
+  /// After the kernel. Errors  what it could not throw.
+  void stop(std::string_view op, DType dtype) const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Device& device_;
+  Clock::time_point began_;
+};
 
 /// The one place that asks on which kind of device an op runs, and that refuses operands on two devices.
 ///
@@ -17,14 +35,18 @@ namespace sluice {
 template <class Kernel>
 void run_kernel(const char* op, std::span<const Operand> operands, const Cost& cost, const Kernel& kernel) {
   Device& device = device_of(op, operands);
-  device.count(cost);
+  const DType dtype = dtype_of_kernel(operands);
+  device.count(cost, op, dtype);
   if (device.kind() == DeviceKind::meta) return;
+  const KernelTimer timer(device);
   if constexpr (build::has_cuda)
     if (device.kind() == DeviceKind::cuda) {
       device.cuda().begin_kernel();
-      return kernel(device.cuda());
+      kernel(device.cuda());
+      return timer.stop(op, dtype);
     }
   kernel(device.cpu());
+  timer.stop(op, dtype);
 }
 template <class Kernel>
 void run_kernel(const char* op, std::initializer_list<Operand> operands, const Cost& cost, const Kernel& kernel) {

@@ -57,7 +57,7 @@ void cross_entropy_backward_into(const Tensor& dy, const Tensor& logits, const T
 double cross_entropy_weight(const Tensor& targets, const CrossEntropyOptions& options) {
   const auto number = static_cast<double>(targets.elements());
   Device& device = targets.device();
-  device.count({number, static_cast<double>(targets.bytes()), 0});
+  device.count({number, static_cast<double>(targets.bytes()), 0}, "cross_entropy_weight");
   if (device.kind() == DeviceKind::meta) return number;
   CrossEntropyOptions on_host = options;
   if (options.weights.defined()) on_host.weights = options.weights.contiguous().to(default_device());

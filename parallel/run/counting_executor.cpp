@@ -25,7 +25,8 @@ std::vector<DevicePtr> stand_ins(const CountingExecutor::Devices& devices, bool 
                                                             .speed = devices.speeds.empty() ? DeviceSpeed{} : devices.speeds[i],
                                                             .stands_for = device.backend(),
                                                             .model = name.substr(0, name.rfind(':')),
-                                                            .host = device.options().host}));
+                                                            .host = device.options().host,
+                                                            .tallies_kernels = device.options().tallies_kernels}));
     if (!devices.beside.empty()) made.back()->charge(devices.beside[i]);
   }
   return made;

@@ -280,11 +280,13 @@ bool Executor::has_connected() {
   return true;
 }
 
-/// Devices that only count, without budgets that a micro-batch could pass, and stages that keep nothing of a micro-batch until the end.
+/// Devices that only count, without budgets that a micro-batch could pass or tallies of single kernels, and stages that keep nothing of a
+/// micro-batch until the end.
 bool Executor::repeats(const Program& program, const RunContext& context) const {
   return workers_.empty() && repeats_micro_batches(program, context.batch->samples) &&
-         std::ranges::none_of(flow_.stages, &StageFlow::commits_statistics) &&
-         std::ranges::all_of(devices_, [](const auto& device) { return device->budget_bytes() == kUnlimited; });
+         std::ranges::none_of(flow_.stages, &StageFlow::commits_statistics) && std::ranges::all_of(devices_, [](const auto& device) {
+           return device->budget_bytes() == kUnlimited && !device->options().tallies_kernels;
+         });
 }
 
 /// Every device on its own thread. The first failure closes the transport, which stops the others.

@@ -255,6 +255,23 @@ class Plans(ProgramTest):
         self.assertEqual((none.returncode, none.stdout.count("raise pipeline.memory")), (4, 3), none.stdout)
         self.refuse(2, "--compare", "--svg", arguments=("plan", "tiny", "--compare", "--svg", self.folder / "plan.svg"))
 
+    def test_kernels_of_a_step_are_counted_and_measured(self):
+        answers = {}
+        for device in ("meta:0", "cpu:0"):
+            said = sluice("plan", "tiny", "--kernels", device, "--json", self.folder / "kernels.json").stdout
+            self.assertIn(f"on {device}", said)
+            answers[device] = json.loads((self.folder / "kernels.json").read_text())
+            self.assertLessEqual(sum(k["seconds"] for k in answers[device]["kernels"]), 1.000001 * answers[device]["step_seconds"])
+        counted, measured = ({k["kernel"]: (k["calls"], round(k["flops"])) for k in answers[device]["kernels"]} for device in ("meta:0", "cpu:0"))
+        self.assertEqual(counted, measured)
+        self.assertEqual(counted["attention f32"][0], 3 * 4)  # layers, micro-batches
+        h200 = json.loads(sluice("plan", "tiny", "--kernels", "h200", "--json", "-", "--set", "train.precision=bf16").stdout)
+        product = next(k for k in h200["kernels"] if k["kernel"] == "matmul bf16")
+        self.assertAlmostEqual(product["of_limit"], 0.75)     # the efficiency of core/devices/h200.toml
+        self.refuse(2, "--kernels: needs one device", "got '4x h200'", arguments=("plan", "tiny", "--kernels", "4x h200"))
+        self.refuse(2, "did you mean 'h200'", arguments=("plan", "tiny", "--kernels", "h20"))
+        self.refuse(2, "--kernels", "--svg", arguments=("plan", "tiny", "--kernels", "cpu:0", "--svg", self.folder / "plan.svg"))
+
     def test_plan_that_does_not_fit_says_why(self):
         done = sluice("plan", "tiny", "--json", "-", "--set", "pipeline.memory=300KiB")
         self.assertEqual(done.returncode, 4)

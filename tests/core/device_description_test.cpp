@@ -28,6 +28,16 @@ TEST(DeviceDescription, EveryFileIsWholeAndNamesItsSpeedInSomePrecision) {
   }
 }
 
+TEST(DeviceDescription, EfficienciesAreFractionsByOpAndLeavePlansAlone) {
+  const auto description = describe_device("h200");
+  EXPECT_GT(description.efficiency.at("matmul"), 0.5);
+  EXPECT_TRUE(make_device("h200:0")->options().speed.efficiency.empty());
+  const DeviceSpeed speed{.efficiency = {{"matmul", 0.5}, {"other", 0.25}}};
+  EXPECT_EQ(speed.efficiency_of("matmul"), 0.5);
+  EXPECT_EQ(speed.efficiency_of("add"), 0.25);
+  EXPECT_EQ(DeviceSpeed{}.efficiency_of("add"), 1);
+}
+
 TEST(DeviceDescription, DevicesAreMetaDevicesWithItsMemoryAndSpeed) {
   const auto eight = devices("8x a100", {}, {.precision = Precision::tf32});
   ASSERT_EQ(eight.size(), 8u);
@@ -96,6 +106,7 @@ TEST(DeviceDescription, RefusesFilesThatAreWrongWithFileAndKey) {
                {"latency_seconds = 0.01", "latency_seconds = -1", "link.latency_seconds", ">= 0"},
                {"[link]", "[lnk]", "unknown key 'lnk'", ""},
                {"backend = \"cpu\"", "backend = \"tpu\"", "backend", "got 'tpu'"},
+               {"[link]", "[efficiency]\nmatmul = 1.5\n[link]", "efficiency.matmul", "a fraction, > 0 and <= 1"},
                {"[link]", "[link", ":7: ", ""}};
   for (const auto& wrong : cases) {
     const auto file = folder.write("wrong.toml", changed(kOwn, wrong.line, wrong.by)).string();
