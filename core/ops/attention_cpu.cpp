@@ -11,9 +11,11 @@ namespace sluice::kernels {
 
 namespace {
 
-constexpr int64_t kQueries = 32;                    // rows of a block of scores: few, because a causal block computes what it then masks
-constexpr int64_t kKeys = 256;                      // its columns: 32 KiB in f32, and the product with the values has a long sum
-constexpr int64_t kBlockStep = padded_step(kKeys);  // between its rows
+constexpr int64_t kQueries = 32;  // rows of a block of scores: few, because a causal block computes what it then masks
+constexpr int64_t kKeys = 256;    // its columns: 32 KiB in f32, and the product with the values has a long sum
+
+/// Between the rows of a block of scores, of queries that see this many keys.
+int64_t block_step_of(int64_t keys) { return padded_step(std::min(kKeys, keys)); }
 
 /// The rows of one sample and head.
 template <class T>
@@ -144,6 +146,7 @@ struct Extent {
   double scale() const { return 1 / std::sqrt(static_cast<double>(width)); }
   int64_t width_step() const { return padded_step(width); }  ///< between rows of a head in scratch
   int64_t key_step() const { return padded_step(keys); }     ///< between rows of transposed keys
+  int64_t block_step() const { return block_step_of(keys); }
 
  private:
   /// In one thread before any work, so that the error names the first bad sample.
@@ -160,19 +163,21 @@ struct Extent {
 /// scores [rows, columns] = queries keys^T, where the keys lie transposed: rows of both are then read along.
 template <class C>
 void score(const Extent& extent, int64_t rows, int64_t columns, const C* queries, const C* keys, C* scores) {
-  multiply_tiles<C>(rows, columns, extent.width, {queries, extent.width_step(), 1}, {keys, extent.key_step()}, false, {scores, kBlockStep});
+  multiply_tiles<C>(rows, columns, extent.width, {queries, extent.width_step(), 1}, {keys, extent.key_step()}, false,
+                    {scores, extent.block_step()});
 }
 
 /// out [rows, width] = weights values (+ out).
 template <class C>
 void combine(const Extent& extent, int64_t rows, int64_t columns, const C* weights, const C* values, bool add, C* out) {
-  multiply_tiles<C>(rows, extent.width, columns, {weights, kBlockStep, 1}, {values, extent.width_step()}, add, {out, extent.width_step()});
+  multiply_tiles<C>(rows, extent.width, columns, {weights, extent.block_step(), 1}, {values, extent.width_step()}, add,
+                    {out, extent.width_step()});
 }
 
 /// sums [columns, width] += weights^T rows_of_queries.
 template <class C>
 void spread(const Extent& extent, int64_t rows, int64_t columns, const C* weights, const C* of_queries, C* sums) {
-  multiply_tiles<C>(columns, extent.width, rows, {weights, 1, kBlockStep}, {of_queries, extent.width_step()}, true,
+  multiply_tiles<C>(columns, extent.width, rows, {weights, 1, extent.block_step()}, {of_queries, extent.width_step()}, true,
                     {sums, extent.width_step()});
 }
 
@@ -183,12 +188,12 @@ struct ForwardScratch {
     values = pieces.take(extent.keys * extent.width_step());
     queries = pieces.take(kQueries * extent.width_step());
     out = pieces.take(kQueries * extent.width_step());
-    scores = pieces.take(kQueries * kBlockStep);
+    scores = pieces.take(kQueries * extent.block_step());
     maximum = pieces.take(kQueries);
     sum = pieces.take(kQueries);
   }
   static int64_t size(int64_t keys, int64_t width) {
-    return width * padded_step(keys) + (keys + 2 * kQueries) * padded_step(width) + kQueries * kBlockStep + 2 * kQueries;
+    return width * padded_step(keys) + (keys + 2 * kQueries) * padded_step(width) + kQueries * block_step_of(keys) + 2 * kQueries;
   }
   Pieces<C> pieces;
   C *keys_transposed, *values, *queries, *out, *scores, *maximum, *sum;
@@ -199,7 +204,7 @@ template <class C>
 void online_softmax(const Extent& extent, const ForwardScratch<C>& s, int64_t first_query, int64_t rows, int64_t first_key,
                     int64_t columns) {
   for (int64_t i = 0; i < rows; ++i) {
-    const MaskedRow<C> row(s.scores + i * kBlockStep, extent.seen(first_query + i, first_key, columns), columns);
+    const MaskedRow<C> row(s.scores + i * extent.block_step(), extent.seen(first_query + i, first_key, columns), columns);
     row.fill_hidden(-std::numeric_limits<C>::infinity());
     const C maximum = std::max(s.maximum[i], row.vectors.maxCoeff());
     row.vectors = (row.vectors - maximum).exp();
@@ -231,11 +236,11 @@ struct BackwardScratch {
     for (C** rows : {&keys, &dkeys, &dvalues}) *rows = pieces.take(extent.keys * extent.width_step());
     for (C** columns : {&keys_transposed, &values_transposed}) *columns = pieces.take(extent.width * extent.key_step());
     for (C** rows : {&queries, &dqueries, &dout}) *rows = pieces.take(kQueries * extent.width_step());
-    for (C** block : {&weights, &dscores}) *block = pieces.take(kQueries * kBlockStep);
+    for (C** block : {&weights, &dscores}) *block = pieces.take(kQueries * extent.block_step());
     delta = pieces.take(kQueries);
   }
   static int64_t size(int64_t keys, int64_t width) {
-    return 2 * width * padded_step(keys) + 3 * (keys + kQueries) * padded_step(width) + 2 * kQueries * kBlockStep + kQueries;
+    return 2 * width * padded_step(keys) + 3 * (keys + kQueries) * padded_step(width) + 2 * kQueries * block_step_of(keys) + kQueries;
   }
   Pieces<C> pieces;
   C *keys, *keys_transposed, *values_transposed, *dkeys, *dvalues, *queries, *dqueries, *dout, *weights, *dscores, *delta;
@@ -246,7 +251,7 @@ template <class C>
 void softmax_again(const Extent& extent, const BackwardScratch<C>& s, const C* log_sum_exp, int64_t first_query, int64_t rows,
                    int64_t first_key, int64_t columns) {
   for (int64_t i = 0; i < rows; ++i) {
-    const MaskedRow<C> row(s.weights + i * kBlockStep, extent.seen(first_query + i, first_key, columns), columns);
+    const MaskedRow<C> row(s.weights + i * extent.block_step(), extent.seen(first_query + i, first_key, columns), columns);
     row.vectors = (row.vectors - log_sum_exp[first_query + i]).exp();
     row.fill_hidden(0);
   }
@@ -254,10 +259,10 @@ void softmax_again(const Extent& extent, const BackwardScratch<C>& s, const C* l
 
 /// dscores = weights * (dweights - delta), where dscores holds dweights.
 template <class C>
-void softmax_gradient(const BackwardScratch<C>& s, int64_t rows, int64_t columns) {
+void softmax_gradient(const Extent& extent, const BackwardScratch<C>& s, int64_t rows, int64_t columns) {
   for (int64_t i = 0; i < rows; ++i) {
-    Row<C> row(s.dscores + i * kBlockStep, columns);
-    row = Row<C>(s.weights + i * kBlockStep, columns) * (row - s.delta[i]);
+    Row<C> row(s.dscores + i * extent.block_step(), columns);
+    row = Row<C>(s.weights + i * extent.block_step(), columns) * (row - s.delta[i]);
   }
 }
 
@@ -273,7 +278,7 @@ void attend_backward(const Extent& extent, const BackwardScratch<C>& s, const C*
     if (wants_dv) spread(extent, rows, columns, s.weights, s.dout, s.dvalues + at);
     if (!wants_dq && !wants_dk) continue;
     score(extent, rows, columns, s.dout, s.values_transposed + key, s.dscores);
-    softmax_gradient(s, rows, columns);
+    softmax_gradient(extent, s, rows, columns);
     if (wants_dq) combine(extent, rows, columns, s.dscores, s.keys + at, key > 0, s.dqueries);
     if (wants_dk) spread(extent, rows, columns, s.dscores, s.queries, s.dkeys + at);
   }
