@@ -33,7 +33,7 @@ Settings on_one_device(Settings settings, const std::string& device) {
   return settings;
 }
 
-/// What a device does at most in a second.
+/// What a device does at most in a second. A described device or GPU has one rate of arithmetic, that of the products of the training.
 struct Limits {
   double f32_flops = 0;
   std::optional<double> bf16_flops{};  ///< none where it is not known
@@ -100,7 +100,7 @@ void print(const parallel::KernelProfile& profile, const Limits& limits, Precisi
   fmt::print("\n");
 }
 
-Json json_of(const std::string& device, const parallel::KernelProfile& profile, const Limits& limits) {
+Json json_of(const parallel::Plan& plan, int64_t batch, const parallel::KernelProfile& profile, const Limits& limits) {
   Json kernels = Json::array();
   for (const Row& row : rows_of(profile.kernels, limits))
     kernels.push_back({{"kernel", row.kind},
@@ -110,13 +110,14 @@ Json json_of(const std::string& device, const parallel::KernelProfile& profile, 
                        {"bytes_read", row.tally.cost.bytes_read},
                        {"bytes_written", row.tally.cost.bytes_written},
                        {"of_limit", row.of_limit ? Json(*row.of_limit) : Json(nullptr)}});
-  return {{"device", device}, {"step_seconds", profile.step_seconds}, {"kernels", kernels}};
+  return {{"device", plan.devices[0]->name()},   {"precision", name_of(plan.precision)}, {"samples", batch},
+          {"micro_batches", plan.micro_batches}, {"step_seconds", profile.step_seconds}, {"kernels", kernels}};
 }
 
-/// A described device at the efficiencies of its file.
-DevicePtr at_its_efficiencies(const DevicePtr& device) {
+/// A described device, which has a name or a file, at the efficiencies that its description gives.
+DevicePtr at_its_efficiencies(const DevicePtr& device, const std::string& description) {
   Device::Options options = device->options();
-  if (!options.model.empty()) options.speed.efficiency = describe_device(options.model).efficiency;
+  if (!options.model.empty()) options.speed.efficiency = describe_device(description).efficiency;
   return std::make_shared<Device>(device->kind(), device->index(), std::move(options));
 }
 
@@ -124,11 +125,12 @@ DevicePtr at_its_efficiencies(const DevicePtr& device) {
 
 int kernels(const layers::Graph& graph, const Settings& settings, const Optimizer& optimizer, const std::string& device,
             const std::string& json) {
-  require(device_names(device).size() == 1, "--kernels: needs one device, such as cpu:0 or h200, got '", device, "'");
+  const auto names = device_names(device);
+  require(names.size() == 1, "--kernels: needs one device, such as cpu:0 or h200, got '", device, "'");
   const Settings own = on_one_device(settings, device);
   parallel::Plan plan = build_plan(graph, own, optimizer);
   const int64_t batch = own.integer("train.batch");
-  plan.devices[0] = at_its_efficiencies(plan.devices[0]);
+  plan.devices[0] = at_its_efficiencies(plan.devices[0], names[0].kind);
   const bool is_meta = plan.devices[0]->kind() == DeviceKind::meta;
   const Limits limits = limits_of(plan.devices[0], plan.precision);
   const parallel::KernelProfile profile =
@@ -139,7 +141,7 @@ int kernels(const layers::Graph& graph, const Settings& settings, const Optimize
                plan.micro_batches, name_of(plan.precision), plan.devices[0]->name());
     print(profile, limits, plan.precision);
   }
-  write_json(json_of(plan.devices[0]->name(), profile, limits), json);
+  write_json(json_of(plan, batch, profile, limits), json);
   return 0;
 }
 

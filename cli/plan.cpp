@@ -95,13 +95,15 @@ int run_plan(const Arguments& arguments) {
   if (arguments.has("--profile")) settings.set("pipeline.costs=measured");
   const auto graph = build_graph(settings);
   const auto optimizer = build_optimizer(settings);
+  if (const std::string device = arguments.text("--kernels"); !device.empty()) {
+    require_alone(arguments, "--kernels", "is of one device");
+    for (const char* other : {"--compare", "--profile"})
+      require(!arguments.has(other), "--kernels: is a table of its own; leave ", other, " out");
+    return kernels(graph, settings, *optimizer, device, arguments.text("--json"));
+  }
   if (arguments.has("--compare")) {
     require_alone(arguments, "--compare", "plans many layouts");
     return compare(graph, settings, *optimizer, arguments.text("--json"));
-  }
-  if (const std::string device = arguments.text("--kernels"); !device.empty()) {
-    require_alone(arguments, "--kernels", "is of one device");
-    return kernels(graph, settings, *optimizer, device, arguments.text("--json"));
   }
   std::vector<parallel::ReplicaTrial> trials;
   const auto plan = build_plan(graph, settings, *optimizer, nullptr, &trials);

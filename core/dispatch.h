@@ -35,7 +35,7 @@ class KernelTimer {
 template <class Kernel>
 void run_kernel(const char* op, std::span<const Operand> operands, const Cost& cost, const Kernel& kernel) {
   Device& device = device_of(op, operands);
-  const DType dtype = dtype_of_kernel(operands);
+  const DType dtype = device.options().tallies_kernels ? dtype_of_kernel(operands) : DType::f32;
   device.count(cost, op, dtype);
   if (device.kind() == DeviceKind::meta) return;
   const KernelTimer timer(device);

@@ -1,5 +1,7 @@
 #include "autograd/ops/linear.h"
 
+#include <utility>
+
 #include "core/ops/activation.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/linear_gelu.h"
@@ -37,8 +39,11 @@ Var record_linear(Tensor y, const Var& x, const Var& weight, const Var& bias) {
 }
 
 /// The activation and what it is of.
-LinearGelu activated(Unary rule, const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  if (rule == Unary::GeluTanh) return linear_gelu(x, weight, bias);
+std::pair<Tensor, Tensor> activated(Unary rule, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (rule == Unary::GeluTanh) {
+    const auto [y, before] = linear_gelu(x, weight, bias);
+    return {y, before};
+  }
   const Tensor before = linear(x, weight, bias);
   return {unary(rule, before), before};
 }

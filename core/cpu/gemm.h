@@ -3,8 +3,8 @@
 
 namespace sluice {
 
-/// A matrix product on the calling thread, for kernels that multiply blocks: c = op(a) op(b) + beta c (see onednn::Product; without a
-/// bias).
+/// A matrix product on the calling thread by a library's function, which is not compiled for its sizes: c = op(a) op(b) + beta c (see
+/// onednn::Product; without a bias).
 ///
 /// Dtypes   f32: oneDNN where it is built in and the product is larger than 32^3, else Eigen; f64: Eigen.
 /// Threads  any. The same bits for the same sizes, whichever thread runs it.

@@ -28,7 +28,7 @@ class Parts {
     by_rows_ = whole_.m >= whole_.n;
     by_gemm_ = whole_.dtype != DType::bf16 && (is_tiny(whole_) || whole_.m * whole_.n * whole_.k >= kLeastByBlas);
     const int64_t extent = by_rows_ ? whole_.m : whole_.n;
-    const int64_t largest = largest_part(), wanted = (extent + largest - 1) / largest;
+    const int64_t largest = by_rows_ || whole_.transpose_a ? kLargest : kLargestColumns, wanted = (extent + largest - 1) / largest;
     size_ = wanted <= 1 ? extent : ((extent + wanted - 1) / wanted + 63) / 64 * 64;
     count_ = (extent + size_ - 1) / size_;
   }
@@ -49,14 +49,9 @@ class Parts {
   int64_t bias_offset(int64_t part) const { return by_rows_ ? 0 : part * size_; }
 
  private:
-  int64_t largest_part() const {
-    if (by_gemm_) return kLargestByBlas;
-    return by_rows_ || whole_.transpose_a ? kLargest : kLargestColumns;
-  }
-
   // Small enough to share among threads, and the fastest of 256 to 8192 for the products of a GPT step (docs/performance.md).
-  static constexpr int64_t kLargest = 512, kLargestColumns = 2048, kLargestByBlas = 1024;
-  // Large products in f32 are faster by the BLAS function, 1.06 times over those of a GPT step; smaller ones by compiled products.
+  static constexpr int64_t kLargest = 512, kLargestColumns = 2048;
+  // Large products in f32 are faster by the library's BLAS function, smaller ones by compiled products (docs/performance.md).
   static constexpr int64_t kLeastByBlas = int64_t{1} << 27;
   onednn::Product whole_;
   bool by_rows_, by_gemm_;

@@ -12,7 +12,7 @@ namespace {
 
 /// The plan on a device like its own that tallies kernels.
 Plan tallying(Plan plan) {
-  require(plan.devices.size() == 1, "kernels: needs a plan of one device, got ", plan.devices.size());
+  require(plan.devices.size() == 1, "kernels: needs a plan of one device, got ", plan.devices.size(), "; plan the whole model on one");
   const Device& device = *plan.devices[0];
   Device::Options options = device.options();
   options.tallies_kernels = true;
@@ -24,7 +24,8 @@ Plan tallying(Plan plan) {
 void require_kind(const Plan& plan, bool is_meta) {
   const Device& device = *plan.devices[0];
   require((device.kind() == DeviceKind::meta) == is_meta, "kernels: needs ",
-          is_meta ? "a meta device, which counts them" : "a device of this machine, which runs them", ", got ", device.name());
+          is_meta ? "a meta device, which counts them" : "a device of this machine, which runs them", ", got ", device.name(), "; call ",
+          is_meta ? "measured_kernels" : "counted_kernels");
 }
 
 /// Of one of `steps` steps.

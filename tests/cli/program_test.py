@@ -268,6 +268,13 @@ class Plans(ProgramTest):
         h200 = json.loads(sluice("plan", "tiny", "--kernels", "h200", "--json", "-", "--set", "train.precision=bf16").stdout)
         product = next(k for k in h200["kernels"] if k["kernel"] == "matmul bf16")
         self.assertAlmostEqual(product["of_limit"], 0.75)     # the efficiency of core/devices/h200.toml
+        self.assertEqual((h200["precision"], h200["samples"], h200["micro_batches"]), ("bf16", 8, 4))
+        own = self.folder / "own.toml"                        # a description that is a file
+        own.write_text((pathlib.Path(__file__).resolve().parents[2] / "core/devices/h200.toml").read_text().replace("matmul = 0.75", "matmul = 0.5"))
+        other = json.loads(sluice("plan", "tiny", "--kernels", own, "--json", "-", "--set", "train.precision=bf16").stdout)
+        product = next(k for k in other["kernels"] if k["kernel"] == "matmul bf16")
+        self.assertAlmostEqual(product["of_limit"], 0.5)
+        self.refuse(2, "--kernels", "leave --compare out", arguments=("plan", "tiny", "--kernels", "h200", "--compare"))
         self.refuse(2, "--kernels: needs one device", "got '4x h200'", arguments=("plan", "tiny", "--kernels", "4x h200"))
         self.refuse(2, "did you mean 'h200'", arguments=("plan", "tiny", "--kernels", "h20"))
         self.refuse(2, "--kernels", "--svg", arguments=("plan", "tiny", "--kernels", "cpu:0", "--svg", self.folder / "plan.svg"))

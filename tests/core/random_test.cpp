@@ -74,5 +74,16 @@ TEST(FillNormal, DrawsTheSameNumbersWithAnyNumberOfThreads) {
   EXPECT_EQ(one.to_vector(), three.to_vector());
 }
 
+TEST(FillNormal, DrawsALargeTensorOnAllCoresWithTheNumbersOfASmallOne) {
+  constexpr int kMoreThanCores = 64;  // of a device that then draws with its own
+  const Tensor all_cores = empty({600001}, DType::f32, make_device("cpu:0", {.threads = 1}));
+  const Tensor own_threads = empty({600001}, DType::f32, make_device("cpu:0", {.threads = kMoreThanCores}));
+  const Tensor small = empty({1001}, DType::f32);
+  for (const Tensor& x : {all_cores, own_threads, small}) fill_normal(x, 0, 1, 9);
+  const auto drawn = all_cores.to_vector();
+  EXPECT_EQ(drawn, own_threads.to_vector());
+  EXPECT_EQ(std::vector(drawn.begin(), drawn.begin() + 1001), small.to_vector());
+}
+
 }  // namespace
 }  // namespace sluice

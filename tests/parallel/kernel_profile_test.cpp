@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <numeric>
 #include <set>
 
 #include "core/device_description.h"
@@ -30,6 +29,7 @@ void expect_runs_what_is_counted(const layers::Graph& graph, const Batch& batch,
   const auto counted = counted_kernels(graph, plan_on(graph, make_device("meta:0"), micro_batches, precision), kOptimizer, batch.samples);
   const auto measured = measured_kernels(graph, plan_on(graph, make_device("cpu:0"), micro_batches, precision), kOptimizer, batch, 0.01);
   ASSERT_FALSE(counted.kernels.empty());
+  EXPECT_EQ(measured.kernels.size(), counted.kernels.size());
   for (const auto& [kind, tally] : counted.kernels) {
     ASSERT_TRUE(measured.kernels.contains(kind)) << kind;
     const KernelTally& ran = measured.kernels.at(kind);
@@ -100,10 +100,12 @@ TEST(KernelProfile, RefusesWhatItCannotProfile) {
   const auto graph = models::transformer_lm(options);
   const Plan two = plan(graph, devices("2x meta"), {.batch = 4, .optimizer = &kOptimizer});
   const Plan here = plan_on(graph, make_device("cpu:0"), 1), counted = plan_on(graph, make_device("meta:0"), 1);
-  expect_error<UsageError>([&] { counted_kernels(graph, two, kOptimizer, 4); }, {"needs a plan of one device, got 2"});
-  expect_error<UsageError>([&] { counted_kernels(graph, here, kOptimizer, 4); }, {"needs a meta device", "got cpu:0"});
+  expect_error<UsageError>([&] { counted_kernels(graph, two, kOptimizer, 4); },
+                           {"needs a plan of one device, got 2", "plan the whole model on one"});
+  expect_error<UsageError>([&] { counted_kernels(graph, here, kOptimizer, 4); },
+                           {"needs a meta device", "got cpu:0", "call measured_kernels"});
   expect_error<UsageError>([&] { measured_kernels(graph, counted, kOptimizer, token_batch(options, 4, 1), 1); },
-                           {"needs a device of this machine", "got meta:0"});
+                           {"needs a device of this machine", "got meta:0", "call counted_kernels"});
 }
 
 }  // namespace
