@@ -26,6 +26,13 @@ void Backward::require_new() const {
   require(!pending_.empty(), "backward of '", root_, "': runs once; make another Backward, and give the first Saved::kept");
 }
 
+void Backward::begin_sum(const NodePtr& leaf, Tensor sum) {
+  require_new();
+  require(leaf && !leaf->backward && leaf->uses == 1 && !leaf->accumulator.defined() && fits(sum, *leaf), "backward of '", root_,
+          "': needs for a sum that is begun a leaf with one use and a sum of its shape and device, got ", sum);
+  leaves_[leaf.get()] = cast(sum, leaf->gradient_dtype());
+}
+
 void Backward::run() {
   require_new();
   propagate(Pass::all);
@@ -95,10 +102,7 @@ void Backward::visit(Visit visit, Pass pass) {
   if (!node->backward) return add(node, std::move(dy));
   begin(visit);
   const Needs needs = needed(*node, pass == Pass::inputs);
-  if (made.empty() && needs.any()) {
-    made = node->backward(*node, dy, needs);
-    require_fitting(*node, needs, made);
-  }
+  if (made.empty() && needs.any()) made = gradients_of(*node, dy, needs, pass);
   for (size_t i = 0; i < node->inputs.size(); ++i) {
     NodePtr& input = node->inputs[i];
     if (!needs[i] || (pass == Pass::inputs && !input->reaches_data)) continue;
@@ -109,6 +113,34 @@ void Backward::visit(Visit visit, Pass pass) {
     defer(std::move(visit));
   else
     node->saved.clear();
+}
+
+/// Calls the node's backward function. Sums that it took are in what it returned; the others go back to where they were.
+Gradients Backward::gradients_of(const Node& node, const Tensor& dy, const Needs& needs, Pass pass) {
+  std::vector<Tensor*> places(node.inputs.size());
+  node.sums.resize(node.inputs.size());
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (!needs[i] || (pass == Pass::inputs && !node.inputs[i]->reaches_data)) continue;
+    places[i] = sum_of(node.inputs[i]);
+    if (places[i]) node.sums[i] = std::move(*places[i]);
+  }
+  Gradients made = node.backward(node, dy, needs);
+  for (size_t i = 0; i < places.size(); ++i)
+    if (Tensor sum = node.take_sum(i); sum.defined()) *places[i] = std::move(sum);
+  require_fitting(node, needs, made);
+  return made;
+}
+
+/// Where the sum of the gradients of a value is that a backward function may take, in the value's dtype; null where there is none.
+Tensor* Backward::sum_of(const NodePtr& node) {
+  if (node->accumulator.defined()) return nullptr;
+  Tensor* sum = nullptr;
+  if (!node->backward) {
+    if (const auto leaf = leaves_.find(node.get()); leaf != leaves_.end()) sum = &leaf->second;
+  } else if (const auto visit = pending_.find(node->order); visit != pending_.end()) {
+    sum = &visit->second.dy;
+  }
+  return sum && sum->defined() && sum->dtype() == node->dtype ? sum : nullptr;
 }
 
 /// Keeps of a node what the gradients of its remaining inputs need: those that are made, or dy and what they read.

@@ -25,6 +25,10 @@ class Backward {
   /// The same for a recorded value of which only the node is left.
   Backward(const NodePtr& root, Tensor dy, Saved saved = Saved::freed);
 
+  /// A sum that the gradient of an input leaf is added to, in the same pass over memory where its only use can.
+  /// The leaf has to have one use, so that the sum is that of both whatever else lies upstream. Before run() or run_inputs().
+  void begin_sum(const NodePtr& leaf, Tensor sum);
+
   /// Errors  UsageError when it ran, or comes to a node that another backward freed; when a backward function leaves out a gradient that it
   ///         was asked for, or returns one of another shape or device.
   void run();
@@ -54,6 +58,8 @@ class Backward {
   void begin(Visit& visit) const;
   void propagate(Pass pass);
   void visit(Visit visit, Pass pass);
+  Gradients gradients_of(const Node& node, const Tensor& dy, const Needs& needs, Pass pass);
+  Tensor* sum_of(const NodePtr& node);
   void defer(Visit visit);
   void add(const NodePtr& node, Tensor gradient);
 

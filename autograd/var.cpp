@@ -72,6 +72,7 @@ Var record(const char* op, Tensor y, const std::vector<Var>& inputs, std::vector
   node->inputs.reserve(inputs.size());
   for (const auto& input : inputs) {
     node->inputs.push_back(input.node());
+    if (input.node()) ++input.node()->uses;
     const bool is_constant = input.value().defined() && !input.node();
     node->reaches_data |= is_constant || (input.node() && input.node()->reaches_data);
   }

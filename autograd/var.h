@@ -2,6 +2,7 @@
 #include <any>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "core/tensor.h"
@@ -27,7 +28,7 @@ class Needs {
 
 /// The gradients that a backward function returns: one Tensor an input, of its shape and on its device; those that `Needs` did not ask
 /// for may be undefined, and left out at the end. Sums over many elements may come in the dtype of the arithmetic; Backward rounds them to
-/// the input's gradient_dtype().
+/// the input's gradient_dtype(). A gradient of an input whose Node::take_sum() was called has that added.
 using Gradients = std::vector<Tensor>;
 
 /// A backward function is a plain function: all that it uses lies in the node, where the executor can count and free it.
@@ -51,14 +52,19 @@ struct Node {
   std::vector<Needs> readers;   ///< of an op that defers, by saved tensor: the inputs whose gradients read it; see record()
   std::any attributes;          ///< small constants of the op (axis, epsilon, ...)
   BackwardFunction backward = nullptr;
-  bool reaches_data = false;       ///< an input leaf or a constant lies upstream (or this is one): not made of parameters alone
-  uint64_t order = 0;              ///< creation order; backward runs from high to low
-  Tensor accumulator;              ///< of a leaf: its gradient is added here in place; undefined for one of its own
-  const char* freed_by = nullptr;  ///< the op where the backward began that took what is saved here; null before
+  bool reaches_data = false;         ///< an input leaf or a constant lies upstream (or this is one): not made of parameters alone
+  uint64_t order = 0;                ///< creation order; backward runs from high to low
+  Tensor accumulator;                ///< of a leaf: its gradient is added here in place; undefined for one of its own
+  const char* freed_by = nullptr;    ///< the op where the backward began that took what is saved here; null before
+  int uses = 0;                      ///< as an input of recorded ops
+  mutable std::vector<Tensor> sums;  ///< while the backward function runs, by input: see take_sum()
 
   /// The tensor that the gradient of an input has to be added to, which the backward function of an op that defers may do itself and
   /// return; or undefined.
   Tensor accumulator_of(size_t input) const { return inputs[input] ? inputs[input]->accumulator : Tensor(); }
+  /// What the gradient of an input has come to so far, undefined where nothing has: for a backward function that can add its part in the same
+  /// pass over memory. It then returns the sum, rounded as if the part had been added to it afterwards. Called once an input.
+  Tensor take_sum(size_t input) const { return input < sums.size() ? std::exchange(sums[input], Tensor()) : Tensor(); }
   bool is_parameter() const { return !backward && !reaches_data; }
   bool defers() const { return !readers.empty(); }
   /// Of this value's gradient: the value's own, but of a parameter that of the arithmetic (f32 for bf16). So gradients of weights are

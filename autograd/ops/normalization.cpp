@@ -9,22 +9,22 @@ namespace {
 // Not deferred: one pass makes dx, dgamma and dbeta, and two rows of numbers between I and W weigh nothing beside x and dy.
 
 Var record_layer_norm(const NormalizedRows& rows, const Var& x, const Var& gamma, const Var& beta) {
-  return record(
-      "layer_norm", rows.y, {x, gamma, beta}, {x.value(), gamma.value(), rows.mean, rows.rstd}, {},
-      [](const Node& node, const Tensor& dy, Needs needs) {
-        const auto& saved = node.saved;
-        auto [dx, dgamma, dbeta] = normalization_backward(dy, saved[0], saved[1], saved[2], saved[3], {needs[0], needs[1] || needs[2]});
-        return Gradients{dx, dgamma, dbeta};
-      });
+  return record("layer_norm", rows.y, {x, gamma, beta}, {x.value(), gamma.value(), rows.mean, rows.rstd}, {},
+                [](const Node& node, const Tensor& dy, Needs needs) {
+                  const auto& saved = node.saved;
+                  auto [dx, dgamma, dbeta] = normalization_backward(dy, saved[0], saved[1], saved[2], saved[3],
+                                                                    {needs[0], needs[1] || needs[2]}, node.take_sum(0));
+                  return Gradients{dx, dgamma, dbeta};
+                });
 }
 
 Var record_rms_norm(const NormalizedRows& rows, const Var& x, const Var& gamma) {
-  return record("rms_norm", rows.y, {x, gamma}, {x.value(), gamma.value(), rows.rstd}, {},
-                [](const Node& node, const Tensor& dy, Needs needs) {
-                  const auto& saved = node.saved;
-                  auto [dx, dgamma, no_beta] = normalization_backward(dy, saved[0], saved[1], {}, saved[2], {needs[0], needs[1]});
-                  return Gradients{dx, dgamma};
-                });
+  return record(
+      "rms_norm", rows.y, {x, gamma}, {x.value(), gamma.value(), rows.rstd}, {}, [](const Node& node, const Tensor& dy, Needs needs) {
+        const auto& saved = node.saved;
+        auto [dx, dgamma, no_beta] = normalization_backward(dy, saved[0], saved[1], {}, saved[2], {needs[0], needs[1]}, node.take_sum(0));
+        return Gradients{dx, dgamma};
+      });
 }
 
 Var record_sum(const NormalizedRows& rows, const Var& x, const Var& residual) {

@@ -1,6 +1,7 @@
 #include "autograd/ops/reshape.h"
 
 #include "core/ops/copy.h"
+#include "core/ops/elementwise.h"
 
 namespace sluice {
 
@@ -24,6 +25,15 @@ struct SliceAttributes {
   int64_t begin, end;
 };
 
+/// The sum of the gradients of x to add a slice's part to, in memory that nothing else refers to: so all slices of a tensor together take
+/// one pass over memory. Not the sum that a leaf of one use begins with (Backward::begin_sum): what a slice leaves out would have to get
+/// a zero added there, which turns -0 into 0.
+Tensor sum_to_slice(const Node& node) {
+  if (node.inputs[0]->uses < 2) return {};
+  Tensor sum = node.take_sum(0);
+  return !sum.defined() || sum.is_exclusive() ? sum : sum.clone();
+}
+
 }  // namespace
 
 Var slice(const Var& x, int axis, int64_t begin, int64_t end) {
@@ -31,6 +41,12 @@ Var slice(const Var& x, int axis, int64_t begin, int64_t end) {
   return record("slice", x.value().slice(axis, begin, end), {x}, {}, SliceAttributes{x.shape(), axis, begin, end},
                 [](const Node& node, const Tensor& dy, Needs) {
                   const auto& at = node.attribute<SliceAttributes>();
+                  const Tensor sum = sum_to_slice(node);
+                  if (sum.defined()) {
+                    const Tensor range = sum.slice(at.axis, at.begin, at.end);
+                    copy(add(range, dy), range);
+                    return Gradients{sum};
+                  }
                   Tensor dx = zeros(at.shape, dy.dtype(), dy.device_ptr());
                   copy(dy, dx.slice(at.axis, at.begin, at.end));
                   return Gradients{dx};

@@ -60,19 +60,22 @@ NormalizedRows rms_norm(const Tensor& x, const Tensor& gamma, double epsilon, co
 }
 
 NormalizationGradients normalization_backward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean,
-                                              const Tensor& rstd, NormalizationNeeds needs) {
+                                              const Tensor& rstd, NormalizationNeeds needs, Tensor sum) {
+  require(!sum.defined() || (needs.x && sum.shape() == x.shape() && sum.dtype() == x.dtype()),
+          "normalization_backward: needs a sum like x, which is ", x, ", got ", sum);
   const Tensor dy_rows = dy.contiguous(), x_rows = x.contiguous();
   const int64_t rows = rstd.elements(), rows_per_chunk = chunk_rows(x.device().backend(), rows);
   NormalizationGradients result;
   Tensor chunk_sums;
-  if (needs.x) result.x = empty_like(x);
+  if (needs.x) result.x = sum.defined() && sum.is_exclusive() && sum.is_contiguous() ? sum : empty_like(x);
+  if (sum.defined()) sum = sum.contiguous();
   if (needs.weights)
     chunk_sums = empty({(rows + rows_per_chunk - 1) / rows_per_chunk, mean.defined() ? 2 : 1, x.dim(-1)}, rstd.dtype(), x.device_ptr());
   const auto bytes = static_cast<double>(x.bytes());
-  const double flops = (needs.x ? 11 : 0) + (needs.weights ? 5 : 0);
-  run_kernel("normalization_backward", {x_rows, dy_rows, gamma, mean, rstd},
-             {flops * static_cast<double>(x.elements()), 2 * bytes, needs.x ? bytes : 0}, [&](auto& context) {
-               kernels::normalization_backward(context, dy_rows, x_rows, gamma, mean, rstd, rows_per_chunk, result.x, chunk_sums);
+  const double flops = (needs.x ? 11 : 0) + (needs.weights ? 5 : 0) + (sum.defined() ? 1 : 0);
+  run_kernel("normalization_backward", {x_rows, dy_rows, gamma, mean, rstd, sum},
+             {flops * static_cast<double>(x.elements()), (sum.defined() ? 3 : 2) * bytes, needs.x ? bytes : 0}, [&](auto& context) {
+               kernels::normalization_backward(context, dy_rows, x_rows, gamma, mean, rstd, rows_per_chunk, sum, result.x, chunk_sums);
              });
   if (needs.weights) result.gamma = add_chunks(chunk_sums, 0);
   if (needs.weights && mean.defined()) result.beta = add_chunks(chunk_sums, 1);

@@ -26,12 +26,17 @@ RowStatistics<compute_t<T>> statistics_of(const T* x, int64_t n, bool centered, 
 }
 
 template <class T>
-void input_gradient_row(const T* dy, const T* x, const T* gamma, RowStatistics<compute_t<T>> row, bool centered, int64_t n, T* dx) {
+void input_gradient_row(const T* dy, const T* x, const T* gamma, RowStatistics<compute_t<T>> row, bool centered, int64_t n, const T* sum,
+                        T* dx) {
   const auto g = read(dy, n) * read(gamma, n);
   const auto difference = read(x, n) - row.mean;
   const auto slope = (g * difference).mean() * row.rstd * row.rstd * row.rstd;
   const auto offset = centered ? g.mean() * row.rstd : compute_t<T>(0);
-  write(dx, n, g * row.rstd - difference * slope - offset);
+  const auto gradient = g * row.rstd - difference * slope - offset;
+  if (sum)
+    write_sum(dx, n, gradient, sum);
+  else
+    write(dx, n, gradient);
 }
 
 /// sums[0, :] += dy * xhat; sums[1, :] += dy, which rms_norm has not.
@@ -73,26 +78,26 @@ void normalize(Cpu& cpu, const Tensor& x, const Tensor& residual, const Tensor& 
 }
 
 void normalization_backward(Cpu& cpu, const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd,
-                            int64_t rows_per_chunk, const Tensor& dx, const Tensor& chunk_sums) {
+                            int64_t rows_per_chunk, const Tensor& sum, const Tensor& dx, const Tensor& chunk_sums) {
   const int64_t n = x.dim(-1), rows = rstd.elements();
   const bool centered = mean.defined();
-  const auto run = [&]<class T, class C = compute_t<T>>(const T* dy, const T* x, const T* gamma, const C* mean, const C* rstd, T* dx,
-                                                        C* sums) {
+  const auto run = [&]<class T, class C = compute_t<T>>(const T* dy, const T* x, const T* gamma, const C* mean, const C* rstd, const T* sum,
+                                                        T* dx, C* sums) {
     const int64_t sums_stride = centered ? 2 * n : n;
     cpu.parallel_for(rows, rows_per_chunk, [=](int64_t begin, int64_t end) {
       C* chunk = sums ? sums + begin / rows_per_chunk * sums_stride : nullptr;
       if (chunk) std::fill_n(chunk, sums_stride, C(0));
       for (int64_t i = begin; i < end; ++i) {
         const RowStatistics<C> row{mean ? mean[i] : C(0), rstd[i]};
-        if (dx) input_gradient_row(dy + i * n, x + i * n, gamma, row, centered, n, dx + i * n);
+        if (dx) input_gradient_row(dy + i * n, x + i * n, gamma, row, centered, n, sum ? sum + i * n : nullptr, dx + i * n);
         if (chunk) add_weight_gradient_row(dy + i * n, x + i * n, row, centered, n, chunk);
       }
     });
   };
   on_float(x.dtype(), "normalization_backward", [&]<class T>() {
     using C = compute_t<T>;
-    run(dy.data<T>(), x.data<T>(), gamma.data<T>(), data_or_null<C>(mean), rstd.data<C>(), data_or_null<T>(dx),
-        data_or_null<C>(chunk_sums));
+    run(dy.data<T>(), x.data<T>(), gamma.data<T>(), data_or_null<C>(mean), rstd.data<C>(), static_cast<const T*>(data_or_null<T>(sum)),
+        data_or_null<T>(dx), data_or_null<C>(chunk_sums));
   });
 }
 

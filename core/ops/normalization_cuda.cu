@@ -98,10 +98,10 @@ __global__ void __launch_bounds__(kMostRowThreads) normalize_rows(Forward<T> to)
       row);
 }
 
-/// Null mean: rms_norm. dx or sums are null where not asked for.
+/// Null mean: rms_norm. sum, dx or sums are null where not asked for.
 template <class T, class C = compute_t<T>>
 struct Backward {
-  const T *dy, *x, *gamma;
+  const T *dy, *x, *gamma, *sum;
   const C *mean, *rstd;
   T* dx;
   C* sums;
@@ -144,11 +144,13 @@ struct BackwardRow {
     each_pack(
         [&](int, int at, const Pack<T>& dy, const Pack<T>& x) {
           const Pack<T> gamma = read_pack(from.gamma, at, n, from.packed);
+          const Pack<T> sum = from.sum ? read_pack(from.sum + offset, at, n, from.packed) : Pack<T>{};
           Pack<T> dx;
 #pragma unroll
           for (int j = 0; j < kCount; ++j) {
             const C g = static_cast<C>(dy.at[j]) * static_cast<C>(gamma.at[j]);
             dx.at[j] = static_cast<T>(g * rstd - (static_cast<C>(x.at[j]) - mean) * slope - shift);
+            if (from.sum) dx.at[j] = rounded_sum(dx.at[j], sum.at[j]);
           }
           write_pack(from.dx + offset, at, n, from.packed, dx);
         },
@@ -283,21 +285,23 @@ void normalize(Cuda& cuda, const Tensor& x, const Tensor& residual, const Tensor
 }
 
 void normalization_backward(Cuda& cuda, const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd,
-                            int64_t rows_per_chunk, const Tensor& dx, const Tensor& chunk_sums) {
+                            int64_t rows_per_chunk, const Tensor& sum, const Tensor& dx, const Tensor& chunk_sums) {
   const int64_t n = x.dim(-1), rows = rstd.elements();
   on_float(x.dtype(), "normalization_backward", [&]<class T>() {
     using C = compute_t<T>;
-    const Backward<T> from{.dy = dy.data<T>(),
-                           .x = x.data<T>(),
-                           .gamma = gamma.data<T>(),
-                           .mean = data_or_null<C>(mean),
-                           .rstd = rstd.data<C>(),
-                           .dx = data_or_null<T>(dx),
-                           .sums = data_or_null<C>(chunk_sums),
-                           .rows = rows,
-                           .rows_per_chunk = rows_per_chunk,
-                           .columns = static_cast<int>(n),
-                           .packed = packs_fit<T>(n, dy.data<T>(), x.data<T>(), gamma.data<T>(), data_or_null<T>(dx))};
+    const Backward<T> from{
+        .dy = dy.data<T>(),
+        .x = x.data<T>(),
+        .gamma = gamma.data<T>(),
+        .sum = data_or_null<T>(sum),
+        .mean = data_or_null<C>(mean),
+        .rstd = rstd.data<C>(),
+        .dx = data_or_null<T>(dx),
+        .sums = data_or_null<C>(chunk_sums),
+        .rows = rows,
+        .rows_per_chunk = rows_per_chunk,
+        .columns = static_cast<int>(n),
+        .packed = packs_fit<T>(n, dy.data<T>(), x.data<T>(), gamma.data<T>(), data_or_null<T>(sum), data_or_null<T>(dx))};
     const dim3 chunks(static_cast<unsigned>((rows + rows_per_chunk - 1) / rows_per_chunk));
     on_rows<T, kBackwardElements / Pack<T>::kCount>(n, [&]<int kPacks>(const RowTeams& teams) {
       // Without registers for them a chunk's sums are not shared by several teams.

@@ -248,6 +248,7 @@ void Stage::run_backward(int micro_batch, Pass pass) {
     const ProfilerRange range(*device_, graph_.nodes()[node].name);
     Backward backward(tape->second.root, std::move(sum->second));
     sums.erase(sum);
+    begin_sums(node, backward, tape->second, sums);
     if (pass == Pass::all) {
       offer_accumulators(node, tape->second.parameters);
       backward.run();
@@ -260,6 +261,18 @@ void Stage::run_backward(int micro_batch, Pass pass) {
     else if (backward.has_deferred())
       state.deferred.insert({node, {std::move(backward), std::move(tape->second.parameters)}});
     state.tapes.erase(tape);
+  }
+}
+
+/// Gives the backward of a node that reads a value of this stage once what later nodes contributed to the value's gradient: it is added to
+/// in that pass over memory where an op can. What the node returns then is the sum, as if its contribution had been added to it.
+void Stage::begin_sums(int node, Backward& backward, const Tape& tape, std::map<int, Tensor>& sums) const {
+  const auto& inputs = topology_.nodes[node].inputs;
+  for (const auto& [value, consumer] : flow_.nodes[node].contributions) {
+    const auto sum = sums.find(value);
+    if (consumer >= 0 || sum == sums.end() || !sum->second.defined() || std::ranges::count(inputs, value) != 1) continue;
+    const NodePtr& leaf = tape.inputs[std::ranges::find(inputs, value) - inputs.begin()];
+    if (leaf && leaf->uses == 1) backward.begin_sum(leaf, std::exchange(sum->second, Tensor()));
   }
 }
 

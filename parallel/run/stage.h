@@ -184,6 +184,7 @@ class Stage {
   Group* group_of(const RunContext& run, int micro_batch);
   void run_backward(int micro_batch, Pass pass);
   std::map<int, Tensor> received_gradients(MicroBatch& state, int micro_batch) const;
+  void begin_sums(int node, Backward& backward, const Tape& tape, std::map<int, Tensor>& sums) const;
   void distribute(MicroBatch& state, int node, Backward& backward, const Tape& tape, std::map<int, Tensor>& sums);
   void offer_accumulators(int node, const std::vector<NodePtr>& leaves);
   void accumulate(int node, Backward& backward, const std::vector<NodePtr>& leaves);

@@ -2,9 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "autograd/ops/cross_entropy.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/linear.h"
+#include "autograd/ops/normalization.h"
+#include "autograd/ops/reshape.h"
+#include "core/ops/copy.h"
 #include "core/random.h"
 #include "tests/expect_error.h"
 
@@ -15,6 +20,70 @@ TEST(Backward, AddsTheContributionsOfEveryUse) {
   const Var x = Var::input(tensor_of({2, 3}, {2}, DType::f64));
   const Var y = add(mul(x, x), scale(x, 5));
   EXPECT_EQ(gradients(y, full({2}, 1, DType::f64), {x})[0].to_vector(), (std::vector<double>{9, 11}));
+}
+
+/// The bits of a tensor's elements.
+std::vector<uint32_t> bits_of(const Tensor& x) {
+  std::vector<uint32_t> bits(static_cast<size_t>(x.elements()));
+  const Tensor wide = cast(x.contiguous(), DType::f32);
+  std::memcpy(bits.data(), wide.data<float>(), bits.size() * sizeof(uint32_t));
+  return bits;
+}
+
+TEST(Backward, AddsTheGradientOfANormToWhatIsThereWithTheBitsOfAnAddition) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const auto drawn = [&](const Shape& shape, uint64_t key) {
+      const Tensor x = empty(shape);
+      fill_normal(x, 0.2, 1.5, key);
+      return cast(x, dtype);
+    };
+    const Tensor dy = drawn({5, 300}, 4);
+    const Var x = Var::input(drawn({5, 300}, 1)), gamma = Var::parameter(drawn({300}, 2)), beta = Var::parameter(drawn({300}, 3));
+    const Tensor alone = gradients(layer_norm(x, gamma, beta, 1e-5), dy, {x})[0];
+    const Var again = Var::input(x.value());
+    const Tensor together = gradients(add(layer_norm(again, gamma, beta, 1e-5), again), dy, {again})[0];
+    EXPECT_EQ(bits_of(together), bits_of(add(alone, dy))) << name_of(dtype);
+
+    const Var begun = Var::input(x.value());
+    Backward backward(layer_norm(begun, gamma, beta, 1e-5), dy);
+    backward.begin_sum(begun.node(), drawn({5, 300}, 5));
+    backward.run();
+    EXPECT_EQ(bits_of(backward.take(begun)), bits_of(add(alone, drawn({5, 300}, 5)))) << name_of(dtype);
+  }
+}
+
+TEST(Backward, AddsToASumThatBeganElsewhereAlsoWhereNoOpTakesIt) {
+  const Var x = Var::input(tensor_of({2, 3}, {2})), unread = Var::input(tensor_of({1}, {1}));
+  Backward backward(scale(x, 5), full({2}, 1));
+  backward.begin_sum(x.node(), full({2}, 0.5));
+  expect_error<UsageError>([&] { backward.begin_sum(unread.node(), full({1}, 1)); }, {"a leaf with one use"});
+  backward.run();
+  EXPECT_EQ(backward.take(x).to_vector(), (std::vector<double>{5.5, 5.5}));
+}
+
+TEST(Backward, RefusesToBeginASumOfALeafWithTwoUses) {
+  const Var x = Var::input(tensor_of({2, 3}, {2}));
+  Backward backward(mul(x, x), full({2}, 1));
+  expect_error<UsageError>([&] { backward.begin_sum(x.node(), full({2}, 1)); }, {"a leaf with one use"});
+}
+
+TEST(Backward, MovesAsManyBytesForAllSlicesOfATensorAsForTheTensor) {
+  const auto bytes_of = [](int64_t count) {
+    const auto device = make_device("meta", {.tallies_kernels = true});
+    const Var x = Var::input(empty({count, 64}, DType::f32, device));
+    Var total;
+    for (int64_t i = 0; i < count; ++i) {
+      const Var row = slice(x, 0, i, i + 1);
+      total = i ? add(total, row) : row;
+    }
+    device->clear_kernels();
+    gradients(total, empty({1, 64}, DType::f32, device), {x});
+    double bytes = 0;
+    for (const auto& [kind, tally] : device->kernels()) bytes += tally.cost.bytes_read + tally.cost.bytes_written;
+    return bytes;
+  };
+  const double few = bytes_of(64), many = bytes_of(512);
+  EXPECT_LT(many, 8.5 * few);
 }
 
 TEST(Backward, RecordsNothingForConstants) {

@@ -1,3 +1,4 @@
+#include "autograd/ops/elementwise.h"
 #include "autograd/ops/reshape.h"
 #include "tests/ops/op_case.h"
 
@@ -38,6 +39,23 @@ OP_CASES(slice) {
            [](const auto& x) {
              const Values from = x[0].to_vector();
              return Values{from[1], from[2], from[6], from[7], from[11], from[12]};
+           }});
+  add({.name = "overlapping",
+       .inputs = {randn({3, 5})},
+       .run =
+           [](const auto& x) {
+             return sluice::add(slice(x[0], 1, 0, 3), mul(slice(x[0], 1, 2, 5), sluice::add(slice(x[0], 1, 1, 4), slice(x[0], 1, 0, 3))));
+           },
+       .expect =
+           [](const auto& x) {
+             const Values from = x[0].to_vector();
+             Values to;
+             for (int i = 0; i < 3; ++i)
+               for (int j = 0; j < 3; ++j) {
+                 const double* at = from.data() + i * 5 + j;
+                 to.push_back(at[0] + at[2] * (at[1] + at[0]));
+               }
+             return to;
            }});
   add({.name = "nothing", .inputs = {randn({3, 5})}, .run = [](const auto& x) { return slice(x[0], 0, 2, 2); }});
   add({.name = "outside", .inputs = {randn({3, 5})}, .run = [](const auto& x) { return slice(x[0], 0, 2, 4); }, .throws = "begin <= end"});
