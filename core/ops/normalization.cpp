@@ -67,7 +67,7 @@ NormalizationGradients normalization_backward(const Tensor& dy, const Tensor& x,
   const int64_t rows = rstd.elements(), rows_per_chunk = chunk_rows(x.device().backend(), rows);
   NormalizationGradients result;
   Tensor chunk_sums;
-  if (needs.x) result.x = sum.defined() && sum.is_exclusive() && sum.is_contiguous() ? sum : empty_like(x);
+  if (needs.x) result.x = empty_like(x);
   if (sum.defined()) sum = sum.contiguous();
   if (needs.weights)
     chunk_sums = empty({(rows + rows_per_chunk - 1) / rows_per_chunk, mean.defined() ? 2 : 1, x.dim(-1)}, rstd.dtype(), x.device_ptr());

@@ -36,8 +36,7 @@ struct NormalizationGradients {
 /// Gradients of both norms in one pass over dy and x; an undefined mean means rms_norm. With g = dy * gamma, xhat = (x - mean) * rstd:
 /// dx = rstd * (g - mean(g) - xhat * mean(g * xhat)), where rms_norm has no mean(g); dgamma = sum dy * xhat and dbeta = sum dy over
 /// rows, in chunks of rows that depend on the shape and the kind of device alone, in f32 (f64 for f64).
-/// With a `sum`, like x, it is the rounded dx + sum that is returned, in the sum's memory where nothing else refers to it: the bits of an
-/// addition afterwards in the same pass.
+/// With a `sum`, like x, it is the rounded dx + sum that is returned: the bits of an addition afterwards, in the same pass over memory.
 NormalizationGradients normalization_backward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean,
                                               const Tensor& rstd, NormalizationNeeds needs, Tensor sum = {});
 
@@ -47,7 +46,7 @@ void normalize(Cpu& cpu, const Tensor& x, const Tensor& residual, const Tensor& 
                const NormalizedRows& result);
 void normalize(Cuda& cuda, const Tensor& x, const Tensor& residual, const Tensor& gamma, const Tensor& beta, double epsilon,
                const NormalizedRows& result);
-/// sum, dx and chunk_sums [chunks, 2 or 1, D] (of dgamma and dbeta) may be undefined; dx may be sum.
+/// sum, dx and chunk_sums [chunks, 2 or 1, D] (of dgamma and dbeta) may be undefined.
 void normalization_backward(Cpu& cpu, const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd,
                             int64_t rows_per_chunk, const Tensor& sum, const Tensor& dx, const Tensor& chunk_sums);
 void normalization_backward(Cuda& cuda, const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd,

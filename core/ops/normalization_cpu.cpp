@@ -26,17 +26,12 @@ RowStatistics<compute_t<T>> statistics_of(const T* x, int64_t n, bool centered, 
 }
 
 template <class T>
-void input_gradient_row(const T* dy, const T* x, const T* gamma, RowStatistics<compute_t<T>> row, bool centered, int64_t n, const T* sum,
-                        T* dx) {
+void input_gradient_row(const T* dy, const T* x, const T* gamma, RowStatistics<compute_t<T>> row, bool centered, int64_t n, T* dx) {
   const auto g = read(dy, n) * read(gamma, n);
   const auto difference = read(x, n) - row.mean;
   const auto slope = (g * difference).mean() * row.rstd * row.rstd * row.rstd;
   const auto offset = centered ? g.mean() * row.rstd : compute_t<T>(0);
-  const auto gradient = g * row.rstd - difference * slope - offset;
-  if (sum)
-    write_sum(dx, n, gradient, sum);
-  else
-    write(dx, n, gradient);
+  write(dx, n, g * row.rstd - difference * slope - offset);
 }
 
 /// sums[0, :] += dy * xhat; sums[1, :] += dy, which rms_norm has not.
@@ -89,7 +84,8 @@ void normalization_backward(Cpu& cpu, const Tensor& dy, const Tensor& x, const T
       if (chunk) std::fill_n(chunk, sums_stride, C(0));
       for (int64_t i = begin; i < end; ++i) {
         const RowStatistics<C> row{mean ? mean[i] : C(0), rstd[i]};
-        if (dx) input_gradient_row(dy + i * n, x + i * n, gamma, row, centered, n, sum ? sum + i * n : nullptr, dx + i * n);
+        if (dx) input_gradient_row(dy + i * n, x + i * n, gamma, row, centered, n, dx + i * n);
+        if (sum) write(dx + i * n, n, read(dx + i * n, n) + read(sum + i * n, n));
         if (chunk) add_weight_gradient_row(dy + i * n, x + i * n, row, centered, n, chunk);
       }
     });

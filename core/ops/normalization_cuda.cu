@@ -149,7 +149,8 @@ struct BackwardRow {
 #pragma unroll
           for (int j = 0; j < kCount; ++j) {
             const C g = static_cast<C>(dy.at[j]) * static_cast<C>(gamma.at[j]);
-            dx.at[j] = static_cast<T>(g * rstd - (static_cast<C>(x.at[j]) - mean) * slope - shift);
+            // Each product in a fused step of its own: what a compiler would fuse else may differ with and without a sum.
+            dx.at[j] = static_cast<T>(::fma(mean - static_cast<C>(x.at[j]), slope, ::fma(g, rstd, -shift)));
             if (from.sum) dx.at[j] = rounded_sum(dx.at[j], sum.at[j]);
           }
           write_pack(from.dx + offset, at, n, from.packed, dx);

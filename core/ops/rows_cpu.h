@@ -21,17 +21,6 @@ auto read(const T* x, int64_t n) {
   return Eigen::Array<compute_t<T>, Eigen::Dynamic, 1>::NullaryExpr(n, Reader<T>{x});
 }
 
-/// Calls f(first, elements) for blocks of an expression that is in the type of arithmetic.
-template <class C, class Expression, class F>
-void each_block(int64_t n, const Expression& expression, F f) {
-  constexpr int64_t kBlock = 256;
-  Eigen::Array<C, Eigen::Dynamic, 1, 0, kBlock, 1> block;
-  for (int64_t i = 0; i < n; i += kBlock) {
-    block = expression.segment(i, std::min(kBlock, n - i));
-    f(i, block);
-  }
-}
-
 /// y[0..n) = expression, which is in the type of arithmetic; rounds to T.
 template <class T, class Expression>
 void write(T* y, int64_t n, const Expression& expression) {
@@ -39,22 +28,12 @@ void write(T* y, int64_t n, const Expression& expression) {
   if constexpr (std::is_same_v<T, C>) {
     Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>>(y, n) = expression;
   } else {
-    each_block<C>(n, expression, [&](int64_t i, const auto& block) {
+    constexpr int64_t kBlock = 256;
+    Eigen::Array<C, Eigen::Dynamic, 1, 0, kBlock, 1> block;
+    for (int64_t i = 0; i < n; i += kBlock) {
+      block = expression.segment(i, std::min(kBlock, n - i));
       std::transform(block.begin(), block.end(), y + i, [](C value) { return T(value); });
-    });
-  }
-}
-
-/// y[0..n) = sum + the expression rounded to T, as an addition afterwards gives it. y may be sum.
-template <class T, class Expression>
-void write_sum(T* y, int64_t n, const Expression& expression, const T* sum) {
-  using C = compute_t<T>;
-  if constexpr (std::is_same_v<T, C>) {
-    write(y, n, expression + read(sum, n));
-  } else {
-    each_block<C>(n, expression, [&](int64_t i, const auto& block) {
-      std::transform(block.begin(), block.end(), sum + i, y + i, [](C value, T before) { return T(C(T(value)) + C(before)); });
-    });
+    }
   }
 }
 

@@ -30,7 +30,6 @@ SPILLS = [
     (r"^attention attend_mma<128, ", 56, "two blocks of 128 threads a multiprocessor leave 255 registers"),
     (r"^attention query_gradient_mma<64, ", 16, "likewise"),
     (r"^cross_entropy row_gradients<bfloat16>", 8, "two blocks of 512 threads a multiprocessor leave 64 registers; outside the loop"),
-    (r"^normalization normalization_gradients<float, 0>", 8, "rows too long for registers"),
     (r"^reduction reduce_runs<Sum, float, bfloat16, ", 8, "one address, written before the loop and read behind it"),
 ]
 REGISTERS_OF_MULTIPROCESSOR, MOST_THREADS = 65536, {"sm_86": 1536, "sm_89": 1536, "sm_120": 1536}
