@@ -28,9 +28,13 @@ void Backward::require_new() const {
 
 void Backward::begin_sum(const NodePtr& leaf, Tensor sum) {
   require_new();
-  require(leaf && !leaf->backward && leaf->uses == 1 && !leaf->accumulator.defined() && fits(sum, *leaf), "backward of '", root_,
-          "': needs for a sum that is begun a leaf with one use and a sum of its shape and device, got ", sum);
-  leaves_[leaf.get()] = cast(sum, leaf->gradient_dtype());
+  require(leaf && !leaf->backward && leaf->uses == 1 && !leaf->accumulator.defined(), "backward of '", root_,
+          "': begin_sum needs a leaf with one use and without an accumulator, got '", leaf ? leaf->op : "constant", "' with ",
+          leaf ? leaf->uses : 0, " uses; add the sum to what take() gives");
+  require(fits(sum, *leaf), "backward of '", root_, "': begin_sum needs a sum of the leaf's shape ", leaf->shape, " on ",
+          leaf->device->name(), ", got ", sum);
+  require(leaves_.try_emplace(leaf.get(), cast(sum, leaf->gradient_dtype())).second, "backward of '", root_,
+          "': begin_sum has a sum for this leaf already; add the two");
 }
 
 void Backward::run() {
@@ -117,30 +121,30 @@ void Backward::visit(Visit visit, Pass pass) {
 
 /// Calls the node's backward function. Sums that it took are in what it returned; the others go back to where they were.
 Gradients Backward::gradients_of(const Node& node, const Tensor& dy, const Needs& needs, Pass pass) {
-  std::vector<Tensor*> places(node.inputs.size());
-  node.sums.resize(node.inputs.size());
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (!needs[i] || (pass == Pass::inputs && !node.inputs[i]->reaches_data)) continue;
-    places[i] = sum_of(node.inputs[i]);
-    if (places[i]) node.sums[i] = std::move(*places[i]);
+    Tensor* sum = sum_of(*node.inputs[i]);
+    if (!sum) continue;
+    node.sums.resize(node.inputs.size());
+    node.sums[i] = std::exchange(*sum, Tensor());
   }
   Gradients made = node.backward(node, dy, needs);
-  for (size_t i = 0; i < places.size(); ++i)
-    if (Tensor sum = node.take_sum(i); sum.defined()) *places[i] = std::move(sum);
+  for (size_t i = 0; i < node.sums.size(); ++i)
+    if (Tensor sum = node.take_sum(i); sum.defined()) add(node.inputs[i], std::move(sum));
   require_fitting(node, needs, made);
   return made;
 }
 
-/// Where the sum of the gradients of a value is that a backward function may take, in the value's dtype; null where there is none.
-Tensor* Backward::sum_of(const NodePtr& node) {
-  if (node->accumulator.defined()) return nullptr;
+/// Where the sum of a value's gradients is that a backward function may take; null where there is none.
+Tensor* Backward::sum_of(const Node& value) {
+  if (value.accumulator.defined() || value.gradient_dtype() != value.dtype) return nullptr;
   Tensor* sum = nullptr;
-  if (!node->backward) {
-    if (const auto leaf = leaves_.find(node.get()); leaf != leaves_.end()) sum = &leaf->second;
-  } else if (const auto visit = pending_.find(node->order); visit != pending_.end()) {
+  if (!value.backward) {
+    if (const auto leaf = leaves_.find(&value); leaf != leaves_.end()) sum = &leaf->second;
+  } else if (const auto visit = pending_.find(value.order); visit != pending_.end()) {
     sum = &visit->second.dy;
   }
-  return sum && sum->defined() && sum->dtype() == node->dtype ? sum : nullptr;
+  return sum && sum->defined() ? sum : nullptr;
 }
 
 /// Keeps of a node what the gradients of its remaining inputs need: those that are made, or dy and what they read.

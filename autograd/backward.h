@@ -25,8 +25,11 @@ class Backward {
   /// The same for a recorded value of which only the node is left.
   Backward(const NodePtr& root, Tensor dy, Saved saved = Saved::freed);
 
-  /// A sum that the gradient of an input leaf is added to, in the same pass over memory where its only use can.
-  /// The leaf has to have one use, so that the sum is that of both whatever else lies upstream. Before run() or run_inputs().
+  /// A sum that the gradient of a leaf is added to, in the pass over memory that makes it where the leaf's use can: take() then gives
+  /// both. With one use alone are these the bits of adding the sum to the gradient afterwards.
+  /// Shape   the leaf's, on its device.
+  /// Errors  UsageError for a leaf with another number of uses, with an accumulator or a sum; for a sum that does not fit; after run()
+  ///         or run_inputs().
   void begin_sum(const NodePtr& leaf, Tensor sum);
 
   /// Errors  UsageError when it ran, or comes to a node that another backward freed; when a backward function leaves out a gradient that it
@@ -59,7 +62,7 @@ class Backward {
   void propagate(Pass pass);
   void visit(Visit visit, Pass pass);
   Gradients gradients_of(const Node& node, const Tensor& dy, const Needs& needs, Pass pass);
-  Tensor* sum_of(const NodePtr& node);
+  Tensor* sum_of(const Node& value);
   void defer(Visit visit);
   void add(const NodePtr& node, Tensor gradient);
 

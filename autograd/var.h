@@ -62,8 +62,9 @@ struct Node {
   /// The tensor that the gradient of an input has to be added to, which the backward function of an op that defers may do itself and
   /// return; or undefined.
   Tensor accumulator_of(size_t input) const { return inputs[input] ? inputs[input]->accumulator : Tensor(); }
-  /// What the gradient of an input has come to so far, undefined where nothing has: for a backward function that can add its part in the same
-  /// pass over memory. It then returns the sum, rounded as if the part had been added to it afterwards. Called once an input.
+  /// What the gradient of an input has come to so far, like the input; undefined where nothing has, and where gradient_dtype() is not the
+  /// input's. For a backward function that can add its part in the same pass over memory: it then returns the sum, rounded as if the part
+  /// had been added to it afterwards. Called once an input.
   Tensor take_sum(size_t input) const { return input < sums.size() ? std::exchange(sums[input], Tensor()) : Tensor(); }
   bool is_parameter() const { return !backward && !reaches_data; }
   bool defers() const { return !readers.empty(); }

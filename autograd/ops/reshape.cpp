@@ -25,8 +25,8 @@ struct SliceAttributes {
   int64_t begin, end;
 };
 
-/// The sum of the gradients of x to add a slice's part to, in memory that nothing else refers to: so all slices of a tensor together take
-/// one pass over memory. Not the sum that a leaf of one use begins with (Backward::begin_sum): what a slice leaves out would have to get
+/// The sum of the gradients of x to add a slice's part to, in memory that nothing else refers to: so each slice of a tensor costs its own
+/// bytes, not the tensor's. Not the sum that a leaf of one use begins with (Backward::begin_sum): what a slice leaves out would have to get
 /// a zero added there, which turns -0 into 0.
 Tensor sum_to_slice(const Node& node) {
   if (node.inputs[0]->uses < 2) return {};

@@ -61,14 +61,17 @@ NormalizedRows rms_norm(const Tensor& x, const Tensor& gamma, double epsilon, co
 
 NormalizationGradients normalization_backward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean,
                                               const Tensor& rstd, NormalizationNeeds needs, Tensor sum) {
-  require(!sum.defined() || (needs.x && sum.shape() == x.shape() && sum.dtype() == x.dtype()),
-          "normalization_backward: needs a sum like x, which is ", x, ", got ", sum);
+  if (sum.defined()) {
+    require(needs.x, "normalization_backward: needs to be asked for the gradient of x to add it to a sum, got a sum alone; leave it out");
+    require(sum.shape() == x.shape() && sum.dtype() == x.dtype(), "normalization_backward: needs a sum like x, which is ", x, ", got ",
+            sum);
+    sum = sum.contiguous();
+  }
   const Tensor dy_rows = dy.contiguous(), x_rows = x.contiguous();
   const int64_t rows = rstd.elements(), rows_per_chunk = chunk_rows(x.device().backend(), rows);
   NormalizationGradients result;
   Tensor chunk_sums;
   if (needs.x) result.x = empty_like(x);
-  if (sum.defined()) sum = sum.contiguous();
   if (needs.weights)
     chunk_sums = empty({(rows + rows_per_chunk - 1) / rows_per_chunk, mean.defined() ? 2 : 1, x.dim(-1)}, rstd.dtype(), x.device_ptr());
   const auto bytes = static_cast<double>(x.bytes());

@@ -37,6 +37,7 @@ struct NormalizationGradients {
 /// dx = rstd * (g - mean(g) - xhat * mean(g * xhat)), where rms_norm has no mean(g); dgamma = sum dy * xhat and dbeta = sum dy over
 /// rows, in chunks of rows that depend on the shape and the kind of device alone, in f32 (f64 for f64).
 /// With a `sum`, like x, it is the rounded dx + sum that is returned: the bits of an addition afterwards, in the same pass over memory.
+/// Errors  UsageError for a sum of another shape or dtype, or without needs.x.
 NormalizationGradients normalization_backward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean,
                                               const Tensor& rstd, NormalizationNeeds needs, Tensor sum = {});
 

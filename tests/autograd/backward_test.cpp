@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "autograd/ops/cross_entropy.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/linear.h"
@@ -11,10 +9,13 @@
 #include "autograd/ops/reshape.h"
 #include "core/ops/copy.h"
 #include "core/random.h"
+#include "tests/bits.h"
 #include "tests/expect_error.h"
 
 namespace sluice {
 namespace {
+
+using testing::bits_of;
 
 TEST(Backward, AddsTheContributionsOfEveryUse) {
   const Var x = Var::input(tensor_of({2, 3}, {2}, DType::f64));
@@ -22,52 +23,66 @@ TEST(Backward, AddsTheContributionsOfEveryUse) {
   EXPECT_EQ(gradients(y, full({2}, 1, DType::f64), {x})[0].to_vector(), (std::vector<double>{9, 11}));
 }
 
-/// The bits of a tensor's elements.
-std::vector<uint32_t> bits_of(const Tensor& x) {
-  std::vector<uint32_t> bits(static_cast<size_t>(x.elements()));
-  const Tensor wide = cast(x.contiguous(), DType::f32);
-  std::memcpy(bits.data(), wide.data<float>(), bits.size() * sizeof(uint32_t));
-  return bits;
-}
-
 TEST(Backward, AddsTheGradientOfANormToWhatIsThereWithTheBitsOfAnAddition) {
-  for (const DType dtype : {DType::f32, DType::bf16}) {
-    const auto drawn = [&](const Shape& shape, uint64_t key) {
-      const Tensor x = empty(shape);
-      fill_normal(x, 0.2, 1.5, key);
-      return cast(x, dtype);
-    };
-    const Tensor dy = drawn({5, 300}, 4);
-    const Var x = Var::input(drawn({5, 300}, 1)), gamma = Var::parameter(drawn({300}, 2)), beta = Var::parameter(drawn({300}, 3));
-    const Tensor alone = gradients(layer_norm(x, gamma, beta, 1e-5), dy, {x})[0];
-    const Var again = Var::input(x.value());
-    const Tensor together = gradients(add(layer_norm(again, gamma, beta, 1e-5), again), dy, {again})[0];
-    EXPECT_EQ(bits_of(together), bits_of(add(alone, dy))) << name_of(dtype);
+  using Norm = Var (*)(const Var&, const Var&);
+  const Norm norms[] = {[](const Var& x, const Var& gamma) { return layer_norm(x, gamma, gamma, 1e-5); },
+                        [](const Var& x, const Var& gamma) { return rms_norm(x, gamma, 1e-5); }};
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const Norm norm : norms) {
+      const auto drawn = [&](const Shape& shape, uint64_t key) {
+        const Tensor x = empty(shape);
+        fill_normal(x, 0.2, 1.5, key);
+        return cast(x, dtype);
+      };
+      const Tensor dy = drawn({5, 300}, 3), sum = drawn({5, 300}, 4);
+      const Var x = Var::input(drawn({5, 300}, 1)), gamma = Var::parameter(drawn({300}, 2));
+      const Tensor alone = gradients(norm(x, gamma), dy, {x})[0];
+      const Var around = Var::input(x.value());
+      EXPECT_EQ(bits_of(gradients(add(norm(around, gamma), around), dy, {around})[0]), bits_of(add(alone, dy))) << name_of(dtype);
 
-    const Var begun = Var::input(x.value());
-    Backward backward(layer_norm(begun, gamma, beta, 1e-5), dy);
-    backward.begin_sum(begun.node(), drawn({5, 300}, 5));
-    backward.run();
-    EXPECT_EQ(bits_of(backward.take(begun)), bits_of(add(alone, drawn({5, 300}, 5)))) << name_of(dtype);
-  }
+      const Var begun = Var::input(x.value());
+      Backward backward(norm(begun, gamma), dy);
+      backward.begin_sum(begun.node(), sum);
+      backward.run();
+      EXPECT_EQ(bits_of(backward.take(begun)), bits_of(add(alone, sum))) << name_of(dtype);
+    }
 }
 
 TEST(Backward, AddsToASumThatBeganElsewhereAlsoWhereNoOpTakesIt) {
-  const Var x = Var::input(tensor_of({2, 3}, {2})), unread = Var::input(tensor_of({1}, {1}));
+  const Var x = Var::input(tensor_of({2, 3}, {2}));
   Backward backward(scale(x, 5), full({2}, 1));
   backward.begin_sum(x.node(), full({2}, 0.5));
-  expect_error<UsageError>([&] { backward.begin_sum(unread.node(), full({1}, 1)); }, {"a leaf with one use"});
   backward.run();
   EXPECT_EQ(backward.take(x).to_vector(), (std::vector<double>{5.5, 5.5}));
 }
 
-TEST(Backward, RefusesToBeginASumOfALeafWithTwoUses) {
-  const Var x = Var::input(tensor_of({2, 3}, {2}));
-  Backward backward(mul(x, x), full({2}, 1));
-  expect_error<UsageError>([&] { backward.begin_sum(x.node(), full({2}, 1)); }, {"a leaf with one use"});
+TEST(Backward, AddsTheZerosAroundASliceToASumThatBeganElsewhere) {
+  const auto gradient = [](bool begins) {
+    const Var x = Var::input(tensor_of({1, 2, 3}, {3}));
+    const Tensor sum = tensor_of({-0.0, -0.0, 2}, {3});
+    Backward backward(slice(x, 0, 0, 1), full({1}, 1));
+    if (begins) backward.begin_sum(x.node(), sum);
+    backward.run();
+    return begins ? backward.take(x) : add(backward.take(x), sum);
+  };
+  EXPECT_EQ(bits_of(gradient(true)), bits_of(gradient(false)));
 }
 
-TEST(Backward, MovesAsManyBytesForAllSlicesOfATensorAsForTheTensor) {
+TEST(Backward, BeginsASumOfALeafWithOneUseOnceAndOfItsShape) {
+  const Var x = Var::input(tensor_of({2, 3}, {2})), unread = Var::input(tensor_of({1}, {1})), once = Var::input(tensor_of({2, 3}, {2}));
+  Backward backward(mul(mul(x, x), once), full({2}, 1));
+  expect_error<UsageError>([&] { backward.begin_sum(x.node(), full({2}, 1)); }, {"a leaf with one use", "'input' with 2 uses", "take()"});
+  expect_error<UsageError>([&] { backward.begin_sum(unread.node(), full({1}, 1)); }, {"a leaf with one use", "'input' with 0 uses"});
+  expect_error<UsageError>([&] { backward.begin_sum(nullptr, full({1}, 1)); }, {"a leaf with one use", "'constant'"});
+  expect_error<UsageError>([&] { backward.begin_sum(once.node(), full({3}, 1)); }, {"[2]", "[3]"});
+  backward.begin_sum(once.node(), full({2}, 1));
+  expect_error<UsageError>([&] { backward.begin_sum(once.node(), full({2}, 1)); }, {"already", "add the two"});
+  backward.run();
+  expect_error<UsageError>([&] { backward.begin_sum(once.node(), full({2}, 1)); }, {"runs once"});
+  EXPECT_EQ(backward.take(once).to_vector(), (std::vector<double>{5, 10}));
+}
+
+TEST(Backward, MovesBytesForAllSlicesOfATensorInProportionToIt) {
   const auto bytes_of = [](int64_t count) {
     const auto device = make_device("meta", {.tallies_kernels = true});
     const Var x = Var::input(empty({count, 64}, DType::f32, device));

@@ -2,6 +2,7 @@
 
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/normalization.h"
+#include "core/ops/normalization.h"
 #include "tests/ops/op_case.h"
 
 using namespace sluice;
@@ -38,6 +39,14 @@ Values naive_sum_and_norm(const std::vector<Tensor>& inputs) {
   for (size_t i = 0; i < y.size(); ++i) y[i] += sum[i];
   return y;
 }
+/// The difference, of any bit, between a gradient that is made with a sum of {dy, x, gamma, sum} and one that is added to it afterwards.
+Var difference_with_a_sum(const std::vector<Var>& inputs, bool centered) {
+  const Tensor &dy = inputs[0].value(), &x = inputs[1].value(), &gamma = inputs[2].value(), &sum = inputs[3].value();
+  const NormalizedRows rows = centered ? layer_norm(x, gamma, gamma, kEpsilon) : rms_norm(x, gamma, kEpsilon);
+  const auto gradient = [&](const Tensor& to) { return normalization_backward(dy, x, gamma, rows.mean, rows.rstd, {}, to).x; };
+  return Var(scale(sub(gradient(sum), add(gradient({}), sum)), 1e30));
+}
+
 Var both(const NormalizedSum& results) { return add(results.sum, results.y); }
 
 }  // namespace
@@ -106,4 +115,27 @@ OP_CASES(add_rms_norm) {
   add({.name = "small", .inputs = with({4, 7}, 7), .run = run, .expect = naive_sum_and_norm});
   add({.name = "packs", .inputs = with({3, 16}, 16), .run = run, .expect = naive_sum_and_norm});
   add({.name = "no_rows", .inputs = with({0, 5}, 5), .run = run, .expect = naive_sum_and_norm});
+}
+
+OP_CASES(normalization_backward) {
+  const auto zeros = [](const std::vector<Tensor>& x) { return Values(static_cast<size_t>(x[0].elements())); };
+  const auto with = [&](const std::string& name, InputSpec sum, const Shape& shape) {
+    for (const bool centered : {true, false})
+      add({.name = (centered ? "layer_norm_" : "rms_norm_") + name,
+           .inputs = {randn(shape), randn(shape, 3), randn({shape[-1]}), sum},
+           .run = [centered](const auto& x) { return difference_with_a_sum(x, centered); },
+           .expect = zeros,
+           .gradient = false});
+  };
+  with("sum", randn({4, 7}), {4, 7});
+  with("sum_of_packs", randn({35, 48}), {35, 48});
+  with("sum_of_several_packs", randn({3, 6000}), {3, 6000});
+  with("sum_of_rows_too_long_for_registers", randn({3, 8208}), {3, 8208});
+  with("sum_view", transposed(randn({16, 3}), 0, 1), {3, 16});
+  with("sum_misaligned", misaligned({3, 16}), {3, 16});
+  with("sum_of_no_rows", randn({0, 5}), {0, 5});
+  add({.name = "short_sum",
+       .inputs = {randn({2, 4}), randn({2, 4}), randn({4}), randn({1, 4})},
+       .run = [](const auto& x) { return difference_with_a_sum(x, true); },
+       .throws = "needs a sum like x"});
 }

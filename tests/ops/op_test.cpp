@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <map>
 
@@ -10,6 +9,7 @@
 #include "core/cuda/cuda.h"
 #include "core/ops/copy.h"
 #include "core/random.h"
+#include "tests/bits.h"
 #include "tests/ops/op_case.h"
 #include "tests/tolerance.h"
 
@@ -97,12 +97,6 @@ class OpTest : public ::testing::TestWithParam<PlacedCase> {
     Tensor weight = empty(y.shape(), DType::f64, y.device_ptr());
     fill_normal(weight, 0, 1, random_key(7, "projection"));
     return cast(weight, y.dtype());
-  }
-
-  static std::vector<uint64_t> bits_of(const Tensor& x) {
-    std::vector<uint64_t> bits;
-    for (double value : x.to_vector()) bits.push_back(std::bit_cast<uint64_t>(value));
-    return bits;
   }
 
   double projected(const std::vector<Tensor>& tensors) const {
