@@ -16,9 +16,11 @@
 #include "autograd/ops/normalization.h"
 #include "autograd/ops/reduction.h"
 #include "autograd/ops/rotary.h"
+#include "autograd/ops/select.h"
 #include "autograd/ops/softmax.h"
 #include "autograd/optim/optimizer.h"
 #include "bench/gpu_timing.h"
+#include "core/ops/comparison.h"
 #include "core/ops/copy.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/reduction.h"
@@ -107,6 +109,11 @@ void add_elements(Rows& rows) {
   const RandomStream stream{.key = 1};
   rows.add("dropout_add", "residual", {x, x}, [=](const Vars& v) { return dropout_add(v[0], v[1], 0.1, stream); });
   rows.add("clamp", "ends", {x}, [](const Vars& v) { return clamp(v[0], -1, 1); });
+  rows.add("affine", "residual", {x}, [](const Vars& v) { return affine(v[0], 0.5, 1); });
+  rows.add(
+      "less", "residual", {x, x}, [](const Vars& v) { return Var(less(v[0].value(), v[1].value())); }, false);
+  rows.add("where", "masked_scores", {testing::indices({1024, 1024}, 2, DType::u8), large({128, 1024, 1024}), large({1024})},
+           [](const Vars& v) { return where(v[0].value(), v[1], v[2]); });
   rows.add("sum", "rows", {x}, [](const Vars& v) { return sum(v[0], {1}); });
   rows.add("sum", "columns", {x}, [](const Vars& v) { return sum(v[0], {0}); });
   rows.add(

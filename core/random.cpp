@@ -71,4 +71,16 @@ void fill_uniform(const Tensor& x, double low, double high, uint64_t key) {
   });
 }
 
+Tensor rand(const Shape& shape, uint64_t key, DType dtype, const DevicePtr& device) {
+  Tensor x = empty(shape, dtype, device);
+  fill_uniform(x, 0, 1, key);
+  return x;
+}
+
+Tensor randn(const Shape& shape, uint64_t key, DType dtype, const DevicePtr& device) {
+  Tensor x = empty(shape, dtype, device);
+  fill_normal(x, 0, 1, key);
+  return x;
+}
+
 }  // namespace sluice

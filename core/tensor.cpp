@@ -282,6 +282,12 @@ Tensor empty_like(const Tensor& x) { return empty(x.shape(), x.dtype(), x.device
 
 Tensor zeros(const Shape& shape, DType dtype, const DevicePtr& device) { return full(shape, 0, dtype, device); }
 
+Tensor ones(const Shape& shape, DType dtype, const DevicePtr& device) { return full(shape, 1, dtype, device); }
+
+Tensor zeros_like(const Tensor& x) { return full_like(x, 0); }
+Tensor ones_like(const Tensor& x) { return full_like(x, 1); }
+Tensor full_like(const Tensor& x, double value) { return full(x.shape(), value, x.dtype(), x.device_ptr()); }
+
 Tensor full(const Shape& shape, double value, DType dtype, const DevicePtr& device) {
   Tensor result = empty(shape, dtype, device);
   fill(result, value);

@@ -108,7 +108,12 @@ Tensor room_for(const Shape& shape, DType dtype, const DevicePtr& device, const 
 /// The same for what comes from another process: always memory.
 Tensor room_for(const Shape& shape, DType dtype, const DevicePtr& device);
 Tensor zeros(const Shape& shape, DType dtype = DType::f32, const DevicePtr& device = default_device());
+Tensor ones(const Shape& shape, DType dtype = DType::f32, const DevicePtr& device = default_device());
 Tensor full(const Shape& shape, double value, DType dtype = DType::f32, const DevicePtr& device = default_device());
+/// Row-major, of the shape, dtype and device of x.
+Tensor zeros_like(const Tensor& x);
+Tensor ones_like(const Tensor& x);
+Tensor full_like(const Tensor& x, double value);
 /// Elements from a list in row-major order. Errors  UsageError when the number does not match the shape.
 Tensor tensor_of(const std::vector<double>& elements, const Shape& shape, DType dtype = DType::f32,
                  const DevicePtr& device = default_device());

@@ -1,7 +1,6 @@
 #include "autograd/ops/elementwise.h"
 
-#include "core/ops/copy.h"
-#include "core/ops/reduction.h"
+#include "autograd/ops/broadcast_gradient.h"
 
 namespace sluice {
 
@@ -14,16 +13,15 @@ Var unary(Unary rule, const Var& x) {
 
 namespace {
 
-using Shapes = std::pair<Shape, Shape>;
-
-Shapes shapes_of(const Var& a, const Var& b) { return {a.shape(), b.shape()}; }
-
 /// The value of an operand, kept only when the other operand's gradient will read it.
 Tensor kept_for(const Var& reader, const Tensor& value) { return reader.node() ? value : Tensor(); }
 
-/// The gradient of an operand that was broadcast from `shape`; a parameter's is summed in its gradient's dtype.
-Tensor summed(const Node& node, size_t input, const Tensor& gradient, const Shape& shape) {
-  return sum_to(cast(gradient, node.inputs[input]->gradient_dtype()), shape);
+/// y = slope * x + anything.
+Var linear_in(const char* op, const Var& x, Tensor y, double slope) {
+  return record(op, std::move(y), {x}, {}, slope, [](const Node& node, const Tensor& dy, Needs) {
+    const double factor = node.attribute<double>();
+    return Gradients{factor == 1 ? dy : scale(dy, factor)};
+  });
 }
 
 }  // namespace
@@ -62,9 +60,60 @@ Var div(const Var& a, const Var& b) {
   });
 }
 
-Var scale(const Var& x, double factor) {
-  return record("scale", scale(x.value(), factor), {x}, {}, factor,
-                [](const Node& node, const Tensor& dy, Needs) { return Gradients{scale(dy, node.attribute<double>())}; });
+// da = dy b a^(b - 1),  db = dy a^b log(a).
+Var pow(const Var& a, const Var& b) {
+  return record("pow", pow(a.value(), b.value()), {a, b}, {a.value(), b.value()}, shapes_of(a, b),
+                [](const Node& node, const Tensor& dy, Needs needs) {
+                  const auto& [a_shape, b_shape] = node.attribute<Shapes>();
+                  const Tensor &base = node.saved[0], &exponent = node.saved[1];
+                  const auto by = [&](Binary slope) { return mul(dy, binary(slope, base, exponent)); };
+                  return Gradients{needs[0] ? summed(node, 0, by(Binary::PowByBase), a_shape) : Tensor(),
+                                   needs[1] ? summed(node, 1, by(Binary::PowByExponent), b_shape) : Tensor()};
+                });
+}
+
+namespace {
+
+/// With the larger one of saved as the first, da is the first one's share.
+Var record_extreme(const char* op, Tensor y, const Var& a, const Var& b, std::vector<Tensor> saved) {
+  return record(op, std::move(y), {a, b}, std::move(saved), shapes_of(a, b), [](const Node& node, const Tensor& dy, Needs needs) {
+    const auto& [a_shape, b_shape] = node.attribute<Shapes>();
+    const auto share = [&](int of, int against) { return mul(dy, binary(Binary::ShareOfLarger, node.saved[of], node.saved[against])); };
+    return Gradients{needs[0] ? summed(node, 0, share(0, 1), a_shape) : Tensor(),
+                     needs[1] ? summed(node, 1, share(1, 0), b_shape) : Tensor()};
+  });
+}
+
+}  // namespace
+
+Var maximum(const Var& a, const Var& b) { return record_extreme("maximum", maximum(a.value(), b.value()), a, b, {a.value(), b.value()}); }
+
+// a's share of the smaller one is what b has of the larger one.
+Var minimum(const Var& a, const Var& b) { return record_extreme("minimum", minimum(a.value(), b.value()), a, b, {b.value(), a.value()}); }
+
+Var add(const Var& x, double number) { return linear_in("add", x, add(x.value(), number), 1); }
+Var sub(const Var& x, double number) { return linear_in("sub", x, sub(x.value(), number), 1); }
+Var sub(double number, const Var& x) { return linear_in("sub", x, sub(number, x.value()), -1); }
+Var mul(const Var& x, double number) { return linear_in("mul", x, mul(x.value(), number), number); }
+Var affine(const Var& x, double factor, double offset) { return linear_in("affine", x, affine(x.value(), factor, offset), factor); }
+Var scale(const Var& x, double factor) { return linear_in("scale", x, scale(x.value(), factor), factor); }
+
+Var div(const Var& x, double number) {
+  return record("div", div(x.value(), number), {x}, {}, number,
+                [](const Node& node, const Tensor& dy, Needs) { return Gradients{div(dy, node.attribute<double>())}; });
+}
+
+Var div(double number, const Var& x) {
+  return record("div", div(number, x.value()), {x}, {x.value()}, number, [](const Node& node, const Tensor& dy, Needs) {
+    return Gradients{unary_backward(Unary::Reciprocal, node.saved[0], scale(dy, node.attribute<double>()))};
+  });
+}
+
+Var pow(const Var& x, double exponent) {
+  if (exponent == 2) return square(x);
+  return record("pow", pow(x.value(), exponent), {x}, {x.value()}, exponent, [](const Node& node, const Tensor& dy, Needs) {
+    return Gradients{pow_backward(node.saved[0], node.attribute<double>(), dy)};
+  });
 }
 
 Var clamp(const Var& x, double low, double high) {

@@ -133,6 +133,13 @@ struct Scalar {
   }
   friend __device__ Scalar log(Scalar a) { return ::log(a.value); }
   friend __device__ Scalar log1p(Scalar a) { return ::log1p(a.value); }
+  friend __device__ Scalar expm1(Scalar a) { return ::expm1(a.value); }
+  friend __device__ Scalar sin(Scalar a) { return ::sin(a.value); }
+  friend __device__ Scalar cos(Scalar a) { return ::cos(a.value); }
+  friend __device__ Scalar floor(Scalar a) { return ::floor(a.value); }
+  friend __device__ Scalar ceil(Scalar a) { return ::ceil(a.value); }
+  friend __device__ Scalar rint(Scalar a) { return ::rint(a.value); }
+  friend __device__ Scalar pow(Scalar a, C exponent) { return ::pow(a.value, exponent); }
   friend __device__ Scalar tanh(Scalar a) { return ::tanh(a.value); }
   friend __device__ Scalar erf(Scalar a) { return ::erf(a.value); }
   /// where_positive(x, a, b): a where x > 0, else b.

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/ops/broadcast.h"
+#include "core/ops/broadcast_cpu.h"
 #include "core/ops/copy.h"
 
 namespace sluice::kernels {
@@ -20,17 +20,12 @@ void copy_run(const From* x, int64_t x_step, To* y, int64_t y_step, int64_t coun
 
 template <class From, class To>
 void copy_rows(Cpu& cpu, const Tensor& from, const Tensor& to) {
-  const Broadcast plan(from, to, to.shape());
+  const Broadcast plan(to.shape(), from, to);
   const From* source = from.data<From>();
   To* target = to.data<To>();
-  const int64_t columns = plan.columns(), from_step = plan.a_step[plan.rank - 1], to_step = plan.b_step[plan.rank - 1];
-  cpu.parallel_for(to.elements(), grain_for(1), [&](int64_t begin, int64_t end) {
-    int64_t row = begin / columns, column = begin % columns;
-    for (int64_t count; begin < end; begin += count, ++row, column = 0) {
-      count = std::min(columns - column, end - begin);
-      copy_run(source + plan.offset(plan.a_step, row) + column * from_step, from_step,
-               target + plan.offset(plan.b_step, row) + column * to_step, to_step, count);
-    }
+  const int64_t from_step = plan.step(0), to_step = plan.step(1);
+  over_runs(cpu, plan, to.elements(), [&](int64_t row, int64_t column, int64_t, int64_t count) {
+    copy_run(source + plan.offset(0, row) + column * from_step, from_step, target + plan.offset(1, row) + column * to_step, to_step, count);
   });
 }
 

@@ -1,36 +1,60 @@
 #include "core/ops/elementwise.h"
 
+#include <cmath>
 #include <utility>
 
 #include "core/dispatch.h"
+#include "core/ops/elementwise_operands.h"
 
 namespace sluice {
 
 namespace {
 
-void require_same_dtype(const char* op, const Tensor& a, const Tensor& b) {
-  require(a.dtype() == b.dtype(), op, ": needs operands of one dtype, got ", a, " and ", b, "; cast one of them");
+const char* name_of(Binary rule) {
+  switch (rule) {
+#define SLUICE_CASE(Rule, name) \
+  case Binary::Rule:            \
+    return #name;
+    SLUICE_BINARY_OPS(SLUICE_CASE) SLUICE_BINARY_SLOPES(SLUICE_CASE)
+#undef SLUICE_CASE
+  }
+  return "binary";
 }
 
-void require_floating(const char* op, const Tensor& x) {
-  require(is_floating(x.dtype()), op, ": needs a floating dtype (f32, bf16, f64), got ", x);
+/// The least and the largest integer of a dtype that are doubles.
+std::pair<double, double> range_of(DType integers) {
+  switch (integers) {
+    case DType::u8:
+      return {0, 255};
+    case DType::i32:
+      return {-0x1p31, 0x1p31 - 1};
+    default:
+      return {-0x1p63, 0x1p63 - 1024};
+  }
 }
 
-/// One operation an element; compulsory traffic.
-Cost pass_cost(double bytes_read, const Tensor& y) {
-  return {static_cast<double>(y.elements()), bytes_read, static_cast<double>(y.bytes())};
-}
-
-Tensor binary(const char* op, Binary rule, const Tensor& a, const Tensor& b) {
-  require_same_dtype(op, a, b);
-  require_floating(op, a);
-  Tensor y = empty(broadcast_shape(op, a.shape(), b.shape()), a.dtype(), a.device_ptr());
-  const Cost cost = pass_cost(static_cast<double>(a.bytes() + b.bytes()), y);
-  run_kernel(op, {a, b}, cost, [&](auto& context) { kernels::binary(context, rule, a, b, y); });
+Tensor with_numbers(const char* op, WithNumbers rule, const Tensor& x, double first, double second = 0) {
+  require_floating(op, x);
+  const Tensor from = x.contiguous();
+  Tensor y = empty_like(x);
+  run_kernel(op, {from}, pass_cost(static_cast<double>(x.bytes()), y),
+             [&](auto& context) { kernels::numbers(context, rule, from, first, second, y); });
   return y;
 }
 
 }  // namespace
+
+void require_holds(const char* op, DType dtype, double number) {
+  if (is_floating(dtype)) return;
+  const auto [least, largest] = range_of(dtype);
+  require(number == std::floor(number) && number >= least && number <= largest, op, ": needs numbers that ", name_of(dtype), " holds, got ",
+          number, "; take f64");
+}
+
+Tensor number_like(const char* op, const Tensor& x, double number) {
+  require_holds(op, x.dtype(), number);
+  return full({}, number, x.dtype(), x.device_ptr());
+}
 
 Tensor unary(Unary rule, const Tensor& x) {
   require_floating("unary", x);
@@ -50,18 +74,40 @@ Tensor unary_backward(Unary rule, const Tensor& x, const Tensor& dy) {
   return dx;
 }
 
-Tensor add(const Tensor& a, const Tensor& b) { return binary("add", Binary::Add, a, b); }
-Tensor sub(const Tensor& a, const Tensor& b) { return binary("sub", Binary::Sub, a, b); }
-Tensor mul(const Tensor& a, const Tensor& b) { return binary("mul", Binary::Mul, a, b); }
-Tensor div(const Tensor& a, const Tensor& b) { return binary("div", Binary::Div, a, b); }
-
-Tensor scale(const Tensor& x, double factor) {
-  require_floating("scale", x);
-  const Tensor from = x.contiguous();
-  Tensor y = empty_like(x);
-  run_kernel("scale", {from}, pass_cost(static_cast<double>(x.bytes()), y),
-             [&](auto& context) { kernels::scale(context, from, factor, y); });
+Tensor binary(Binary rule, const Tensor& a, const Tensor& b) {
+  const char* op = name_of(rule);
+  require_same_dtype(op, a, b);
+  if (!is_for_integers(rule)) require_floating(op, a);
+  Tensor y = empty(broadcast_shape(op, a.shape(), b.shape()), a.dtype(), a.device_ptr());
+  const Cost cost = pass_cost(static_cast<double>(a.bytes() + b.bytes()), y);
+  run_kernel(op, {a, b}, cost, [&](auto& context) { kernels::binary(context, rule, a, b, y); });
   return y;
+}
+
+// Integers have no rules with numbers: the number is an operand there.
+Tensor add(const Tensor& x, double number) {
+  return is_floating(x.dtype()) ? with_numbers("add", WithNumbers::Affine, x, 1, number) : add(x, number_like("add", x, number));
+}
+Tensor sub(const Tensor& x, double number) {
+  return is_floating(x.dtype()) ? with_numbers("sub", WithNumbers::Affine, x, 1, -number) : sub(x, number_like("sub", x, number));
+}
+Tensor sub(double number, const Tensor& x) {
+  return is_floating(x.dtype()) ? with_numbers("sub", WithNumbers::Affine, x, -1, number) : sub(number_like("sub", x, number), x);
+}
+Tensor mul(const Tensor& x, double number) { return is_floating(x.dtype()) ? scale(x, number) : mul(x, number_like("mul", x, number)); }
+Tensor div(const Tensor& x, double number) { return with_numbers("div", WithNumbers::DivideBy, x, number); }
+Tensor div(double number, const Tensor& x) { return with_numbers("div", WithNumbers::DivideInto, x, number); }
+
+Tensor affine(const Tensor& x, double factor, double offset) { return with_numbers("affine", WithNumbers::Affine, x, factor, offset); }
+
+// Adding -0 changes no number, not even -0.
+Tensor scale(const Tensor& x, double factor) { return with_numbers("scale", WithNumbers::Affine, x, factor, -0.0); }
+
+Tensor pow(const Tensor& x, double exponent) { return exponent == 2 ? square(x) : with_numbers("pow", WithNumbers::Power, x, exponent, 1); }
+
+Tensor pow_backward(const Tensor& x, double exponent, const Tensor& dy) {
+  const double lower = exponent == 0 ? 0 : exponent - 1;  // 0 x^-1 would be NaN for x = 0
+  return mul(dy, with_numbers("pow_backward", WithNumbers::Power, x, lower, exponent));
 }
 
 Tensor clamp(const Tensor& x, double low, double high) {

@@ -1,4 +1,6 @@
 #pragma once
+#include <limits>
+
 #include "core/ops/elementwise_rules.h"
 #include "core/tensor.h"
 
@@ -16,20 +18,41 @@ Tensor unary_backward(Unary rule, const Tensor& x, const Tensor& dy);
 SLUICE_UNARY_OPS(SLUICE_DECLARE)
 #undef SLUICE_DECLARE
 
-/// y = a op b element by element, with broadcasting after NumPy's rule.
+/// y = a op b element by element, with broadcasting after NumPy's rule: add, sub, mul, div, pow (a to the power of b), maximum, minimum
+/// (both keep NaN).
 /// Shape   a and b broadcast to y, row-major; any strides, no operand is copied.
-/// Dtypes  f32, f64, bf16 (arithmetic in f32); both the same.
+/// Dtypes  f32, f64, bf16 (arithmetic in f32); add, sub and mul also i32, i64, u8, which wrap around. Both the same.
 /// Errors  UsageError when shapes do not broadcast, or dtypes or devices differ.
-Tensor add(const Tensor& a, const Tensor& b);
-Tensor sub(const Tensor& a, const Tensor& b);
-Tensor mul(const Tensor& a, const Tensor& b);
-Tensor div(const Tensor& a, const Tensor& b);
+Tensor binary(Binary rule, const Tensor& a, const Tensor& b);
+#define SLUICE_DECLARE(Rule, name) \
+  inline Tensor name(const Tensor& a, const Tensor& b) { return binary(Binary::Rule, a, b); }
+SLUICE_BINARY_OPS(SLUICE_DECLARE)
+#undef SLUICE_DECLARE
 
+/// The same with a number, which beside floating elements needs no tensor and is rounded to the dtype of the arithmetic (f32
+/// for bf16).
+/// Errors  UsageError when x is of integers and the number is not one of them.
+Tensor add(const Tensor& x, double number);
+inline Tensor add(double number, const Tensor& x) { return add(x, number); }
+Tensor sub(const Tensor& x, double number);
+Tensor sub(double number, const Tensor& x);
+Tensor mul(const Tensor& x, double number);
+inline Tensor mul(double number, const Tensor& x) { return mul(x, number); }
+Tensor div(const Tensor& x, double number);
+Tensor div(double number, const Tensor& x);
+Tensor pow(const Tensor& x, double exponent);
+/// dx = dy * exponent * x^(exponent - 1), 0 for an exponent of 0.
+Tensor pow_backward(const Tensor& x, double exponent, const Tensor& dy);
+
+/// y = factor * x + offset.
+Tensor affine(const Tensor& x, double factor, double offset);
 /// y = factor * x.
 Tensor scale(const Tensor& x, double factor);
 
-/// y = min(max(x, low), high). Errors  UsageError unless low < high.
+/// y = min(max(x, low), high); an infinite end leaves that side open. Errors  UsageError unless low < high.
 Tensor clamp(const Tensor& x, double low, double high);
+inline Tensor clamp_min(const Tensor& x, double low) { return clamp(x, low, std::numeric_limits<double>::infinity()); }
+inline Tensor clamp_max(const Tensor& x, double high) { return clamp(x, -std::numeric_limits<double>::infinity(), high); }
 /// dx = dy where low < y < high, else 0.
 Tensor clamp_backward(const Tensor& y, const Tensor& dy, double low, double high);
 
@@ -51,8 +74,8 @@ void unary_backward(Cuda& cuda, Unary rule, const Tensor& x, const Tensor& dy, c
 /// y may be a: each element is read before it is written.
 void binary(Cpu& cpu, Binary rule, const Tensor& a, const Tensor& b, const Tensor& y);
 void binary(Cuda& cuda, Binary rule, const Tensor& a, const Tensor& b, const Tensor& y);
-void scale(Cpu& cpu, const Tensor& x, double factor, const Tensor& y);
-void scale(Cuda& cuda, const Tensor& x, double factor, const Tensor& y);
+void numbers(Cpu& cpu, WithNumbers rule, const Tensor& x, double first, double second, const Tensor& y);
+void numbers(Cuda& cuda, WithNumbers rule, const Tensor& x, double first, double second, const Tensor& y);
 void clamp(Cpu& cpu, const Tensor& x, double low, double high, const Tensor& y);
 void clamp(Cuda& cuda, const Tensor& x, double low, double high, const Tensor& y);
 void clamp_backward(Cpu& cpu, const Tensor& y, const Tensor& dy, double low, double high, const Tensor& dx);

@@ -1,4 +1,5 @@
 #pragma once
+#include <cmath>
 #include <numbers>
 
 #include "core/dtype.h"
@@ -8,15 +9,24 @@ namespace sluice {
 /// The only list of unary ops. A word here and a rule below make the function, its kernels, its gradient, its tests and its bench row.
 // clang-format off
 #define SLUICE_UNARY_OPS(X)                                                                                              \
-  X(Neg, neg) X(Exp, exp) X(Log, log) X(Sqrt, sqrt) X(Square, square) X(Reciprocal, reciprocal) X(Tanh, tanh)            \
+  X(Neg, neg) X(Abs, abs) X(Sign, sign) X(Floor, floor) X(Ceil, ceil) X(Round, round) X(Exp, exp) X(Expm1, expm1)        \
+  X(Log, log) X(Log1p, log1p) X(Sqrt, sqrt) X(Rsqrt, rsqrt) X(Square, square) X(Reciprocal, reciprocal) X(Sin, sin)      \
+  X(Cos, cos) X(Tan, tan) X(Tanh, tanh) X(Erf, erf)                                                                      \
   X(Sigmoid, sigmoid) X(Relu, relu) X(Silu, silu) X(Gelu, gelu) X(GeluTanh, gelu_tanh) X(Softplus, softplus)
+
+/// The binary ops, and the slopes that the gradients of some of them are multiplied by.
+#define SLUICE_BINARY_OPS(X)                                                                                             \
+  X(Add, add) X(Sub, sub) X(Mul, mul) X(Div, div) X(Pow, pow) X(Maximum, maximum) X(Minimum, minimum)
+#define SLUICE_BINARY_SLOPES(X) X(PowByBase, pow_by_base) X(PowByExponent, pow_by_exponent) X(ShareOfLarger, share_of_larger)
 // clang-format on
 
 #define SLUICE_WORD(Rule, name) Rule,
 enum class Unary { SLUICE_UNARY_OPS(SLUICE_WORD) };
+enum class Binary { SLUICE_BINARY_OPS(SLUICE_WORD) SLUICE_BINARY_SLOPES(SLUICE_WORD) };
 #undef SLUICE_WORD
 
-enum class Binary { Add, Sub, Mul, Div };
+/// Ops of a tensor and one or two numbers, which are rounded to the dtype of the arithmetic, not to that of the elements.
+enum class WithNumbers { Affine, Power, DivideBy, DivideInto };
 
 /// The formulas: value f(x) and slope f'(x), for any V with arithmetic and exp, log, ... found by argument-dependent lookup.
 namespace rules {
@@ -26,17 +36,52 @@ struct Neg {
   template <class V> SLUICE_HD static V value(V x) { return -x; }
   template <class V> SLUICE_HD static V slope(V) { return V(-1); }
 };
+struct Abs {
+  template <class V> SLUICE_HD static V value(V x) { return abs(x); }
+  template <class V> SLUICE_HD static V slope(V x) { return where_positive(x, V(1), where_positive(-x, V(-1), V(0))); }
+};
+struct Sign {
+  template <class V> SLUICE_HD static V value(V x) { return where_positive(x, V(1), where_positive(-x, V(-1), x)); }  // keeps NaN
+  template <class V> SLUICE_HD static V slope(V) { return V(0); }
+};
+struct Floor {
+  template <class V> SLUICE_HD static V value(V x) { return floor(x); }
+  template <class V> SLUICE_HD static V slope(V) { return V(0); }
+};
+struct Ceil {
+  template <class V> SLUICE_HD static V value(V x) { return ceil(x); }
+  template <class V> SLUICE_HD static V slope(V) { return V(0); }
+};
+/// To the nearest whole number, halves to the even one.
+struct Round {
+  template <class V> SLUICE_HD static V value(V x) { return rint(x); }
+  template <class V> SLUICE_HD static V slope(V) { return V(0); }
+};
 struct Exp {
   template <class V> SLUICE_HD static V value(V x) { return exp(x); }
+  template <class V> SLUICE_HD static V slope(V x) { return exp(x); }
+};
+/// exp(x) - 1, exact near 0.
+struct Expm1 {
+  template <class V> SLUICE_HD static V value(V x) { return expm1(x); }
   template <class V> SLUICE_HD static V slope(V x) { return exp(x); }
 };
 struct Log {
   template <class V> SLUICE_HD static V value(V x) { return log(x); }
   template <class V> SLUICE_HD static V slope(V x) { return V(1) / x; }
 };
+/// log(1 + x), exact near 0.
+struct Log1p {
+  template <class V> SLUICE_HD static V value(V x) { return log1p(x); }
+  template <class V> SLUICE_HD static V slope(V x) { return V(1) / (V(1) + x); }
+};
 struct Sqrt {
   template <class V> SLUICE_HD static V value(V x) { return sqrt(x); }
   template <class V> SLUICE_HD static V slope(V x) { return V(0.5) / sqrt(x); }
+};
+struct Rsqrt {
+  template <class V> SLUICE_HD static V value(V x) { return V(1) / sqrt(x); }
+  template <class V> SLUICE_HD static V slope(V x) { return V(-0.5) / (x * sqrt(x)); }
 };
 struct Square {
   template <class V> SLUICE_HD static V value(V x) { return x * x; }
@@ -46,12 +91,31 @@ struct Reciprocal {
   template <class V> SLUICE_HD static V value(V x) { return V(1) / x; }
   template <class V> SLUICE_HD static V slope(V x) { return V(-1) / (x * x); }
 };
+struct Sin {
+  template <class V> SLUICE_HD static V value(V x) { return sin(x); }
+  template <class V> SLUICE_HD static V slope(V x) { return cos(x); }
+};
+struct Cos {
+  template <class V> SLUICE_HD static V value(V x) { return cos(x); }
+  template <class V> SLUICE_HD static V slope(V x) { return -sin(x); }
+};
+struct Tan {
+  template <class V> SLUICE_HD static V value(V x) { return sin(x) / cos(x); }
+  template <class V> SLUICE_HD static V slope(V x) {
+    const V c = cos(x);
+    return V(1) / (c * c);
+  }
+};
 struct Tanh {
   template <class V> SLUICE_HD static V value(V x) { return tanh(x); }
   template <class V> SLUICE_HD static V slope(V x) {
     const V y = tanh(x);
     return V(1) - y * y;
   }
+};
+struct Erf {
+  template <class V> SLUICE_HD static V value(V x) { return erf(x); }
+  template <class V> SLUICE_HD static V slope(V x) { return V(2 * std::numbers::inv_sqrtpi) * exp(-(x * x)); }
 };
 struct Sigmoid {
   template <class V> SLUICE_HD static V value(V x) { return V(1) / (V(1) + exp(-x)); }
@@ -109,6 +173,28 @@ struct Clamp {
   compute_t<T> low, high;
 };
 
+// With numbers of the arithmetic's type A.
+template <class A>
+struct Affine {
+  template <class V> SLUICE_HD V value(V x) const { return x * V(factor) + V(offset); }
+  A factor, offset;
+};
+template <class A>
+struct Power {
+  template <class V> SLUICE_HD V value(V x) const { return V(factor) * pow(x, exponent); }
+  A exponent, factor;
+};
+template <class A>
+struct DivideBy {
+  template <class V> SLUICE_HD V value(V x) const { return x / V(divisor); }
+  A divisor;
+};
+template <class A>
+struct DivideInto {
+  template <class V> SLUICE_HD V value(V x) const { return V(dividend) / x; }
+  A dividend;
+};
+
 struct Add {
   template <class V> SLUICE_HD static V value(V a, V b) { return a + b; }
 };
@@ -120,6 +206,27 @@ struct Mul {
 };
 struct Div {
   template <class V> SLUICE_HD static V value(V a, V b) { return a / b; }
+};
+struct Pow {
+  template <class V> SLUICE_HD static V value(V a, V b) { return std::pow(a, b); }
+};
+struct Maximum {
+  template <class V> SLUICE_HD static V value(V a, V b) { return a > b || a != a ? a : b; }  // keeps NaN
+};
+struct Minimum {
+  template <class V> SLUICE_HD static V value(V a, V b) { return a < b || a != a ? a : b; }
+};
+/// b a^(b - 1), 0 for b = 0.
+struct PowByBase {
+  template <class V> SLUICE_HD static V value(V a, V b) { return b == 0 ? V(0) : b * std::pow(a, b - 1); }
+};
+/// a^b log(a), its limit 0 for a = 0 <= b.
+struct PowByExponent {
+  template <class V> SLUICE_HD static V value(V a, V b) { return a == 0 && b >= 0 ? V(0) : std::pow(a, b) * std::log(a); }
+};
+/// What of the gradient of the larger one is a's: all, half between equals, or nothing.
+struct ShareOfLarger {
+  template <class V> SLUICE_HD static V value(V a, V b) { return a > b ? V(1) : a == b ? V(0.5) : V(0); }
 };
 
 // clang-format on
@@ -140,14 +247,37 @@ void on_unary(Unary rule, F&& f) {
 template <class F>
 void on_binary(Binary rule, F&& f) {
   switch (rule) {
-    case Binary::Add:
-      return f.template operator()<rules::Add>();
-    case Binary::Sub:
-      return f.template operator()<rules::Sub>();
-    case Binary::Mul:
-      return f.template operator()<rules::Mul>();
-    case Binary::Div:
-      return f.template operator()<rules::Div>();
+#define SLUICE_CASE(Rule, name) \
+  case Binary::Rule:            \
+    return f.template operator()<rules::Rule>();
+    SLUICE_BINARY_OPS(SLUICE_CASE) SLUICE_BINARY_SLOPES(SLUICE_CASE)
+#undef SLUICE_CASE
+  }
+}
+
+/// The rules that whole numbers have.
+inline bool is_for_integers(Binary rule) { return rule == Binary::Add || rule == Binary::Sub || rule == Binary::Mul; }
+template <class F>
+void on_integer_binary(Binary rule, F&& f) {
+  if (rule == Binary::Add) return f.template operator()<rules::Add>();
+  if (rule == Binary::Sub) return f.template operator()<rules::Sub>();
+  if (rule == Binary::Mul) return f.template operator()<rules::Mul>();
+}
+
+/// Calls f(rule) with the numbers in their places, in the type in which arithmetic on T is done.
+template <class T, class F>
+void with_numbers(WithNumbers rule, double first, double second, F&& f) {
+  using A = compute_t<T>;
+  const A a = static_cast<A>(first), b = static_cast<A>(second);
+  switch (rule) {
+    case WithNumbers::Affine:
+      return f(rules::Affine<A>{a, b});
+    case WithNumbers::Power:
+      return f(rules::Power<A>{a, b});
+    case WithNumbers::DivideBy:
+      return f(rules::DivideBy<A>{a});
+    case WithNumbers::DivideInto:
+      return f(rules::DivideInto<A>{a});
   }
 }
 

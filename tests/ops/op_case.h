@@ -15,6 +15,8 @@ struct InputSpec {
   Tensor on(const DevicePtr& device, DType dtype) const;  ///< floating elements in `dtype`; the view is one of those
 };
 InputSpec randn(const Shape& shape, double scale = 1);  ///< normal numbers; another draw for each call in a list
+/// A whole scale could else be a key of sluice::randn.
+inline InputSpec randn(const Shape& shape, int scale) { return randn(shape, static_cast<double>(scale)); }
 InputSpec uniform(const Shape& shape, double low, double high);
 InputSpec constant(const Shape& shape, double value);
 InputSpec values(const Shape& shape, std::vector<double> elements);
