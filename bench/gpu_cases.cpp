@@ -8,9 +8,11 @@
 #include "autograd/ops/concat.h"
 #include "autograd/ops/convolution.h"
 #include "autograd/ops/cross_entropy.h"
+#include "autograd/ops/cumsum.h"
 #include "autograd/ops/dropout.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/embedding.h"
+#include "autograd/ops/gather.h"
 #include "autograd/ops/linear.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/normalization.h"
@@ -18,6 +20,7 @@
 #include "autograd/ops/rotary.h"
 #include "autograd/ops/select.h"
 #include "autograd/ops/softmax.h"
+#include "autograd/ops/sort.h"
 #include "autograd/optim/optimizer.h"
 #include "bench/gpu_timing.h"
 #include "core/ops/comparison.h"
@@ -96,6 +99,22 @@ void add_rows(Rows& rows) {
              [](const Vars& x) { return cross_entropy(x[0], x[1].value(), {}, 1.0 / 8192); });
   rows.add("embedding", "gpt2_vocabulary", {testing::indices({kTokens}, kVocabulary), large({kVocabulary, kWidth})},
            [](const Vars& x) { return embedding(x[0].value(), x[1]); });
+}
+
+/// What samples tokens and sends them to experts.
+void add_indexing(Rows& rows) {
+  const InputSpec tokens = large({kTokens, kWidth}), logits = large({1024, kVocabulary});
+  rows.add("gather", "gpt2_vocabulary", {large({8192, kVocabulary}), testing::indices({8192, 1}, kVocabulary)},
+           [](const Vars& x) { return gather(x[0], 1, x[1].value()); });
+  rows.add("index_select", "tokens", {tokens, testing::indices({kTokens}, kTokens)},
+           [](const Vars& x) { return index_select(x[0], 0, x[1].value()); });
+  rows.add("index_add", "tokens", {tokens, testing::indices({kTokens}, kTokens), tokens},
+           [](const Vars& x) { return index_add(x[0], 0, x[1].value(), x[2]); });
+  rows.add("scatter_add", "experts", {large({kTokens, 64}), testing::indices({kTokens, 8}, 64), large({kTokens, 8})},
+           [](const Vars& x) { return scatter_add(x[0], 1, x[1].value(), x[2]); });
+  rows.add("sort", "gpt2_vocabulary", {logits}, [](const Vars& x) { return sort(x[0]).values; });
+  rows.add("topk", "gpt2_vocabulary", {logits}, [](const Vars& x) { return topk(x[0], 50).values; });
+  rows.add("cumsum", "gpt2_vocabulary", {logits}, [](const Vars& x) { return cumsum(x[0], 1); });
 }
 
 void add_elements(Rows& rows) {
@@ -228,6 +247,7 @@ void add_convolutions(Rows& rows) {
 std::vector<testing::NamedCase> gpu_cases() {
   Rows rows;
   add_rows(rows);
+  add_indexing(rows);
   add_elements(rows);
   add_products(rows);
   add_update(rows);

@@ -42,6 +42,13 @@ Shape Shape::appended(int64_t extent) const {
   return Shape(std::span(more).first(rank_ + 1));
 }
 
+Shape Shape::inserted(int axis, int64_t extent) const {
+  const int place = normal_axis("shape", axis, rank_ + 1);
+  std::vector<int64_t> more(extents().begin(), extents().end());
+  more.insert(more.begin() + place, extent);
+  return Shape(std::span<const int64_t>(more));
+}
+
 int64_t Shape::elements_before(int axis) const {
   const int end = normal_axis("shape", axis, rank_);
   int64_t product = 1;
@@ -59,6 +66,44 @@ std::string Shape::text() const {
 
 void refuse_axis(const char* op, int axis, int rank) {
   throw UsageError(join(op, ": needs an axis in [", -rank, ", ", rank, "), got ", axis));
+}
+
+Strides row_major(const Shape& shape) {
+  Strides strides{};
+  int64_t stride = 1;
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    strides[axis] = stride;
+    stride *= shape[axis];
+  }
+  return strides;
+}
+
+std::pair<int64_t, int64_t> normal_range(const char* op, int64_t begin, int64_t end, int64_t extent) {
+  const auto normal = [extent](int64_t at) { return at == kEnd ? extent : at < 0 ? at + extent : at; };
+  const int64_t first = normal(begin), last = normal(end);
+  require(0 <= first && first <= last && last <= extent, op, ": needs 0 <= begin <= end <= ", extent,
+          " once negative ends are counted from the end, got [", begin, ", ", end, ")");
+  return {first, last};
+}
+
+int64_t normal_index(const char* op, int64_t index, int64_t extent) {
+  const int64_t result = index < 0 ? index + extent : index;
+  require(0 <= result && result < extent, op, ": needs an index in [", -extent, ", ", extent, "), got ", index);
+  return result;
+}
+
+AxisView::AxisView(const Shape& shape, int axis) : n(shape[axis]) {
+  const int of_n = normal_axis("shape", axis, shape.rank());
+  for (int i = 0; i < shape.rank(); ++i)
+    if (i != of_n) (i < of_n ? outer : inner) *= shape[i];
+}
+
+Shape flattened(const char* op, const Shape& shape, int first, int last) {
+  const int begin = normal_axis(op, first, shape.rank()), end = normal_axis(op, last, shape.rank());
+  require(begin <= end, op, ": needs a first axis that is not behind the last, got ", begin, " and ", end);
+  Shape result = shape;
+  for (int axis = end; axis > begin; --axis) result = result.with(axis - 1, result[axis - 1] * result[axis]).without(axis);
+  return result;
 }
 
 Shape broadcast_shape(const char* op, const Shape& a, const Shape& b) {

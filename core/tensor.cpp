@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
-#include <optional>
 
 #include "build_config.h"
 #include "core/cuda/cuda.h"
@@ -94,85 +93,6 @@ void* Tensor::address(DType dtype) const {
     return nullptr;
   }
   return static_cast<char*>(storage_->memory->block.data) + offset_ * static_cast<int64_t>(size_of(dtype_));
-}
-
-bool Tensor::is_contiguous() const {
-  int64_t expected = 1;
-  for (int axis = rank() - 1; axis >= 0; --axis) {
-    if (shape_[axis] != 1 && strides_[axis] != expected) return elements() == 0;
-    expected *= shape_[axis];
-  }
-  return true;
-}
-
-namespace {
-
-using Strides = std::array<int64_t, kMaxRank>;
-
-Strides row_major(const Shape& shape) {
-  Strides strides{};
-  int64_t stride = 1;
-  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    strides[axis] = stride;
-    stride *= shape[axis];
-  }
-  return strides;
-}
-
-/// The strides with which `to` has the elements of `from` in their order; nothing when there are none. Old axes that follow one another
-/// in memory make a run, and each run must be covered by new axes of its own: NumPy's rule for reshaping without a copy.
-std::optional<Strides> reshaped(const Shape& from, const Strides& strides, const Shape& to) {
-  Strides result = row_major(to);
-  int64_t run = 1, covered = 1, unit = 0;  // elements of the run and of the new axes on it, stride of its innermost element
-  int next = to.rank() - 1;
-  for (int axis = from.rank() - 1; axis >= 0; --axis) {
-    if (run == 1) unit = strides[axis];
-    run *= from[axis];
-    const bool goes_on = axis > 0 && (from[axis - 1] == 1 || strides[axis - 1] == run * unit);
-    if (goes_on) continue;
-    for (; next >= 0 && (covered < run || to[next] == 1); --next) {
-      result[next] = covered * unit;
-      covered *= to[next];
-    }
-    if (covered != run) return std::nullopt;
-    run = covered = 1;
-  }
-  return result;
-}
-
-}  // namespace
-
-bool Tensor::can_reshape(const Shape& shape) const {
-  return shape.elements() == elements() && (is_contiguous() || reshaped(shape_, strides_, shape));
-}
-
-Tensor Tensor::reshape(const Shape& shape) const {
-  require(shape.elements() == elements(), "reshape: needs ", elements(), " elements, got shape ", shape, " for ", *this);
-  const auto strides = is_contiguous() ? row_major(shape) : reshaped(shape_, strides_, shape);
-  require(strides.has_value(), "reshape: needs elements that need not move, got strides of a view that do not give ", shape,
-          "; call contiguous() first");
-  Tensor result = *this;
-  result.shape_ = shape;
-  result.strides_ = *strides;
-  return result;
-}
-
-Tensor Tensor::slice(int axis, int64_t begin, int64_t end) const {
-  const int a = normal_axis("slice", axis, rank());
-  require(0 <= begin && begin <= end && end <= shape_[a], "slice: needs 0 <= begin <= end <= ", shape_[a], ", got [", begin, ", ", end,
-          ")");
-  Tensor result = *this;
-  result.offset_ += begin * strides_[a];
-  result.shape_ = shape_.with(a, end - begin);
-  return result;
-}
-
-Tensor Tensor::transpose(int a, int b) const {
-  const int i = normal_axis("transpose", a, rank()), j = normal_axis("transpose", b, rank());
-  Tensor result = *this;
-  result.shape_ = shape_.with(i, shape_[j]).with(j, shape_[i]);
-  std::swap(result.strides_[i], result.strides_[j]);
-  return result;
 }
 
 Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }

@@ -1,5 +1,4 @@
 #pragma once
-#include <array>
 #include <iosfwd>
 #include <memory>
 #include <string>
@@ -14,7 +13,8 @@ namespace sluice {
 
 /// A strided view of shared storage on one device. Copying a Tensor copies the view, not the elements.
 ///
-/// Views (slice, transpose, reshape) share storage and never copy. Elements are row-major unless transposed.
+/// Views (slice, select, transpose, permute, reshape, squeeze, unsqueeze, flatten, expand) share storage and never copy. Elements are
+/// row-major unless a view skips, permutes or repeats them.
 /// A default-constructed Tensor is undefined: it stands for "no tensor" (a gradient that nobody asked for).
 /// Threads  distinct Tensors may be used from distinct threads, also when they share storage that nobody writes.
 /// Errors   UsageError for a bad shape, axis or range; OutOfMemory when storage does not fit the device's budget.
@@ -46,10 +46,27 @@ class Tensor {
   /// Errors  UsageError when the elements do not match or would have to move.
   Tensor reshape(const Shape& shape) const;
   bool can_reshape(const Shape& shape) const;
-  /// A view of [begin, end) along an axis.
-  Tensor slice(int axis, int64_t begin, int64_t end) const;
+  /// A view of every step-th of [begin, end) along an axis, step >= 1; negative ends count from the axis's end, which kEnd stands for.
+  Tensor slice(int axis, int64_t begin, int64_t end = kEnd, int64_t step = 1) const;
+  /// A view without an axis, at one index of it; negative ones count from the end. x[i] is x.select(0, i).
+  Tensor select(int axis, int64_t index) const;
+  Tensor operator[](int64_t index) const { return select(0, index); }
   /// A view with two axes exchanged.
   Tensor transpose(int a, int b) const;
+  /// A view with the axes in another order: axis i of the view is axes[i]. Errors  UsageError unless each axis comes once.
+  Tensor permute(const std::vector<int>& axes) const;
+  /// A view without an axis of extent 1, or without all of them. Errors  UsageError for an axis of another extent.
+  Tensor squeeze(int axis) const;
+  Tensor squeeze() const;
+  /// A view with one axis of extent 1 more, which is then `axis` of the view.
+  Tensor unsqueeze(int axis) const;
+  /// A view in which the axes first..last are one. Errors  UsageError when elements would have to move, as for reshape.
+  Tensor flatten(int first = 0, int last = -1) const;
+  /// A view in which x is repeated along the axes that it lacks or has with extent 1, without memory for that: strides of 0. It can be read
+  /// like any other, by every op; `copy` into it is refused. Errors  UsageError when x does not broadcast to the shape.
+  Tensor expand(const Shape& shape) const;
+  /// Elements of this view share memory, as `expand` makes them.
+  bool repeats_elements() const;
   /// This tensor when it is contiguous, else a row-major copy.
   Tensor contiguous() const;
   /// A row-major copy.
@@ -87,15 +104,18 @@ class Tensor {
   friend Tensor empty(const Shape& shape, DType dtype, const DevicePtr& device);
   friend Tensor room_for(const Shape& shape, DType dtype, const DevicePtr& device, const Device& giver);
   friend Tensor room_for(const Shape& shape, DType dtype, const DevicePtr& device);
+  friend Tensor flip(const Tensor& x, const std::vector<int>& axes);
 
  private:
   struct Storage;
   void* address(DType dtype) const;
+  /// A view from the last element of an axis to the first: a negative stride, which only `copy` takes.
+  Tensor reversed(int axis) const;
 
   std::shared_ptr<Storage> storage_;
   int64_t offset_ = 0;  ///< in elements
   Shape shape_;
-  std::array<int64_t, kMaxRank> strides_{};
+  Strides strides_{};
   DType dtype_ = DType::f32;
 };
 

@@ -1,6 +1,7 @@
 #include "autograd/ops/concat.h"
 
 #include "autograd/ops/reshape.h"
+#include "autograd/ops/views.h"
 
 namespace sluice {
 
@@ -38,5 +39,20 @@ std::vector<Var> split(const Var& x, const std::vector<int64_t>& sizes, int axis
   }
   return parts;
 }
+
+Var stack(const std::vector<Var>& parts, int axis) {
+  require(!parts.empty(), "stack: needs at least one part");
+  const int along = normal_axis("stack", axis, parts[0].shape().rank() + 1);
+  std::vector<Var> slices;
+  for (const Var& part : parts) {
+    require(part.shape() == parts[0].shape(), "stack: needs parts of one shape, got ", parts[0].value(), " and ", part.value());
+    slices.push_back(unsqueeze(part, along));
+  }
+  return concat(slices, along);
+}
+
+std::vector<Var> split(const Var& x, int64_t size, int axis) { return split(x, split_sizes(x.dim(axis), size), axis); }
+
+std::vector<Var> chunk(const Var& x, int64_t n, int axis) { return split(x, chunk_sizes(x.dim(axis), n), axis); }
 
 }  // namespace sluice

@@ -1,5 +1,7 @@
 #include "autograd/ops/reshape.h"
 
+#include <tuple>
+
 #include "core/ops/copy.h"
 #include "core/ops/elementwise.h"
 
@@ -37,6 +39,7 @@ Tensor sum_to_slice(const Node& node) {
 }  // namespace
 
 Var slice(const Var& x, int axis, int64_t begin, int64_t end) {
+  std::tie(begin, end) = normal_range("slice", begin, end, x.dim(axis));
   if (begin == 0 && end == x.dim(axis)) return x;
   return record("slice", x.value().slice(axis, begin, end), {x}, {}, SliceAttributes{x.shape(), axis, begin, end},
                 [](const Node& node, const Tensor& dy, Needs) {

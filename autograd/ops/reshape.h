@@ -7,7 +7,7 @@ namespace sluice {
 Var reshape(const Var& x, const Shape& shape);
 /// Two axes exchanged, as a view.
 Var transpose(const Var& x, int a, int b);
-/// A view of [begin, end) along an axis; the gradient is zero outside.
+/// A view of [begin, end) along an axis, negative ends counted from its end; the gradient is zero outside.
 Var slice(const Var& x, int axis, int64_t begin, int64_t end);
 
 }  // namespace sluice

@@ -162,7 +162,8 @@ constexpr struct {
 } kFaultWords[] = {{"embedding: needs ids", " at position "},
                    {"cross_entropy: needs targets that are ignored or", " at row "},
                    {"attention: needs query lengths", " of sample "},
-                   {"attention: needs key lengths", " of sample "}};
+                   {"attention: needs key lengths", " of sample "},
+                   {"indexing: needs indices", " at position "}};
 
 }  // namespace
 

@@ -42,7 +42,7 @@ class Cuda {
  public:
   /// Memory of the device's one workspace, which library calls use in stream order.
   static constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
-  static constexpr int64_t kFaultsBytes = 64;  ///< of the record of faults
+  static constexpr int64_t kFaultsBytes = 128;  ///< of the record of faults
   /// Both, counted as live bytes of the device from the start.
   static constexpr int64_t kOwnBytes = kWorkspaceBytes + kFaultsBytes;
 
@@ -92,7 +92,7 @@ class Cuda {
   /// @}
 
   /// Bad indices that kernels met. A kernel cannot throw: it keeps the first one here and goes on with NaN, and `synchronize` throws.
-  enum class FaultKind { embedding_id, target_class, query_length, key_length, kinds };
+  enum class FaultKind { embedding_id, target_class, query_length, key_length, index, kinds };
   struct Faults {
     /// position << 32 | low 32 bits of the value, the least of all; all ones for none.
     unsigned long long first[static_cast<int>(FaultKind::kinds)];

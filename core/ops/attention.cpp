@@ -41,7 +41,8 @@ AttentionMask with_contiguous_lengths(const AttentionMask& mask) {
   return {mask.causal, contiguous(mask.query_lengths), contiguous(mask.key_lengths)};
 }
 
-Tensor with_unit_last_stride(const Tensor& x) { return x.stride(-1) == 1 ? x : x.contiguous(); }
+/// A copy also of what expand() repeats: neither our kernels nor cuDNN's plans were tried with strides of 0.
+Tensor with_unit_last_stride(const Tensor& x) { return x.stride(-1) == 1 && !x.repeats_elements() ? x : x.contiguous(); }
 
 /// FLOPs and bytes when each visible pair takes `flops` per element of a head.
 Cost cost_of(const Tensor& q, const Tensor& k, bool causal, double flops, double tensors) {

@@ -1,5 +1,7 @@
 #include "core/ops/concat.h"
 
+#include <algorithm>
+
 #include "core/operands.h"
 #include "core/ops/copy.h"
 
@@ -25,6 +27,17 @@ Tensor concat(const std::vector<Tensor>& parts, int axis) {
   return y;
 }
 
+Tensor stack(const std::vector<Tensor>& parts, int axis) {
+  require(!parts.empty(), "stack: needs at least one part");
+  const int along = normal_axis("stack", axis, parts[0].rank() + 1);
+  std::vector<Tensor> slices;
+  for (const Tensor& part : parts) {
+    require(part.shape() == parts[0].shape(), "stack: needs parts of one shape, got ", parts[0], " and ", part);
+    slices.push_back(part.unsqueeze(along));
+  }
+  return concat(slices, along);
+}
+
 std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int axis) {
   int64_t total = 0;
   for (int64_t size : sizes) total += size;
@@ -36,6 +49,22 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
     begin += size;
   }
   return parts;
+}
+
+std::vector<Tensor> split(const Tensor& x, int64_t size, int axis) { return split(x, split_sizes(x.dim(axis), size), axis); }
+
+std::vector<Tensor> chunk(const Tensor& x, int64_t n, int axis) { return split(x, chunk_sizes(x.dim(axis), n), axis); }
+
+std::vector<int64_t> split_sizes(int64_t extent, int64_t size) {
+  require(size >= 1, "split: needs ranges of 1 or more, got ", size);
+  std::vector<int64_t> sizes(static_cast<size_t>(extent / size), size);
+  if (extent % size != 0 || extent == 0) sizes.push_back(extent % size);
+  return sizes;
+}
+
+std::vector<int64_t> chunk_sizes(int64_t extent, int64_t n) {
+  require(n >= 1, "chunk: needs 1 or more ranges, got ", n);
+  return split_sizes(extent, std::max<int64_t>(1, extent / n + (extent % n != 0)));
 }
 
 }  // namespace sluice

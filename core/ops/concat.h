@@ -11,8 +11,22 @@ namespace sluice {
 /// Errors  UsageError for no parts, or parts of different shape, dtype or device.
 Tensor concat(const std::vector<Tensor>& parts, int axis);
 
+/// The parts side by side along a new axis, which is then `axis` of the result.
+/// Shape   parts all equal -> one axis more, as long as there are parts; row-major.
+/// Dtypes, Errors  those of concat.
+Tensor stack(const std::vector<Tensor>& parts, int axis);
+
 /// Views of consecutive ranges of an axis, of the given sizes.
 /// Errors  UsageError unless the sizes add up to the axis.
 std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int axis);
+/// The same with ranges of `size`; the last one is as long as what is left.
+std::vector<Tensor> split(const Tensor& x, int64_t size, int axis);
+/// The same with at most n ranges of equal size, but for the last.
+std::vector<Tensor> chunk(const Tensor& x, int64_t n, int axis);
+
+/// The sizes of these ranges, of an axis of `extent`: one of 0 where there is nothing to cut.
+/// Errors  UsageError for a size or n below 1.
+std::vector<int64_t> split_sizes(int64_t extent, int64_t size);
+std::vector<int64_t> chunk_sizes(int64_t extent, int64_t n);
 
 }  // namespace sluice

@@ -4,10 +4,10 @@
 namespace sluice {
 
 /// to = from, element by element, through both tensors' strides and dtypes (the cast rounds to nearest; float to integer truncates).
-/// Shape   equal shapes, any strides.
+/// Shape   equal shapes, any strides; those of 0, which expand() makes, in `from` alone.
 /// Dtypes  all.
 /// Devices any two; between the host and a GPU the target must be contiguous, and a copy to the host waits for the GPU.
-/// Errors  UsageError when shapes differ, or only one device is `meta`.
+/// Errors  UsageError when shapes differ, the target repeats elements, or only one device is `meta`.
 void copy(const Tensor& from, const Tensor& to);
 
 /// A row-major copy in another dtype; `x` itself when it has that dtype already.

@@ -1,21 +1,10 @@
 #include <cstring>
 
 #include "core/ops/embedding.h"
+#include "core/ops/indices_cpu.h"
 #include "core/ops/rows_cpu.h"
 
 namespace sluice::kernels {
-
-namespace {
-
-/// In one thread before any work, so that the error names the first bad position.
-template <class Id>
-void check_ids(const Id* ids, int64_t count, int64_t vocabulary) {
-  for (int64_t p = 0; p < count; ++p)
-    require(0 <= ids[p] && static_cast<int64_t>(ids[p]) < vocabulary, "embedding: needs ids in [0, ", vocabulary, "), got ",
-            static_cast<int64_t>(ids[p]), " at position ", p, "; check the vocabulary size");
-}
-
-}  // namespace
 
 void embedding(Cpu& cpu, const Tensor& ids, const Tensor& table, const Tensor& y) {
   const int64_t row_bytes = table.dim(1) * static_cast<int64_t>(size_of(table.dtype()));
@@ -23,7 +12,7 @@ void embedding(Cpu& cpu, const Tensor& ids, const Tensor& table, const Tensor& y
   auto* to = static_cast<char*>(y.data());
   on_index(ids.dtype(), "embedding", [&]<class Id>() {
     const Id* id = ids.data<Id>();
-    check_ids(id, ids.elements(), table.dim(0));
+    require_below("embedding: needs ids", id, ids.elements(), table.dim(0), "check the vocabulary size");
     if (row_bytes == 0) return;
     cpu.parallel_for(ids.elements(), grain_for(table.dim(1)), [&](int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p) std::memcpy(to + p * row_bytes, from + id[p] * row_bytes, row_bytes);

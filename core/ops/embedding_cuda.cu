@@ -1,6 +1,7 @@
 #include "core/ops/embedding.h"
 #include "core/ops/indices_cuda.cuh"
 #include "core/ops/rows_cuda.cuh"
+#include "core/ops/sorting_network_cuda.cuh"
 
 namespace sluice::kernels {
 
@@ -23,72 +24,19 @@ __global__ void __launch_bounds__(kMostRowThreads)
 }
 
 // The gradient of a table row is the sum of the rows of dy whose id it is, in order of position. Sorting ids and positions together makes
-// each sum a run of neighbours. Source of the sorting network  Batcher 1968, "Sorting networks and their applications".
+// each sum a run of neighbours.
 
-constexpr int kTile = 2048, kTileThreads = kTile / 2;  // keys that a block sorts in shared memory
-constexpr int64_t kNoKey = INT64_MAX;                  // behind all others
+constexpr int64_t kNoKey = INT64_MAX;  // behind all others
 
-__device__ void exchange(int64_t& low, int64_t& high, bool ascending) {
-  if ((low > high) != ascending) return;
-  const int64_t kept = low;
-  low = high;
-  high = kept;
-}
-
-/// The lower one of the two keys that comparison number i of a step with this distance is about.
-__device__ int64_t lower_of(int64_t i, int64_t distance) { return 2 * i - (i & (distance - 1)); }
-
-/// keys[p] = id << 32 | p; then every tile is sorted on its own, alternately ascending and descending.
-__global__ void __launch_bounds__(kTileThreads)
-    sort_tiles(Indices ids, int64_t positions, int64_t vocabulary, int64_t* keys, int64_t count) {
-  __shared__ int64_t tile[kTile];
-  const int64_t first = int64_t{blockIdx.x} * kTile;
-  for (int i = threadIdx.x; i < kTile; i += kTileThreads) {
-    const int64_t p = first + i, id = p < positions ? ids[p] : -1;
-    tile[i] = 0 <= id && id < vocabulary ? id << 32 | p : kNoKey;
+/// The key of a position: id << 32 | position.
+struct IdKeys {
+  Indices ids;
+  int64_t positions, vocabulary;
+  __device__ int64_t operator()(int64_t p) const {
+    const int64_t id = p < positions ? ids[p] : -1;
+    return 0 <= id && id < vocabulary ? id << 32 | p : kNoKey;
   }
-  for (int run = 2; run <= kTile; run *= 2)
-    for (int distance = run / 2; distance > 0; distance /= 2) {
-      __syncthreads();
-      const int low = static_cast<int>(lower_of(threadIdx.x, distance));
-      exchange(tile[low], tile[low + distance], ((first + low) & run) == 0);
-    }
-  __syncthreads();
-  for (int i = threadIdx.x; i < kTile; i += kTileThreads)
-    if (first + i < count) keys[first + i] = tile[i];
-}
-
-/// One step of the merge of runs of `run` keys, for a distance that leaves a tile.
-__global__ void merge_step(int64_t* keys, int64_t run, int64_t distance) {
-  const int64_t low = lower_of(grid_index(), distance);
-  exchange(keys[low], keys[low + distance], (low & run) == 0);
-}
-
-/// The steps of that merge that stay in a tile.
-__global__ void __launch_bounds__(kTileThreads) merge_tiles(int64_t* keys, int64_t run) {
-  __shared__ int64_t tile[kTile];
-  const int64_t first = int64_t{blockIdx.x} * kTile;
-  for (int i = threadIdx.x; i < kTile; i += kTileThreads) tile[i] = keys[first + i];
-  for (int distance = kTile / 2; distance > 0; distance /= 2) {
-    __syncthreads();
-    const int low = static_cast<int>(lower_of(threadIdx.x, distance));
-    exchange(tile[low], tile[low + distance], (first & run) == 0);
-  }
-  __syncthreads();
-  for (int i = threadIdx.x; i < kTile; i += kTileThreads) keys[first + i] = tile[i];
-}
-
-void sort_keys(Cuda& cuda, const Tensor& ids, int64_t vocabulary, const Tensor& keys) {
-  const int64_t count = keys.elements();
-  int64_t* data = keys.data<int64_t>();
-  const dim3 tiles(static_cast<unsigned>((count + kTile - 1) / kTile));
-  launch(cuda, "embedding_backward", {tiles, kTileThreads}, sort_tiles, Indices(ids), ids.elements(), vocabulary, data, count);
-  for (int64_t run = 2 * kTile; run <= count; run *= 2) {
-    for (int64_t distance = run / 2; distance >= kTile; distance /= 2)
-      launch(cuda, "embedding_backward", {tiles, kTileThreads}, merge_step, data, run, distance);
-    launch(cuda, "embedding_backward", {tiles, kTileThreads}, merge_tiles, data, run);
-  }
-}
+};
 
 /// A warp looks at one sorted key and a slice of columns; where an id begins there, it adds up all rows of that id.
 template <class T>
@@ -144,7 +92,8 @@ void embedding_backward(Cuda& cuda, const Tensor& ids, const Tensor& dy, const T
   constexpr int kThreads = 256;
   const int64_t columns = sums.dim(1), positions = ids.elements();
   if (columns == 0 || positions == 0) return;
-  sort_keys(cuda, ids, sums.dim(0), keys);
+  sort_rows(cuda, "embedding_backward", IdKeys{Indices(ids), positions, sums.dim(0)}, keys.elements(), keys.data<int64_t>(),
+            keys.elements());
   on_float(dy.dtype(), "embedding", [&]<class T>() {
     const int64_t of_warp = kWarpSize * Pack<T>::kCount, slices = (columns + of_warp - 1) / of_warp;
     const dim3 grid(static_cast<unsigned>((positions * slices * kWarpSize + kThreads - 1) / kThreads));

@@ -31,6 +31,30 @@ TEST(Shape, CountsNegativeAxesFromTheEnd) {
   EXPECT_THROW(shape[-4], UsageError);
 }
 
+TEST(Shape, GainsJoinsAndSurroundsAxes) {
+  const Shape shape{2, 3, 4};
+  EXPECT_EQ(shape.inserted(0, 5), (Shape{5, 2, 3, 4}));
+  EXPECT_EQ(shape.inserted(-1, 5), (Shape{2, 3, 4, 5}));
+  EXPECT_THROW(shape.inserted(4, 5), UsageError);
+  EXPECT_EQ(flattened("test", shape, 0, -1), (Shape{24}));
+  EXPECT_EQ(flattened("test", shape, 1, 1), shape);
+  EXPECT_THROW(flattened("test", shape, 2, 1), UsageError);
+  EXPECT_EQ(AxisView(shape, -2).shape(), (Shape{2, 3, 4}));
+  EXPECT_EQ(AxisView(shape, 0).shape(), (Shape{1, 2, 12}));
+}
+
+TEST(Shape, CountsNegativeEndsOfRangesFromTheEnd) {
+  using Range = std::pair<int64_t, int64_t>;
+  EXPECT_EQ(normal_range("test", -3, -1, 5), (Range{2, 4}));
+  EXPECT_EQ(normal_range("test", 1, kEnd, 5), (Range{1, 5}));
+  EXPECT_EQ(normal_range("test", kEnd, kEnd, 5), (Range{5, 5}));
+  EXPECT_EQ(normal_range("test", 0, 0, 0), (Range{0, 0}));
+  EXPECT_THROW(normal_range("test", -6, 5, 5), UsageError);
+  EXPECT_THROW(normal_range("test", 3, 2, 5), UsageError);
+  EXPECT_THROW(normal_range("test", 0, 6, 5), UsageError);
+  EXPECT_THROW(normal_range("test", INT64_MIN, INT64_MIN, 5), UsageError);
+}
+
 TEST(Shape, DiffersWhenRanksDiffer) {
   EXPECT_NE((Shape{2}), (Shape{2, 1}));
   EXPECT_NE((Shape{}), (Shape{1}));

@@ -100,12 +100,63 @@ TEST(Tensor, ReshapesViewsWhereStridesExistAndNowhereElse) {
       }
 }
 
+TEST(Tensor, IsIndexedAsNumPyIs) {
+  const Tensor x = counting({2, 3, 4});
+  EXPECT_EQ(x[1][-1].to_vector(), (std::vector<double>{20, 21, 22, 23}));
+  EXPECT_EQ(x[0][1][2].item(), 6);
+  EXPECT_EQ(x.select(-1, 3).to_vector(), (std::vector<double>{3, 7, 11, 15, 19, 23}));
+  EXPECT_EQ(x[1].slice(0, -2).slice(1, 0, kEnd, 3).to_vector(), (std::vector<double>{16, 19, 20, 23}));
+  EXPECT_EQ(x.permute({2, 0, 1})[3].to_vector(), x.select(2, 3).to_vector());
+  x[1][0].data<float>()[0] = 40;
+  EXPECT_EQ(x.to_vector()[12], 40) << "views share storage";
+  EXPECT_THROW(x[2], UsageError);
+  EXPECT_THROW(x[-3], UsageError);
+  EXPECT_THROW(full({}, 1)[0], UsageError);
+  EXPECT_THROW(x.slice(0, 0, 2, 0), UsageError);
+}
+
+TEST(Tensor, GainsAndLosesAxesOfExtentOneInAnyView) {
+  const Tensor x = counting({3, 4}), rows = x.slice(1, 0, 3), flipped = x.transpose(0, 1);
+  for (const Tensor& view : {x, rows, flipped, x.expand({2, 3, 4}), counting({}), counting({0, 2})})
+    for (int axis = 0; axis <= view.rank(); ++axis) {
+      const Tensor more = view.unsqueeze(axis);
+      EXPECT_EQ(more.shape(), view.shape().inserted(axis, 1));
+      EXPECT_EQ(more.to_vector(), view.to_vector());
+      EXPECT_EQ(more.is_contiguous(), view.is_contiguous());
+      EXPECT_TRUE(more.shares_storage(view));
+      EXPECT_EQ(more.squeeze(axis).to_vector(), view.to_vector());
+    }
+  EXPECT_TRUE(has_rows(rows.unsqueeze(0))) << "its rows lie where they lay";
+  EXPECT_EQ(counting({1, 2, 1}).squeeze().shape(), (Shape{2}));
+  EXPECT_EQ(rows.flatten(0, 0).shape(), rows.shape());
+  EXPECT_THROW(rows.flatten(), UsageError) << "elements would have to move";
+}
+
+TEST(Tensor, IsRepeatedWithoutMemory) {
+  const Tensor x = counting({3, 1});
+  const int64_t live = x.device().live_bytes();
+  const Tensor wide = x.expand({2, 3, 4});
+  EXPECT_EQ(x.device().live_bytes(), live);
+  EXPECT_EQ(wide.to_vector(), (std::vector<double>{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2}));
+  EXPECT_TRUE(wide.repeats_elements());
+  EXPECT_FALSE(wide.is_contiguous());
+  EXPECT_FALSE(wide.contiguous().repeats_elements());
+  EXPECT_EQ(wide.transpose(0, 2).contiguous().to_vector(), wide.transpose(0, 2).to_vector());
+  EXPECT_EQ(cast(wide, DType::f64).to_vector(), wide.to_vector());
+  EXPECT_EQ(counting({1}).expand({2, 3}).reshape({6}).to_vector(), std::vector<double>(6, 0)) << "one run of stride 0";
+  EXPECT_EQ(as_matrix(wide).to_vector(), wide.to_vector());
+  EXPECT_FALSE(has_rows(x.expand({3, 4})));
+  EXPECT_FALSE(x.expand({3, 1}).repeats_elements());
+  EXPECT_THROW(copy(counting({2, 3, 4}), wide), UsageError);
+  EXPECT_THROW(x.expand({2, 4}), UsageError);
+}
+
 TEST(Tensor, RefusesWhatDoesNotFit) {
   const Tensor x = counting({2, 3});
   EXPECT_THROW(x.reshape({4}), UsageError);
   EXPECT_THROW(x.transpose(0, 1).reshape({6}), UsageError);
   EXPECT_THROW(x.slice(0, 1, 3), UsageError);
-  EXPECT_THROW(x.slice(0, -1, 1), UsageError);
+  EXPECT_THROW(x.slice(0, -3, 1), UsageError);
   EXPECT_THROW(x.slice(2, 0, 1), UsageError);
   EXPECT_THROW(x.item(), UsageError);
   EXPECT_THROW(x.data<double>(), UsageError);

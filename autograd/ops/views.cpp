@@ -1,0 +1,62 @@
+#include "autograd/ops/views.h"
+
+#include "autograd/ops/reshape.h"
+#include "core/ops/copy.h"
+#include "core/ops/reduction.h"
+
+namespace sluice {
+
+namespace {
+
+struct StepAttributes {
+  Shape shape;
+  int axis;
+  int64_t begin, end, step;
+};
+
+/// A view with axes of extent 1 more or less: reshaping back never moves elements.
+Var record_squeezed(const char* op, const Var& x, Tensor y) {
+  return record(op, std::move(y), {x}, {}, x.shape(),
+                [](const Node& node, const Tensor& dy, Needs) { return Gradients{dy.reshape(node.attribute<Shape>())}; });
+}
+
+}  // namespace
+
+Var slice(const Var& x, int axis, int64_t begin, int64_t end, int64_t step) {
+  if (step == 1) return slice(x, axis, begin, end);
+  return record("slice", x.value().slice(axis, begin, end, step), {x}, {}, StepAttributes{x.shape(), axis, begin, end, step},
+                [](const Node& node, const Tensor& dy, Needs) {
+                  const auto& at = node.attribute<StepAttributes>();
+                  Tensor dx = zeros(at.shape, dy.dtype(), dy.device_ptr());
+                  copy(dy, dx.slice(at.axis, at.begin, at.end, at.step));
+                  return Gradients{dx};
+                });
+}
+
+Var select(const Var& x, int axis, int64_t index) {
+  const int64_t at = normal_index("select", index, x.dim(axis));
+  return squeeze(slice(x, axis, at, at + 1), axis);
+}
+
+Var permute(const Var& x, const std::vector<int>& axes) {
+  return record("permute", x.value().permute(axes), {x}, {}, axes, [](const Node& node, const Tensor& dy, Needs) {
+    const auto& axes = node.attribute<std::vector<int>>();
+    std::vector<int> back(axes.size());
+    for (int i = 0; i < dy.rank(); ++i) back[normal_axis("permute", axes[i], dy.rank())] = i;
+    return Gradients{dy.permute(back)};
+  });
+}
+
+Var squeeze(const Var& x, int axis) { return record_squeezed("squeeze", x, x.value().squeeze(axis)); }
+Var squeeze(const Var& x) { return record_squeezed("squeeze", x, x.value().squeeze()); }
+Var unsqueeze(const Var& x, int axis) { return record_squeezed("unsqueeze", x, x.value().unsqueeze(axis)); }
+
+Var flatten(const Var& x, int first, int last) { return reshape(x, flattened("flatten", x.shape(), first, last)); }
+
+Var expand(const Var& x, const Shape& shape) {
+  return record("expand", x.value().expand(shape), {x}, {}, x.shape(), [](const Node& node, const Tensor& dy, Needs) {
+    return Gradients{sum_to(cast(dy, node.inputs[0]->gradient_dtype()), node.attribute<Shape>())};
+  });
+}
+
+}  // namespace sluice

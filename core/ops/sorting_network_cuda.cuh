@@ -1,0 +1,76 @@
+#pragma once
+// Sorts rows of keys, ascending, by a bitonic network. Source  Batcher 1968, "Sorting networks and their applications".
+#include "core/cuda/kernel.h"
+#include "core/cuda/launch.h"
+
+namespace sluice::kernels {
+
+constexpr int kSortTile = 2048, kSortThreads = kSortTile / 2;  // keys that a block sorts in shared memory
+
+template <class Key>
+__device__ void exchange(Key& low, Key& high, bool ascending) {
+  if ((low > high) != ascending) return;
+  const Key kept = low;
+  low = high;
+  high = kept;
+}
+
+/// The lower one of the two keys that comparison number i of a step with this distance is about.
+__device__ inline int64_t lower_of(int64_t i, int64_t distance) { return 2 * i - (i & (distance - 1)); }
+
+/// Runs of a row are sorted alternately up and down, so that two make one bitonic run; the last, a whole row, goes up.
+__device__ inline bool goes_up(int64_t at, int64_t run, int64_t width) { return (at & (width - 1) & run) == 0; }
+
+/// keys[at] = key(at); then every tile is sorted on its own, as far as rows of `width` keys go.
+template <class Key, class MakeKey>
+__global__ void __launch_bounds__(kSortThreads) sort_tiles(MakeKey key, int64_t width, Key* keys, int64_t count) {
+  __shared__ Key tile[kSortTile];
+  const int64_t first = int64_t{blockIdx.x} * kSortTile;
+  for (int i = threadIdx.x; i < kSortTile; i += kSortThreads)
+    if (first + i < count) tile[i] = key(first + i);
+  for (int64_t run = 2; run <= kSortTile && run <= width; run *= 2)
+    for (int64_t distance = run / 2; distance > 0; distance /= 2) {
+      __syncthreads();
+      const int low = static_cast<int>(lower_of(threadIdx.x, distance));
+      if (first + low < count) exchange(tile[low], tile[low + distance], goes_up(first + low, run, width));
+    }
+  __syncthreads();
+  for (int i = threadIdx.x; i < kSortTile; i += kSortThreads)
+    if (first + i < count) keys[first + i] = tile[i];
+}
+
+/// One step of the merge of runs of `run` keys, for a distance that leaves a tile.
+template <class Key>
+__global__ void merge_step(Key* keys, int64_t run, int64_t distance, int64_t width) {
+  const int64_t low = lower_of(grid_index(), distance);
+  exchange(keys[low], keys[low + distance], goes_up(low, run, width));
+}
+
+/// The steps of that merge that stay in a tile.
+template <class Key>
+__global__ void __launch_bounds__(kSortThreads) merge_tiles(Key* keys, int64_t run, int64_t width) {
+  __shared__ Key tile[kSortTile];
+  const int64_t first = int64_t{blockIdx.x} * kSortTile;
+  for (int i = threadIdx.x; i < kSortTile; i += kSortThreads) tile[i] = keys[first + i];
+  for (int distance = kSortTile / 2; distance > 0; distance /= 2) {
+    __syncthreads();
+    const int low = static_cast<int>(lower_of(threadIdx.x, distance));
+    exchange(tile[low], tile[low + distance], goes_up(first, run, width));
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < kSortTile; i += kSortThreads) keys[first + i] = tile[i];
+}
+
+/// Makes `count` keys by key(at), a function passed to the kernel by value, and sorts each row of `width` of them, a power of two.
+template <class Key, class MakeKey>
+void sort_rows(Cuda& cuda, const char* name, const MakeKey& key, int64_t width, Key* keys, int64_t count) {
+  const dim3 tiles(static_cast<unsigned>((count + kSortTile - 1) / kSortTile));
+  launch(cuda, name, {tiles, kSortThreads}, sort_tiles<Key, MakeKey>, key, width, keys, count);
+  for (int64_t run = 2 * kSortTile; run <= width; run *= 2) {
+    for (int64_t distance = run / 2; distance >= kSortTile; distance /= 2)
+      launch(cuda, name, {tiles, kSortThreads}, merge_step<Key>, keys, run, distance, width);
+    launch(cuda, name, {tiles, kSortThreads}, merge_tiles<Key>, keys, run, width);
+  }
+}
+
+}  // namespace sluice::kernels
