@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Installs a build into a temporary folder, then builds and runs examples/installed against it, with nothing but pkg-config.
+"""Installs a build into a temporary folder, then builds and runs examples/installed against it as users do: with pkg-config alone, and with
+CMake's find_package, in a project that has headers of the same names as Sluice's.
 
 usage: install_test.py BUILD_DIR [COMPILER]     the build must be complete
 """
@@ -20,20 +21,60 @@ def run(*command, **options):
     return done.stdout
 
 
+def only(folder, name):
+    found = list(folder.rglob(name))
+    if len(found) != 1:
+        sys.exit(f"install_test: needed one {name} below the installation, got {found}")
+    return found[0]
+
+
+def own_headers(include, folder):
+    """A header that stops the compiler for every name that an installed header has in Sluice's tree, but sluice/sluice.h."""
+    for header in include.rglob("*.h"):
+        name = header.relative_to(include / "sluice")
+        if name != pathlib.Path("sluice.h"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(f"#error \"{name} is the user's\"\n")
+    return folder
+
+
+def foreign_includes(include):
+    """What installed headers include besides each other and the standard library."""
+    lines = {line for header in include.rglob("*.h") for line in re.findall(r"^#include\s+(\S+)", header.read_text(), re.MULTILINE)}
+    return sorted(line for line in lines if not re.fullmatch(r'<[a-z_]+>|"sluice/[\w/]+\.h"', line))
+
+
+def learns(program):
+    losses = [float(loss) for loss in re.findall(r"loss (\S+)", run(program))]
+    return len(losses) > 1 and losses[-1] < losses[0] / 10
+
+
+def with_pkg_config(package, _, folder, compiler, flags):
+    program = folder / "by_make"
+    run("make", "-C", EXAMPLE, f"PROGRAM={program}", f"CXX={compiler}", f"CXXFLAGS={flags}",
+        env={**os.environ, "PKG_CONFIG_PATH": str(package.parent)})
+    return program
+
+
+def with_cmake(_, include, folder, compiler, flags):
+    run("cmake", "-S", EXAMPLE, "-B", folder / "by_cmake", f"-DCMAKE_PREFIX_PATH={include.parent}", f"-DCMAKE_CXX_COMPILER={compiler}",
+        f"-DCMAKE_CXX_FLAGS={flags}")
+    run("cmake", "--build", folder / "by_cmake")
+    return folder / "by_cmake" / "example"
+
+
 def main():
     build_dir, compiler = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "g++"
-    with tempfile.TemporaryDirectory() as folder:
-        run("meson", "install", "-C", build_dir, "--no-rebuild", "--tags", "devel", "--destdir", folder)
-        package = next(pathlib.Path(folder).rglob("sluice.pc"), None)
-        if package is None:
-            return "install_test: no sluice.pc was installed"
-        environment = {**os.environ, "PKG_CONFIG_PATH": str(package.parent)}
-        program = pathlib.Path(folder) / "example"
-        run("make", "-C", EXAMPLE, f"PROGRAM={program}", f"CXX={compiler}", env=environment)
-        output = run(program)
-    losses = [float(loss) for loss in re.findall(r"loss (\S+)", output)]
-    if len(losses) < 2 or not losses[-1] < losses[0] / 10:
-        return f"install_test: needed a loss that falls tenfold, got:\n{output}"
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        run("meson", "install", "-C", build_dir, "--no-rebuild", "--tags", "devel", "--destdir", folder / "installed")
+        package, include = only(folder, "sluice.pc"), only(folder, "sluice.h").parent.parent
+        if foreign := foreign_includes(include):
+            return f"install_test: installed headers include {foreign}"
+        flags = f"-O2 -I{own_headers(include, folder / 'own')}"
+        for build in (with_pkg_config, with_cmake):
+            if not learns(build(package, include, folder, compiler, flags)):
+                return f"install_test: needed a loss that falls tenfold from the program of {build.__name__}"
     return None
 
 

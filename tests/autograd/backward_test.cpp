@@ -6,6 +6,7 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/linear.h"
 #include "autograd/ops/normalization.h"
+#include "autograd/ops/pad.h"
 #include "autograd/ops/reshape.h"
 #include "core/ops/copy.h"
 #include "core/random.h"
@@ -99,6 +100,12 @@ TEST(Backward, MovesBytesForAllSlicesOfATensorInProportionToIt) {
   };
   const double few = bytes_of(64), many = bytes_of(512);
   EXPECT_LT(many, 8.5 * few);
+}
+
+TEST(Backward, AddsASlicesPartToAGradientThatRepeatsElements) {
+  const Var x = Var::input(full({4}, 2));
+  const Var y = add(x, pad(slice(x, 0, 0, 2), {{0, 2}}));
+  EXPECT_EQ(gradients(y, full({1}, 3).expand({4}), {x})[0].to_vector(), (std::vector<double>{6, 6, 3, 3}));
 }
 
 TEST(Backward, RecordsNothingForConstants) {
