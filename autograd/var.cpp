@@ -84,4 +84,8 @@ Var record(const char* op, Tensor y, const std::vector<Var>& inputs, std::vector
   return {std::move(y), std::move(node)};
 }
 
+void describe(std::ostream& out, const Var& x) { describe(out, x.value()); }
+
+std::ostream& operator<<(std::ostream& out, const Var& x) { return out << x.value(); }
+
 }  // namespace sluice

@@ -1,6 +1,7 @@
 #pragma once
 #include <any>
 #include <cstdint>
+#include <iosfwd>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -108,5 +109,9 @@ class Var {
 /// biases, elementwise factors) I makes all gradients in one pass over memory, keeps the finished ones, and W only adds them to their sums.
 Var record(const char* op, Tensor y, const std::vector<Var>& inputs, std::vector<Tensor> saved, std::any attributes,
            BackwardFunction backward, std::vector<Needs> readers = {});
+
+/// As its value: see core/tensor.h.
+void describe(std::ostream& out, const Var& x);
+std::ostream& operator<<(std::ostream& out, const Var& x);
 
 }  // namespace sluice

@@ -33,11 +33,20 @@ struct CommError : Error {
   using Error::Error;
 };
 
+/// Adds a part of a message: what `describe` says of it where its type has one, as a tensor whose << prints all values, else what << prints.
+template <class Part>
+void add_part(std::ostream& out, const Part& part) {
+  if constexpr (requires { describe(out, part); })
+    describe(out, part);
+  else
+    out << part;
+}
+
 /// The parts of a message, joined with nothing between them.
 template <class... Parts>
 std::string join(const Parts&... parts) {
   std::ostringstream out;
-  (out << ... << parts);
+  (add_part(out, parts), ...);
   return std::move(out).str();
 }
 

@@ -87,7 +87,8 @@ const DevicePtr& Tensor::device_ptr() const {
 
 void* Tensor::address(DType dtype) const {
   // Messages are built on failure only: kernels call this often.
-  if (!defined() || dtype != dtype_) throw UsageError(join("tensor: needs elements of ", name_of(dtype), ", got ", *this));
+  if (!defined() || dtype != dtype_)
+    throw UsageError(join("tensor: needs elements of ", name_of(dtype), ", got ", *this, "; cast() converts"));
   if (!storage_->memory) {
     if (elements() > 0) throw NoElements(join("tensor: ", *this, " has no elements in memory: meta devices only count"));
     return nullptr;
@@ -157,13 +158,17 @@ Tensor Tensor::uncharged() const {
   return result;
 }
 
-double Tensor::item() const {
+Tensor Tensor::on_host() const { return (device().kind() == DeviceKind::cuda ? to(default_device()) : *this).contiguous(); }
+
+Tensor Tensor::one_on_host() const {
   require(elements() == 1, "item: needs exactly one element, got ", *this);
-  return to_vector()[0];
+  return on_host();
 }
 
+double Tensor::item() const { return one_on_host().to_vector()[0]; }
+
 std::vector<double> Tensor::to_vector() const {
-  const Tensor x = (device().kind() == DeviceKind::cuda ? to(default_device()) : *this).contiguous();
+  const Tensor x = on_host();
   std::vector<double> result(elements());
   on_any(dtype_, "to_vector", [&]<class T>() { std::copy_n(x.data<T>(), elements(), result.begin()); });
   return result;
@@ -228,10 +233,5 @@ Tensor tensor_of(const std::vector<double>& elements, const Shape& shape, DType 
 }
 
 bool Tensor::is_exclusive() const { return defined() && storage_.use_count() == 1 && !storage_->is_aliased; }
-
-std::ostream& operator<<(std::ostream& out, const Tensor& x) {
-  if (!x.defined()) return out << "an undefined tensor";
-  return out << name_of(x.dtype()) << ' ' << x.shape() << " on " << x.device().name();
-}
 
 }  // namespace sluice

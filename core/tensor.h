@@ -100,6 +100,18 @@ class Tensor {
   double item() const;
   /// All elements, row-major, as doubles; for tests and small results.
   std::vector<double> to_vector() const;
+  /// The same as they are. Errors  UsageError when T is not the element type.
+  template <class T>
+  T item() const {
+    return *one_on_host().data<T>();
+  }
+  template <class T>
+  std::vector<T> to_vector() const {
+    const Tensor x = on_host();
+    return {x.data<T>(), x.data<T>() + x.elements()};
+  }
+  /// This tensor where it is contiguous and on a CPU device, else a row-major copy: on the default device of what is on a GPU.
+  Tensor on_host() const;
 
   friend Tensor empty(const Shape& shape, DType dtype, const DevicePtr& device);
   friend Tensor room_for(const Shape& shape, DType dtype, const DevicePtr& device, const Device& giver);
@@ -109,6 +121,7 @@ class Tensor {
  private:
   struct Storage;
   void* address(DType dtype) const;
+  Tensor one_on_host() const;
   /// A view from the last element of an axis to the first: a negative stride, which only `copy` takes.
   Tensor reversed(int axis) const;
 
@@ -138,7 +151,11 @@ Tensor full_like(const Tensor& x, double value);
 Tensor tensor_of(const std::vector<double>& elements, const Shape& shape, DType dtype = DType::f32,
                  const DevicePtr& device = default_device());
 
-/// "f32 [2, 3] on cpu:0", for messages.
+/// "f32 [2, 3] on cpu:0": what messages show of a tensor.
+void describe(std::ostream& out, const Tensor& x);
+/// The values as NumPy prints them, then in a line of its own the description: "[1.  2.5]\nf32 [2] on cpu:0". Of more than 1000 elements
+/// only the first and last 3 of each axis are shown, and brought from a GPU.
+/// Threads  that of the device, as for any op.
 std::ostream& operator<<(std::ostream& out, const Tensor& x);
 
 }  // namespace sluice

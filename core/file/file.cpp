@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <vector>
 
 #include "core/error.h"
@@ -97,6 +98,19 @@ std::string read_file(const std::filesystem::path& path) {
   return text;
 }
 
+std::pair<ByteReader, int64_t> open_bytes(const std::filesystem::path& path) {
+  const auto in = std::make_shared<std::ifstream>(open_to_read(path));
+  in->seekg(0, std::ios::end);
+  const int64_t bytes = std::max<int64_t>(0, in->tellg());
+  in->seekg(0);
+  const auto read = [path, in](void* into, size_t count) {
+    in->read(static_cast<char*>(into), static_cast<std::streamsize>(count));
+    require_read(path, *in);
+    return static_cast<size_t>(in->gcount());
+  };
+  return {read, bytes};
+}
+
 FileSummary write_file(const std::filesystem::path& path, std::string_view text) {
   FileWriter file(path);
   file.write(text.data(), text.size());
@@ -104,26 +118,38 @@ FileSummary write_file(const std::filesystem::path& path, std::string_view text)
 }
 
 void write_atomically(const std::filesystem::path& path, std::string_view text) {
+  write_atomically(path, [&](const std::filesystem::path& temporary) { write_file(temporary, text); });
+}
+
+void write_atomically(const std::filesystem::path& path, const std::function<void(const std::filesystem::path& temporary)>& write) {
   static std::atomic<int> count{0};
   std::error_code error;
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
   require<ResourceError>(!error, path.parent_path().string(), ": cannot make the folder: ", error.message(), "; choose another one");
   const std::string temporary = join(path.string(), ".", getpid(), ".", count++, ".tmp");
   try {
-    write_file(temporary, text);
+    write(temporary);
     if (rename(temporary.c_str(), path.c_str()) != 0) throw_write_error(path);
-  } catch (const ResourceError&) {
+  } catch (...) {
     unlink(temporary.c_str());
     throw;
   }
 }
 
-void sync_folder(const std::filesystem::path& folder) {
-  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) throw_write_error(folder);
+namespace {
+
+void sync(const std::filesystem::path& path, int flags) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | flags);
+  if (descriptor < 0) throw_write_error(path);
   const int synced = fsync(descriptor);
   close(descriptor);
-  if (synced != 0) throw_write_error(folder);
+  if (synced != 0) throw_write_error(path);
 }
+
+}  // namespace
+
+void sync_file(const std::filesystem::path& path) { sync(path, 0); }
+
+void sync_folder(const std::filesystem::path& folder) { sync(folder, O_DIRECTORY); }
 
 }  // namespace sluice

@@ -1,8 +1,11 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <utility>
 
+#include "core/file/byte_reader.h"
 #include "core/file/hash.h"
 
 namespace sluice {
@@ -45,9 +48,17 @@ std::string read_file(const std::filesystem::path& path);
 /// Writes a whole file, synced.
 FileSummary write_file(const std::filesystem::path& path, std::string_view text);
 
+/// A regular file to read from its beginning, and its bytes. Errors  as read_file.
+std::pair<ByteReader, int64_t> open_bytes(const std::filesystem::path& path);
+
 /// Writes a whole file so that every reader, also while others write it, sees the old one or the new one: temporary file, then rename.
-/// Makes the folder of the file. Errors  ResourceError; the temporary file is removed then.
+/// Makes the folder of the file. Errors  ResourceError, or what `write` throws; the temporary file is removed then.
 void write_atomically(const std::filesystem::path& path, std::string_view text);
+/// The same with a function that writes the file under the temporary name.
+void write_atomically(const std::filesystem::path& path, const std::function<void(const std::filesystem::path& temporary)>& write);
+
+/// Makes a file's bytes survive a power cut. Errors  ResourceError.
+void sync_file(const std::filesystem::path& path);
 
 /// Makes the names in a folder survive a power cut. Errors  ResourceError.
 void sync_folder(const std::filesystem::path& folder);

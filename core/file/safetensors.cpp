@@ -93,6 +93,13 @@ Tensor SafetensorsFile::read(const std::string& name, const DevicePtr& device) c
   return result;
 }
 
+std::map<std::string, Tensor> read_safetensors(const std::filesystem::path& path, const DevicePtr& device) {
+  const SafetensorsFile file(path);
+  std::map<std::string, Tensor> tensors;
+  for (const auto& [name, entry] : file.tensors()) tensors[name] = file.read(name, device);
+  return tensors;
+}
+
 FileSummary write_safetensors(const std::filesystem::path& path, const std::map<std::string, Tensor>& tensors,
                               const std::map<std::string, std::string>& metadata) {
   const std::string text = header_text(tensors, metadata);

@@ -49,6 +49,9 @@ class SafetensorsFile {
   SafetensorsHeader header_;
 };
 
+/// All tensors of a safetensors file, by name: what write_safetensors wrote. Errors  DataError naming file, tensor and byte.
+std::map<std::string, Tensor> read_safetensors(const std::filesystem::path& path, const DevicePtr& device = default_device());
+
 /// Writes tensors in name order, synced: equal tensors give equal bytes. Errors  ResourceError, see FileWriter.
 FileSummary write_safetensors(const std::filesystem::path& path, const std::map<std::string, Tensor>& tensors,
                               const std::map<std::string, std::string>& metadata = {});

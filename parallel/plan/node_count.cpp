@@ -17,7 +17,7 @@ namespace sluice::parallel {
 
 namespace {
 
-void describe(std::ostream& out, const Tensor& x) {
+void add_type(std::ostream& out, const Tensor& x) {
   if (x.defined()) out << ' ' << name_of(x.dtype()) << x.shape();
 }
 
@@ -47,9 +47,9 @@ class WorkCounter {
     std::ostringstream work;
     const layers::Call call = call_of(node);
     const Cost before = device_->counted();  // without a table that this node is the first to read: it is made once, not a step
-    for (const auto& input : call.inputs) describe(work, input.value());
+    for (const auto& input : call.inputs) add_type(work, input.value());
     work << "; parameters";
-    for (const auto& parameter : call.parameters) describe(work, parameter.value());
+    for (const auto& parameter : call.parameters) add_type(work, parameter.value());
     Var y;
     result.times.forward = result.times.recompute = timed([&] { y = graph_.nodes()[node].module->forward(call); });
     work << recorded_ops(y.node());

@@ -97,5 +97,13 @@ TEST(Abs, HasNoSlopeAtZero) {
   EXPECT_EQ(gradients(abs(x), full({2}, 1, DType::f64), {x})[0].to_vector(), (Values{0, 0}));
 }
 
+TEST(Var, PrintsItsValueAndIsDescribedInMessages) {
+  const Var x = Var::input(tensor_of({1, 2.5}, {2}));
+  std::ostringstream out;
+  out << x;
+  EXPECT_EQ(out.str(), "[1.  2.5]\nf32 [2] on cpu:0");
+  EXPECT_EQ(join(x), "f32 [2] on cpu:0");
+}
+
 }  // namespace
 }  // namespace sluice

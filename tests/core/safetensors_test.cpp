@@ -152,6 +152,15 @@ TEST_F(SafetensorsOnDisk, EveryDtypeComesBackBitForBit) {
   for (const auto& [name, tensor] : tensors) EXPECT_EQ(file.read(name).to_vector(), tensor.to_vector()) << name;
 }
 
+TEST_F(SafetensorsOnDisk, AllTensorsAreReadAtOnceByName) {
+  write_safetensors(path_, {{"a", tensor_of({1, 2}, {2})}, {"b", tensor_of({3}, {1, 1}, DType::i64)}});
+  const auto tensors = read_safetensors(path_);
+  ASSERT_EQ(tensors.size(), 2u);
+  EXPECT_EQ(tensors.at("a").to_vector(), (std::vector<double>{1, 2}));
+  EXPECT_EQ(tensors.at("b").dtype(), DType::i64);
+  EXPECT_EQ(tensors.at("b").shape(), Shape({1, 1}));
+}
+
 TEST_F(SafetensorsOnDisk, EqualTensorsGiveEqualFiles) {
   const std::map<std::string, Tensor> tensors = {{"b", full({3}, 2)}, {"a", full({5}, 1)}};
   const FileSummary first = write_safetensors(path_, tensors);
