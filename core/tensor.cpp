@@ -13,10 +13,26 @@ namespace sluice {
 
 namespace {
 
-/// Memory of a device's arena. Shared by all storages that alias it; given back when the last one is gone. Null on meta.
+/// Memory of a device's arena, or from outside. Shared by all storages that alias it; given back when the last one is gone. Null on meta.
 struct Memory {
   Memory(DevicePtr owner, int64_t bytes) : device(std::move(owner)), block(device->arena().take(bytes)) {}
-  ~Memory() { device->arena().give_back(block, std::move(others)); }
+  Memory(DevicePtr user, void* data, std::shared_ptr<void> owner) : device(std::move(user)), block{data, 0}, outside(std::move(owner)) {}
+  ~Memory() {
+    if (outside)
+      wait_for_uses();
+    else
+      device->arena().give_back(block, std::move(others));
+  }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  void wait_for_uses() noexcept {
+    try {
+      wait_until(device->record());
+      for (const Event& event : others) wait_until(event);
+    } catch (const Error&) {  // the GPU failed, and no work uses the memory any more
+    }
+  }
 
   /// Another device reads the memory: its work so far has to end before the block serves again.
   void add_use(const Device& other) noexcept {
@@ -31,6 +47,7 @@ struct Memory {
 
   DevicePtr device;
   Arena::Block block;
+  std::shared_ptr<void> outside;  ///< what holds memory from outside; null for the arena's
   std::mutex mutex;
   std::vector<Event> others;
 };
@@ -63,6 +80,8 @@ struct Tensor::Storage {
     other.is_aliased = true;
     device->charge(charged);
   }
+  /// Memory from outside, which counts nowhere.
+  explicit Storage(std::shared_ptr<Memory> outside) : device(outside->device), charged(0), memory(std::move(outside)), is_aliased(true) {}
   ~Storage() {
     if (memory && memory->device != device) memory->add_use(*device);
     memory.reset();  // first, so that what is not counted any more can be had again
@@ -201,6 +220,43 @@ Tensor room_for(const Shape& shape, DType dtype, const DevicePtr& device) {
   Tensor room = empty(shape, dtype, device);
   room.storage_->is_aliased = true;
   return room;
+}
+
+namespace {
+
+/// The farthest element has an address, and each lies at a multiple of its size.
+void require_addresses(const void* data, const Shape& shape, const Strides& strides, DType dtype) {
+  int64_t end = static_cast<int64_t>(size_of(dtype));
+  bool is_reachable = true;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (shape[axis] <= 1) continue;
+    require(strides[axis] >= 0, "borrowed memory: needs strides >= 0, got ", strides[axis], " at axis ", axis,
+            "; copy it to row-major order first");
+    int64_t span = 0;
+    is_reachable = is_reachable &&
+                   !__builtin_mul_overflow(strides[axis], (shape[axis] - 1) * static_cast<int64_t>(size_of(dtype)), &span) &&
+                   !__builtin_add_overflow(end, span, &end);
+  }
+  require(is_reachable, "borrowed memory: needs strides within 63 bits of bytes, got more for ", shape,
+          "; check the strides, which count elements");
+  require(data != nullptr && reinterpret_cast<uintptr_t>(data) % size_of(dtype) == 0,
+          "borrowed memory: needs an address that is a multiple of ", size_of(dtype), " for ", name_of(dtype), ", got ", data,
+          "; copy it to memory of its own first");
+}
+
+}  // namespace
+
+Tensor borrowed(void* data, const Shape& shape, const Strides& strides, DType dtype, const DevicePtr& device, std::shared_ptr<void> owner) {
+  require(device != nullptr && device->kind() != DeviceKind::meta, "borrowed memory: needs a cpu or cuda device, got ",
+          device ? device->name() : "none");
+  if (shape.elements() == 0) return empty(shape, dtype, device);
+  require_addresses(data, shape, strides, dtype);
+  Tensor result;
+  result.storage_ = std::make_shared<Tensor::Storage>(std::make_shared<Memory>(device, data, std::move(owner)));
+  result.shape_ = shape;
+  result.strides_ = strides;
+  result.dtype_ = dtype;
+  return result;
 }
 
 Tensor empty_like(const Tensor& x) { return empty(x.shape(), x.dtype(), x.device_ptr()); }

@@ -116,6 +116,8 @@ class Tensor {
   friend Tensor empty(const Shape& shape, DType dtype, const DevicePtr& device);
   friend Tensor room_for(const Shape& shape, DType dtype, const DevicePtr& device, const Device& giver);
   friend Tensor room_for(const Shape& shape, DType dtype, const DevicePtr& device);
+  friend Tensor borrowed(void* data, const Shape& shape, const Strides& strides, DType dtype, const DevicePtr& device,
+                         std::shared_ptr<void> owner);
   friend Tensor flip(const Tensor& x, const std::vector<int>& axes);
 
  private:
@@ -140,6 +142,11 @@ Tensor empty_like(const Tensor& x);
 Tensor room_for(const Shape& shape, DType dtype, const DevicePtr& device, const Device& giver);
 /// The same for what comes from another process: always memory.
 Tensor room_for(const Shape& shape, DType dtype, const DevicePtr& device);
+/// A tensor over memory from outside Sluice, without a copy. `owner` is held until the last view is gone and the device's work on it done,
+/// for which the last one to go waits. The memory is counted on no device, as no budget bounds what another library takes, and is never
+/// exclusive, so that no op makes its result there.
+/// Errors  UsageError for a meta device, for elements without memory or not at a multiple of their size, and for negative strides.
+Tensor borrowed(void* data, const Shape& shape, const Strides& strides, DType dtype, const DevicePtr& device, std::shared_ptr<void> owner);
 Tensor zeros(const Shape& shape, DType dtype = DType::f32, const DevicePtr& device = default_device());
 Tensor ones(const Shape& shape, DType dtype = DType::f32, const DevicePtr& device = default_device());
 Tensor full(const Shape& shape, double value, DType dtype = DType::f32, const DevicePtr& device = default_device());

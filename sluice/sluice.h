@@ -5,6 +5,7 @@
 #include "core/batch.h"
 #include "core/byte_units.h"
 #include "core/device.h"
+#include "core/dlpack.h"
 #include "core/dtype.h"
 #include "core/elements.h"
 #include "core/error.h"
