@@ -49,7 +49,7 @@ bool needs_exponents(std::span<const T> values) {
     largest = std::max(largest, std::abs(value));
   }
   const T limit = sizeof(T) == 8 ? T(1e8) : T(1e6);
-  return largest != 0 && (largest >= limit || static_cast<double>(least) < 0.0001 || largest / least > 1000);
+  return largest != 0 && (largest >= limit || least < T(0.0001) || largest / least > 1000);
 }
 
 /// Characters before the point, after it, and in all of an exponent.

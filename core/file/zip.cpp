@@ -26,7 +26,7 @@ std::shared_ptr<zip_t> open_archive(const std::string& name) {
   return {archive, zip_discard};
 }
 
-ZipFile::Member member_of(zip_t* archive, uint64_t index, const std::string& file) {
+ZipFile::Member member_of(zip_t* archive, uint64_t index, int64_t file_bytes, const std::string& file) {
   constexpr uint64_t kNeeded = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD;
   zip_stat_t stat;
   require<DataError>(zip_stat_index(archive, index, 0, &stat) == 0 && (stat.valid & kNeeded) == kNeeded, file, ", member ", index,
@@ -35,25 +35,30 @@ ZipFile::Member member_of(zip_t* archive, uint64_t index, const std::string& fil
   require<DataError>(stat.comp_method == ZIP_CM_STORE || stat.comp_method == ZIP_CM_DEFLATE, name,
                      ": needs to be stored or deflated, got method ", stat.comp_method, "; save it with np.savez");
   const uint64_t most = stat.comp_method == ZIP_CM_STORE ? 1 : kMostOfDeflate;
-  require<DataError>(stat.comp_size <= std::filesystem::file_size(file) && stat.size / most <= stat.comp_size, name, ": claims ", stat.size,
-                     " bytes, which ", stat.comp_size, " packed ones cannot hold; get the file again");
+  require<DataError>(stat.comp_size <= static_cast<uint64_t>(file_bytes) && stat.size / most <= stat.comp_size, name, ": claims ",
+                     stat.size, " bytes, which ", stat.comp_size, " packed ones cannot hold; get the file again");
   return {stat.name, static_cast<int64_t>(stat.size)};
 }
 
 }  // namespace
 
-ZipFile::ZipFile(const std::filesystem::path& path) : name_(path.string()), archive_(open_archive(name_)) {
+ZipFile::ZipFile(const std::filesystem::path& path) : name_(path.string()) {
+  const int64_t file_bytes = open_bytes(path).second;  // which also refuses what is no file
+  archive_ = open_archive(name_);
   const int64_t count = zip_get_num_entries(archive_.get(), 0);
-  for (int64_t i = 0; i < count; ++i) members_.push_back(member_of(archive_.get(), static_cast<uint64_t>(i), name_));
+  for (int64_t i = 0; i < count; ++i) members_.push_back(member_of(archive_.get(), static_cast<uint64_t>(i), file_bytes, name_));
 }
 
 ByteReader ZipFile::open(size_t member) const {
   const std::string name = join(name_, ", member '", members_[member].name, "'");
   zip_file_t* opened = zip_fopen_index(archive_.get(), member, 0);
   require<DataError>(opened != nullptr, name, ": cannot be unpacked: ", zip_strerror(archive_.get()), "; save it with np.savez");
-  return [name, archive = archive_, file = std::shared_ptr<zip_file_t>(opened, zip_fclose)](void* into, size_t bytes) {
+  return [name, archive = archive_, file = std::shared_ptr<zip_file_t>(opened, zip_fclose), left = members_[member].bytes](
+             void* into, size_t bytes) mutable {
     const int64_t came = zip_fread(file.get(), into, bytes);
     require<DataError>(came >= 0, name, ": is damaged: ", zip_error_strerror(zip_file_get_error(file.get())), "; get the file again");
+    require<DataError>(came <= left, name, ": is damaged: unpacks to more bytes than it claims; get the file again");
+    left -= came;
     return static_cast<size_t>(came);
   };
 }

@@ -41,6 +41,7 @@ INSTANTIATE_TEST_SUITE_P(
         Printed{"rounded", tensor({1.0 / 3, 2.0 / 3, 12.345678}), "[ 0.3333  0.6667 12.3457]"},
         Printed{"half_to_even", tensor({0.00025, 0.00035, 0.03125}), "[0.0003 0.0003 0.0312]"},
         Printed{"matrix", tensor({{0.1, -200.5}, {3, 4.00001}}), "[[ 1.000e-01 -2.005e+02]\n [ 3.000e+00  4.000e+00]]"},
+        Printed{"smallest_without_exponent", tensor({1e-4, 1e-4}), "[0.0001 0.0001]"},
         Printed{"small", tensor({1e-5, 1}), "[1.e-05 1.e+00]"}, Printed{"large_f32", tensor({1e6, 1}), "[1.e+06 1.e+00]"},
         Printed{"below_the_limit_of_f64", tensor({1e6, 99999999.0}, DType::f64), "[ 1000000. 99999999.]"},
         Printed{"large_f64", tensor({1e8, 2e8}, DType::f64), "[1.e+08 2.e+08]"},
