@@ -49,7 +49,7 @@ class Numbers {
 /// Errors  UsageError for braces of different lengths, and for numbers that the integer dtype does not hold.
 Tensor tensor(const Numbers& numbers, std::optional<DType> dtype = {}, const DevicePtr& device = default_device());
 
-/// The same of memory that holds `count` elements of a dtype.
+/// A tensor of `count` elements of a dtype, copied from memory of the host: what the next two do for a type.
 Tensor tensor_of_memory(const void* elements, size_t count, const Shape& shape, DType dtype, const DevicePtr& device);
 
 /// A tensor of elements that are in memory already, bit for bit; Tensor::to_vector<T>() is the way back. The elements are copied, in
