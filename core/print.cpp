@@ -32,7 +32,7 @@ class Layout {
   std::string text() { return shape_.rank() == 0 ? numbers_[0] : block(0, " ", kLineWidth); }
 
  private:
-  /// What stands between the brackets of an axis and those; `indent` reaches to the opening one and over it.
+  /// The next elements along an axis and those inside it, in brackets. Their lines begin with `indent`.
   std::string block(int axis, const std::string& indent, size_t width) {
     const std::string inner = axis + 1 == shape_.rank() ? row(axis, indent, width - 1) : blocks(axis, indent, width);
     return join("[", std::string_view(inner).substr(indent.size()), "]");
