@@ -45,7 +45,7 @@ struct TrainingStep::Bare {
     std::vector<Tensor> inputs(node.inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i)
       if (model.graph.node_of(node.inputs[i]) < 0) inputs[i] = batch.load(model.graph.inputs()[node.inputs[i]].name, 0, batch.samples);
-    return node.module->loss_weight(inputs);
+    return node.module->loss_weight(inputs, batch.samples);
   }
 
   double run(const Batch& batch) {

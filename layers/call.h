@@ -77,7 +77,9 @@ struct Call {
   std::span<std::vector<BatchMoments>> observed{};
   RandomStream random;  ///< this module's stream: same mask for the same (seed, step, node, sample, element)
   bool training = true;
-  LossScale loss_scale = 1;        ///< losses multiply by it
+  LossScale loss_scale = 1;  ///< losses multiply by it
+  /// Of a loss, what Module::loss_weights() says of the mini-batch; empty in a call that is made by hand.
+  std::vector<double> loss_weights{};
   int64_t first_position = 0;      ///< position of the first token (generation)
   KeyValueCache* cache = nullptr;  ///< this module's, set in generation
   /// Where each attention that runs without a cache adds its weights (attention_weights.h), to look at them; null: it computes none.

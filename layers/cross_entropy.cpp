@@ -23,7 +23,7 @@ Var CrossEntropy::forward(const Call& call) const {
   return add(loss, cross_entropy(call.inputs[2], targets, options, call.loss_scale * auxiliary_weight_));
 }
 
-double CrossEntropy::loss_weight(const std::vector<Tensor>& inputs) const {
+double CrossEntropy::loss_weight(const std::vector<Tensor>& inputs, int64_t) const {
   require(inputs.size() > 1 && inputs[1].defined(), "CrossEntropy: needs targets that are an input of the graph, got those of a node");
   return cross_entropy_weight(inputs[1], {});
 }

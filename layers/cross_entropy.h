@@ -12,7 +12,7 @@ class CrossEntropy : public Module {
   explicit CrossEntropy(double label_smoothing = 0, double auxiliary_weight = 0);
   InputCount input_count() const override { return {2, 3}; }
   Var forward(const Call& call) const override;
-  double loss_weight(const std::vector<Tensor>& inputs) const override;
+  double loss_weight(const std::vector<Tensor>& inputs, int64_t samples) const override;
 
  private:
   double label_smoothing_, auxiliary_weight_;

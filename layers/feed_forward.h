@@ -1,22 +1,8 @@
 #pragma once
-#include "core/ops/elementwise_rules.h"
+#include "layers/activation.h"
 #include "layers/linear.h"
 
 namespace sluice::layers {
-
-/// An activation function as a layer.
-class Activation : public Module {
- public:
-  enum class Kind { gelu, gelu_tanh, relu, silu };
-  explicit Activation(Kind kind);
-  Var forward(const Call& call) const override;
-
- private:
-  Unary rule_;
-};
-inline Activation ReLU() { return Activation(Activation::Kind::relu); }
-inline Activation GELU() { return Activation(Activation::Kind::gelu); }
-inline Activation SiLU() { return Activation(Activation::Kind::silu); }
 
 /// y = activation(x W^T + b): Linear and its activation in one, with the parameters of Linear; see autograd/ops/linear.h.
 class LinearActivation : public Linear {
@@ -26,17 +12,6 @@ class LinearActivation : public Linear {
 
  private:
   Unary rule_;
-};
-
-/// y = min(max(x, -limit), limit), without a gradient where the result is an end. On logits it keeps very deep models from diverging: GPipe
-/// (arXiv 1811.06965, 5) trains 128 Transformer layers with it.
-class Clamp : public Module {
- public:
-  explicit Clamp(double limit);
-  Var forward(const Call& call) const override;
-
- private:
-  double limit_;
 };
 
 /// y = out(activation(in(x))).

@@ -16,8 +16,12 @@ Var in_working_dtype(const Var& x, const Var& weight) {
   return rounds ? cast(x, DType::bf16) : x;
 }
 
-double Module::loss_weight(const std::vector<Tensor>&) const {
+double Module::loss_weight(const std::vector<Tensor>&, int64_t) const {
   throw UsageError("loss: needs a loss module such as CrossEntropy at the node given to Graph::loss");
+}
+
+std::vector<double> Module::loss_weights(const std::vector<Tensor>& inputs, int64_t samples) const {
+  return {loss_weight(inputs, samples)};
 }
 
 Tensor rows_of_table(const char* module, const Call& call, int64_t first, int64_t count) {
@@ -43,7 +47,8 @@ std::vector<std::string> tensor_names(const Module& module) {
 std::string type_of(const Module& module) {
   const char* mangled = typeid(module).name();
   const std::unique_ptr<char, void (*)(void*)> plain(abi::__cxa_demangle(mangled, nullptr, nullptr, nullptr), std::free);
-  return plain ? plain.get() : mangled;
+  const std::string type = plain ? plain.get() : mangled, label = module.label();
+  return label.empty() ? type : type + " '" + label + "'";
 }
 
 namespace {
@@ -112,6 +117,15 @@ std::vector<StatisticsSpec> Composite::statistics() const {
 std::vector<TableSpec> Composite::tables() const {
   std::vector<TableSpec> all;
   for (const auto& child : children_) std::ranges::copy(child.module->tables(), std::back_inserter(all));
+  return all;
+}
+
+std::string Composite::label() const {
+  std::string all;
+  for (const auto& child : children_) {
+    const std::string label = child.module->label();
+    if (!label.empty()) all += (all.empty() ? "" : ", ") + label;
+  }
   return all;
 }
 

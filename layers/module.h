@@ -73,14 +73,18 @@ class Module {
   virtual Var forward(const Call& call) const = 0;
   /// Of a loss: the summed weight of a batch's targets; the mini-batch's loss is the weighted sum over this. Forward returns the
   /// micro-batch's part of it: its weighted sum, not its mean, times Call::loss_scale. `inputs` are the
-  /// graph inputs that the loss node reads, undefined for other inputs. Errors  UsageError for a module that is no loss.
-  virtual double loss_weight(const std::vector<Tensor>& inputs) const;
+  /// graph inputs that the loss node reads, of `samples` samples, undefined for other inputs. Errors  UsageError for a module that is no loss.
+  virtual double loss_weight(const std::vector<Tensor>& inputs, int64_t samples) const;
+  /// What forward() reads of the mini-batch as Call::loss_weights: loss_weight(), then those of the parts of a sum of losses.
+  virtual std::vector<double> loss_weights(const std::vector<Tensor>& inputs, int64_t samples) const;
+  /// What type_of() shows beside the type: the name of a Lambda, or those within a composite.
+  virtual std::string label() const { return {}; }
 };
 using ModulePtr = std::shared_ptr<const Module>;
 
 /// The names of all tensors of a module: parameters, and means and variances of its statistics.
 std::vector<std::string> tensor_names(const Module& module);
-/// The name of a module's type, for messages: "sluice::layers::Linear".
+/// The name of a module's type, for messages: "sluice::layers::Linear", with its label: "sluice::layers::Lambda 'twice'".
 std::string type_of(const Module& module);
 /// Throws unless the module takes so many inputs. Errors  UsageError that begins with `subject` and names type, needed and given number.
 void require_inputs(const std::string& subject, const Module& module, size_t given);
@@ -92,6 +96,7 @@ class Composite : public Module {
   std::vector<ParameterSpec> parameters() const override;
   std::vector<StatisticsSpec> statistics() const override;
   std::vector<TableSpec> tables() const override;
+  std::string label() const override;
 
  protected:
   /// Returns the child's number.

@@ -100,15 +100,15 @@ struct Trainer::State {
     require<HangError>(!executor->is_abandoned(), failure);
   }
 
-  /// 0 where the loss is not computed.
-  double loss_weight(const Batch& batch) const {
-    if (plan.devices[0]->kind() == DeviceKind::meta) return 1;
-    if (!is_here(graph.loss_node())) return 0;
+  /// The first is 0 where the loss is not computed.
+  std::vector<double> loss_weights(const Batch& batch) const {
+    if (plan.devices[0]->kind() == DeviceKind::meta) return {1};
+    if (!is_here(graph.loss_node())) return {0};
     const int node = graph.loss_node();
     std::vector<Tensor> inputs;
     for (int value : graph.nodes()[node].inputs)
       inputs.push_back(graph.node_of(value) < 0 ? batch.load(graph.inputs()[value].name, 0, batch.samples) : Tensor());
-    return graph.nodes()[node].module->loss_weight(inputs);
+    return graph.nodes()[node].module->loss_weights(inputs, batch.samples);
   }
 
   RunContext context(const Batch& batch, const PlanPrograms::Use& use) const {
@@ -119,7 +119,8 @@ struct Trainer::State {
     run.training = use.training;
     run.keeps_output = use.keeps_output;
     run.step = static_cast<uint32_t>(steps_done);
-    run.loss_weight = loss_weight(batch);
+    run.loss_weights = loss_weights(batch);
+    run.loss_weight = run.loss_weights.front();
     run.wish = options.wish;
     return run;
   }

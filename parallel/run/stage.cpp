@@ -182,6 +182,7 @@ Tensor Stage::run_node(const RunContext& run, int micro_batch, int node, std::ma
   call.training = run.training;
   bool is_scaled = node != loss_node_ || !run.training;
   call.loss_scale = {run.loss_scale, is_scaled};
+  if (node == loss_node_) call.loss_weights = run.loss_weights;
   if (!run.training) call.statistics = statistics_.running_of(node, shows_averages_);
   std::vector<std::vector<BatchMoments>> observed(run.training && !again ? description.statistics.size() : 0);
   call.observed = observed;

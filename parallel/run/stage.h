@@ -32,14 +32,15 @@ struct RunContext {
   BatchShape shape;                   ///< of the batch: shape_of() it
   std::vector<int64_t> first_sample;  ///< by micro-batch, and one more entry: the number of samples
   bool training = true;
-  double loss_weight = 0;      ///< of the mini-batch's targets, where the loss is computed; 0 elsewhere
-  double loss_scale = 1;       ///< 1 / loss_weight, where the loss is computed; 1 in evaluation
-  uint32_t step = 0;           ///< training steps done before this one: the random stream
-  bool keeps_output = false;   ///< of the graph's output node, until the run ends
-  bool cuda_graphs = false;    ///< compute actions are launched as CUDA graphs
-  bool is_watched = false;     ///< the first node that makes a number which is not finite throws DivergenceError, naming itself
-  std::function<bool()> stop;  ///< asked before each node's forward, from any device's thread: true ends the run with StoppedError
-  std::function<Wish()> wish;  ///< asked at the end of the run
+  double loss_weight = 0;            ///< of the mini-batch's targets, where the loss is computed; 0 elsewhere
+  std::vector<double> loss_weights;  ///< Module::loss_weights() of the mini-batch, where the loss is computed
+  double loss_scale = 1;             ///< 1 / loss_weight, where the loss is computed; 1 in evaluation
+  uint32_t step = 0;                 ///< training steps done before this one: the random stream
+  bool keeps_output = false;         ///< of the graph's output node, until the run ends
+  bool cuda_graphs = false;          ///< compute actions are launched as CUDA graphs
+  bool is_watched = false;           ///< the first node that makes a number which is not finite throws DivergenceError, naming itself
+  std::function<bool()> stop;        ///< asked before each node's forward, from any device's thread: true ends the run with StoppedError
+  std::function<Wish()> wish;        ///< asked at the end of the run
 
   const Sequences* sequences =
       nullptr;  ///< of a run that continues some: the output is that of each row's last token. Lives as long as the run

@@ -16,7 +16,7 @@ class MeanLoss : public layers::Module {
   Var forward(const layers::Call& call) const override {
     return cross_entropy(call.inputs[0], call.inputs[1].value(), {}, 1 / static_cast<double>(call.inputs[0].dim(0)));
   }
-  double loss_weight(const std::vector<Tensor>& inputs) const override { return static_cast<double>(inputs[1].elements()); }
+  double loss_weight(const std::vector<Tensor>& inputs, int64_t) const override { return static_cast<double>(inputs[1].elements()); }
 };
 
 /// A child that scales as it should.
@@ -25,7 +25,7 @@ class WrappedLoss : public layers::Composite {
   WrappedLoss() : child_(add("child", layers::CrossEntropy())) {}
   layers::InputCount input_count() const override { return {2, 2}; }
   Var forward(const layers::Call& call) const override { return run(call, child_, call.inputs); }
-  double loss_weight(const std::vector<Tensor>& inputs) const override { return static_cast<double>(inputs[1].elements()); }
+  double loss_weight(const std::vector<Tensor>& inputs, int64_t) const override { return static_cast<double>(inputs[1].elements()); }
 
  private:
   int child_;

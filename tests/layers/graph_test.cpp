@@ -85,8 +85,8 @@ TEST(Graph, HasAPartOfWhatAValueDependsOn) {
 
 TEST(CrossEntropy, WeighsTheTargetsThatCount) {
   const Tensor targets = tensor_of({1, -100, 2, -100}, {4}, DType::i32);
-  EXPECT_EQ(CrossEntropy().loss_weight({Tensor(), targets}), 2);
-  expect_error<UsageError>([&] { ReLU().loss_weight({}); }, {"needs a loss module"});
+  EXPECT_EQ(CrossEntropy().loss_weight({Tensor(), targets}, targets.dim(0)), 2);
+  expect_error<UsageError>([&] { ReLU().loss_weight({}, 1); }, {"needs a loss module"});
 }
 
 }  // namespace

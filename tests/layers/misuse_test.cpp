@@ -63,8 +63,8 @@ TEST(Misuse, AResidualBranchOfAnotherShapeIsNotRepeated) {
 }
 
 TEST(Misuse, TargetsThatANodeMakesAreNamed) {
-  expect_error<UsageError>([] { CrossEntropy().loss_weight({Tensor(), Tensor()}); }, {"CrossEntropy", "an input of the graph"});
-  expect_error<UsageError>([] { CrossEntropy().loss_weight({}); }, {"CrossEntropy", "an input of the graph"});
+  expect_error<UsageError>([] { CrossEntropy().loss_weight({Tensor(), Tensor()}, 1); }, {"CrossEntropy", "an input of the graph"});
+  expect_error<UsageError>([] { CrossEntropy().loss_weight({}, 1); }, {"CrossEntropy", "an input of the graph"});
 }
 
 TEST(Misuse, GenerationNeedsCausalAttention) {

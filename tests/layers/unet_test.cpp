@@ -69,7 +69,7 @@ TEST(UNet, HasTheGradientsOfItsLoss) {
 TEST(UNet, CountsThePixelsThatHaveAClass) {
   const auto graph = unet({.depth = 1, .convolutions = 1, .filters = 2, .image_size = 4});
   const auto& loss = graph.nodes()[static_cast<size_t>(graph.loss_node())];
-  EXPECT_EQ(loss.module->loss_weight({Tensor(), images(2, 4, 2)[1]}), 2 * 4 * 4 - 1);
+  EXPECT_EQ(loss.module->loss_weight({Tensor(), images(2, 4, 2)[1]}, 2), 2 * 4 * 4 - 1);
 }
 
 TEST(UNet, NamesTheKeyOfASizeThatIsOutOfRange) {

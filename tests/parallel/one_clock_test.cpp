@@ -38,7 +38,7 @@ class Work : public layers::Module {
 
   layers::InputCount input_count() const override { return {1, layers::InputCount::kAny}; }
   std::vector<layers::ParameterSpec> parameters() const override { return {{"weight", {1}, layers::Initializer::ones()}}; }
-  double loss_weight(const std::vector<Tensor>&) const override { return 1; }
+  double loss_weight(const std::vector<Tensor>&, int64_t) const override { return 1; }
 
   Var forward(const layers::Call& call) const override {
     const Tensor& x = call.inputs[0].value();
