@@ -4,12 +4,15 @@
 
 #include "autograd/ops/concat.h"
 #include "autograd/ops/convolution.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/ops/reshape.h"
+#include "autograd/ops/views.h"
 #include "layers/batch_norm.h"
 
 namespace sluice::layers {
 
-Conv2d::Conv2d(int64_t in, int64_t out, const Window& window, int64_t groups) : in_(in), out_(out), groups_(groups), window_(window) {
+Conv2d::Conv2d(int64_t in, int64_t out, const Window& window, int64_t groups, bool bias)
+    : in_(in), out_(out), groups_(groups), bias_(bias), window_(window) {
   require(in > 0 && out > 0, "Conv2d: needs channels > 0, got ", in, " -> ", out);
   require(groups > 0 && in % groups == 0 && out % groups == 0, "Conv2d: needs groups that divide ", in, " and ", out, " channels, got ",
           groups);
@@ -17,12 +20,29 @@ Conv2d::Conv2d(int64_t in, int64_t out, const Window& window, int64_t groups) : 
 
 std::vector<ParameterSpec> Conv2d::parameters() const {
   const double fan_out = static_cast<double>(window_.size_h * window_.size_w * out_ / groups_);
-  return {{"weight", {out_, window_.size_h, window_.size_w, in_ / groups_}, Initializer::normal(std::sqrt(2 / fan_out))}};
+  std::vector<ParameterSpec> specs{
+      {"weight", {out_, window_.size_h, window_.size_w, in_ / groups_}, Initializer::normal(std::sqrt(2 / fan_out))}};
+  if (bias_) specs.push_back({"bias", {out_}, Initializer::zeros(), false});
+  return specs;
 }
 
 Var Conv2d::forward(const Call& call) const {
   const Var &x = call.inputs[0], &weight = call.parameters[0];
-  return conv2d(in_working_dtype(x, weight), weight, window_, groups_);
+  const Var y = conv2d(in_working_dtype(x, weight), weight, window_, groups_);
+  return bias_ ? sluice::add(y, call.parameters[1]) : y;
+}
+
+Conv1d::Conv1d(const Options& options) {
+  const auto& [in, out, size, stride, padding, pad, groups, bias] = options;
+  const Window window{.size_w = size, .stride_w = stride, .padding = padding, .pad_w = pad};
+  convolution_ = add("", Conv2d(in, out, window, groups, bias));
+}
+
+Var Conv1d::forward(const Call& call) const {
+  const Var& x = call.inputs[0];
+  require(x.shape().rank() == 3, "Conv1d: needs sequences [batch, tokens, channels], got ", x.shape());
+  const Var y = run(call, convolution_, {unsqueeze(x, 1)});
+  return squeeze(y, 1);
 }
 
 namespace {

@@ -97,6 +97,7 @@
 #include "layers/embedding.h"
 #include "layers/feed_forward.h"
 #include "layers/graph.h"
+#include "layers/group_norm.h"
 #include "layers/lambda.h"
 #include "layers/linear.h"
 #include "layers/loss.h"
@@ -108,6 +109,7 @@
 #include "layers/reshape.h"
 #include "layers/squeeze_excitation.h"
 #include "layers/transformer_layer.h"
+#include "layers/upsample.h"
 #include "models/transformer.h"
 #include "models/translation.h"
 

@@ -8,13 +8,15 @@
 namespace sluice {
 
 /// What lies around an image. With `same` there are ceil(in / stride) places of the window and zeros (or nothing, for a pool) beyond the
-/// edges; an odd number of those puts the smaller half before, as TensorFlow does. With `valid` the window stays inside.
-enum class Padding { same, valid };
+/// edges; an odd number of those puts the smaller half before, as TensorFlow does. With `valid` the window stays inside. With `given` it may
+/// go pad_h rows and pad_w columns beyond each edge, as in PyTorch.
+enum class Padding { same, valid, given };
 
 /// A window that moves over the two spatial axes of an image.
 struct Window {
   int64_t size_h = 1, size_w = 1, stride_h = 1, stride_w = 1;
   Padding padding = Padding::same;
+  int64_t pad_h = 0, pad_w = 0;  ///< on each side, of padding `given`
 
   bool operator==(const Window&) const = default;
 };
@@ -36,24 +38,35 @@ struct WindowPlan {
 struct WindowAxis {
   int64_t out, before;
 };
-inline WindowAxis window_axis(int64_t in, int64_t size, int64_t stride, Padding padding) {
-  if (padding == Padding::valid) return {in < size ? 0 : (in - size) / stride + 1, 0};
+inline WindowAxis window_axis(int64_t in, int64_t size, int64_t stride, Padding padding, int64_t pad = 0) {
+  if (padding != Padding::same) return {in + 2 * pad < size ? 0 : (in + 2 * pad - size) / stride + 1, pad};
   const int64_t out = (in + stride - 1) / stride;
   return {out, std::max<int64_t>(0, (out - 1) * stride + size - in) / 2};
 }
 
-/// Errors  UsageError naming the op, the shapes and a cure: x is not [B, H, W, C], a size or stride is below 1, or a valid window is larger
-/// than the image.
+/// Padding smaller than the window leaves no place where all is padding, of which a pool has nothing to take.
+inline void require_padding(const char* op, const Window& window) {
+  const auto [size_h, size_w, stride_h, stride_w, padding, pad_h, pad_w] = window;
+  require(padding == Padding::given || (pad_h == 0 && pad_w == 0), op, ": needs padding `given` for padding of ", pad_h, " and ", pad_w,
+          ", got `", padding == Padding::same ? "same" : "valid", "`; set Window::padding");
+  require(pad_h >= 0 && pad_w >= 0 && pad_h < size_h && pad_w < size_w, op, ": needs padding from 0 to below the window of ", size_h, " x ",
+          size_w, ", got ", pad_h, " and ", pad_w, "; add more with pad");
+}
+
+/// Errors  UsageError naming the op, the shapes and a cure: x is not [B, H, W, C], a size or stride is below 1, a window is larger than the
+/// image with its padding, or padding is given that is not smaller than the window, or for another kind of padding.
 inline WindowPlan plan_of(const char* op, const Shape& x, const Window& window) {
   require(x.rank() == 4, op, ": needs images [batch, height, width, channels], got ", x);
   require(window.size_h >= 1 && window.size_w >= 1 && window.stride_h >= 1 && window.stride_w >= 1, op,
           ": needs a window and strides of at least 1, got a window of ", window.size_h, " x ", window.size_w, " with strides ",
           window.stride_h, " and ", window.stride_w);
-  require(window.padding == Padding::same || (x[1] >= window.size_h && x[2] >= window.size_w), op, ": needs images of at least ",
-          window.size_h, " x ", window.size_w, " for this window without padding, got ", x,
+  require_padding(op, window);
+  const int64_t least_h = window.size_h - 2 * window.pad_h, least_w = window.size_w - 2 * window.pad_w;
+  require(window.padding == Padding::same || (x[1] >= least_h && x[2] >= least_w), op, ": needs images of at least ", least_h, " x ",
+          least_w, " for this window with", window.padding == Padding::valid ? "out" : " this", " padding, got ", x,
           "; use larger images, a smaller window or padding `same`");
-  const WindowAxis h = window_axis(x[1], window.size_h, window.stride_h, window.padding);
-  const WindowAxis w = window_axis(x[2], window.size_w, window.stride_w, window.padding);
+  const WindowAxis h = window_axis(x[1], window.size_h, window.stride_h, window.padding, window.pad_h);
+  const WindowAxis w = window_axis(x[2], window.size_w, window.stride_w, window.padding, window.pad_w);
   return {x[0], x[1], x[2], h.out, w.out, h.before, w.before, window};
 }
 

@@ -64,7 +64,7 @@ auto reference_gradients(const Window& window, int64_t groups) {
   };
 }
 
-constexpr Padding kValid = Padding::valid;
+constexpr Padding kValid = Padding::valid, kGiven = Padding::given;
 
 }  // namespace
 
@@ -90,6 +90,14 @@ OP_CASES(convolution) {
   check("stride_beyond_the_window", {1, 8, 7, 2}, {2, 2, 3, 3}, 2);
   check("window_beyond_the_image", {2, 2, 3, 2}, {7, 7}, 2);
   check("window_beyond_the_image_stride_2", {1, 3, 2, 2}, {5, 7, 2, 2}, 2);
+  check("padding_1", {2, 5, 6, 3}, {3, 3, 1, 1, kGiven, 1, 1}, 4);
+  check("padding_1_stride_2", {2, 6, 7, 3}, {3, 3, 2, 2, kGiven, 1, 1}, 4);
+  check("padding_3_of_7_stride_2", {1, 8, 9, 2}, {7, 7, 2, 2, kGiven, 3, 3}, 3);
+  check("padding_of_columns", {1, 5, 4, 2}, {2, 4, 1, 1, kGiven, 0, 3}, 2);
+  check("padding_larger_than_the_image", {2, 1, 2, 2}, {3, 5, 1, 2, kGiven, 2, 4}, 3);
+  check("padding_of_groups", {2, 4, 5, 6}, {3, 3, 1, 1, kGiven, 2, 1}, 4, 2);
+  check("padding_of_depthwise", {2, 6, 5, 4}, {3, 3, 1, 1, kGiven, 2, 0}, 4, 4);
+  check("padding_of_depthwise_stride_2", {1, 6, 5, 4}, {3, 3, 2, 2, kGiven, 1, 2}, 4, 4);
   check("one_pixel", {3, 1, 1, 4}, {3, 3}, 2);
   check("one_channel", {2, 5, 5, 1}, {3, 3}, 3);
   check("one_output", {2, 5, 5, 3}, {3, 3}, 1);
@@ -113,6 +121,10 @@ OP_CASES(convolution) {
   refuse("groups_that_do_not_divide", {1, 4, 4, 4}, {3, 3, 3, 2}, {3, 3}, 2, "multiples of 2 groups");
   refuse("window_of_another_weight", {1, 4, 4, 3}, {2, 5, 5, 3}, {3, 3}, 1, "weight [outputs, 3, 3");
   refuse("valid_window_beyond_the_image", {1, 4, 2, 3}, {2, 3, 3, 3}, {3, 3, 1, 1, kValid}, 1, "images of at least 3 x 3");
+  refuse("padding_as_large_as_the_window", {1, 4, 4, 3}, {2, 3, 3, 3}, {3, 3, 1, 1, kGiven, 3, 0}, 1, "below the window of 3 x 3");
+  refuse("negative_padding", {1, 4, 4, 3}, {2, 3, 3, 3}, {3, 3, 1, 1, kGiven, 0, -1}, 1, "got 0 and -1");
+  refuse("padding_that_is_not_given", {1, 4, 4, 3}, {2, 3, 3, 3}, {3, 3, 1, 1, kValid, 1, 1}, 1, "got `valid`");
+  refuse("padded_image_below_the_window", {1, 2, 4, 3}, {2, 5, 3, 3}, {5, 3, 1, 1, kGiven, 1, 0}, 1, "images of at least 3 x 3");
   refuse("no_stride", {1, 4, 4, 3}, {2, 3, 3, 3}, {3, 3, 0, 1}, 1, "strides of at least 1");
 
   const auto row = [&](const char* name, const Shape& x, const Window& window, int64_t outputs, int64_t groups = 1) {

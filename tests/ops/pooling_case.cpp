@@ -52,6 +52,7 @@ auto naive_average(const Window& window) {
 
 constexpr Window kThreeSame{3, 3, 1, 1, Padding::same}, kThreeHalved{3, 3, 2, 2, Padding::same}, kTwoHalved{2, 2, 2, 2, Padding::same};
 constexpr Window kFiveThirds{5, 5, 3, 3, Padding::valid}, kWide{1, 4, 1, 3, Padding::same};
+constexpr Window kPadded{3, 4, 2, 1, Padding::given, 1, 3};
 
 /// Distinct numbers, so that no two are equal in bf16 either and central differences meet no tie.
 InputSpec distinct(const Shape& shape) {
@@ -73,6 +74,7 @@ OP_CASES(max_pool2d) {
   pool("two", distinct({1, 5, 4, 16}), kTwoHalved);
   pool("valid", distinct({1, 8, 9, 2}), kFiveThirds);
   pool("wide", distinct({1, 3, 7, 9}), kWide);
+  pool("padded", distinct({1, 4, 5, 8}), kPadded);
   pool("one_pixel", distinct({3, 1, 1, 5}), kThreeSame);
   pool("no_samples", randn({0, 4, 4, 8}), kThreeSame);
   pool("view", transposed(distinct({1, 5, 4, 3}), 1, 2), kThreeSame);
