@@ -95,6 +95,7 @@
 #include "layers/cross_entropy.h"
 #include "layers/dropout.h"
 #include "layers/embedding.h"
+#include "layers/embedding_bag.h"
 #include "layers/feed_forward.h"
 #include "layers/graph.h"
 #include "layers/group_norm.h"
