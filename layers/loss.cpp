@@ -22,6 +22,15 @@ Tensor leading_weights(const Loss& loss, const Tensor& weights, const Tensor& lo
   return cast(weights.contiguous(), losses.dtype()).reshape(shape);
 }
 
+/// The call with its inputs of floats in the dtype of the first one's arithmetic, so that small differences of large bf16 numbers stay.
+Call in_arithmetic(const Call& call) {
+  Call exact = call;
+  const DType dtype = compute_dtype(call.inputs[0].value().dtype());
+  for (Var& x : exact.inputs)
+    if (is_floating(x.value().dtype())) x = cast(x, dtype);
+  return exact;
+}
+
 void require_losses(const Loss& loss, const Tensor& losses, int64_t samples) {
   require(losses.rank() > 0 && losses.dim(0) == samples && losses.elements() > 0, type_of(loss), ": needs losses of ", samples,
           " samples [", samples, ", ...] with elements, got ", losses.shape(), "; return one for each sample, or for each of its elements");
@@ -39,7 +48,7 @@ Tensor Loss::weights(const std::vector<Tensor>& inputs) const {
 Var Loss::forward(const Call& call) const {
   std::vector<Tensor> values;
   for (const Var& x : call.inputs) values.push_back(x.value());
-  const Var made = losses(call);
+  const Var made = losses(in_arithmetic(call));
   const Var each = cast(made, compute_dtype(made.value().dtype()));
   const int64_t samples = call.inputs[0].dim(0);
   require_losses(*this, each.value(), samples);

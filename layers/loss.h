@@ -26,6 +26,7 @@ class Loss : public Module {
   double loss_weight(const std::vector<Tensor>& inputs, int64_t samples) const final;
 
  protected:
+  /// Inputs of floats come in the dtype of arithmetic of the first: f32 for bf16, as targets are in bf16 training. Others are as they were.
   virtual Var losses(const Call& call) const = 0;
   /// The weights, or an undefined tensor for none: the input after those of the formula. A subclass may make them of other inputs of the
   /// graph, such as targets != -100; those of nodes are undefined where the mini-batch is weighed.

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/ops/cast.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reduction.h"
 #include "autograd/ops/softmax.h"
@@ -17,16 +16,14 @@ struct Compared {
   Var x, target;
 };
 
-/// x in another dtype; whole numbers are constants.
-Var converted(const Var& x, DType dtype) { return is_floating(x.value().dtype()) ? cast(x, dtype) : Var(cast(x.value(), dtype)); }
+/// Whole numbers, which are constants, in the dtype of another value; floats as they are.
+Var as_floats(const Var& x, const Var& other) { return is_floating(x.value().dtype()) ? x : Var(cast(x.value(), other.value().dtype())); }
 
-/// The first two inputs in the dtype of arithmetic, so that what is small between large numbers of bf16 is not lost.
 Compared compared(const Loss& loss, const Call& call) {
   const Var &x = call.inputs[0], &target = call.inputs[1];
   require(x.shape() == target.shape(), type_of(loss), ": needs a prediction and a target of one shape, got ", x.shape(), " and ",
           target.shape(), "; reshape one of them");
-  const DType dtype = compute_dtype(x.value().dtype());
-  return {cast(x, dtype), converted(target, dtype)};
+  return {x, as_floats(target, x)};
 }
 
 Var difference(const Loss& loss, const Call& call) {
@@ -79,7 +76,7 @@ Var TripletMargin::losses(const Call& call) const {
   const Var& negative = call.inputs[2];
   require(negative.shape() == anchor.shape(), type_of(*this), ": needs three inputs of one shape, got ", anchor.shape(), " and ",
           negative.shape());
-  return relu(add(sub(distance(anchor, positive), distance(anchor, converted(negative, anchor.value().dtype()))), margin_));
+  return relu(add(sub(distance(anchor, positive), distance(anchor, negative)), margin_));
 }
 
 }  // namespace sluice::layers

@@ -94,9 +94,11 @@ TEST(Loss, HasOneAnswerForEveryPipeline) {
   }
 }
 
-std::pair<StepResult, double> step_and_evaluation(const Graph& graph, int micro_batches, int stages) {
+std::pair<StepResult, double> step_and_evaluation(const Graph& graph, int micro_batches, int stages, Precision precision = Precision::f32) {
   const char* names = stages == 1 ? "cpu:0" : "cpu:0,cpu:1";
-  const Plan chosen = plan(graph, devices(names), {.batch = kSamples, .micro_batches = micro_batches, .partition = PartitionRule::uniform});
+  const Plan chosen =
+      plan(graph, devices(names),
+           {.batch = kSamples, .micro_batches = micro_batches, .partition = PartitionRule::uniform, .precision = precision});
   Trainer trainer(graph, chosen, SGD({.lr = 0.1}));
   const StepResult step = trainer.step(batch_of_losses(1));
   const auto evaluated = trainer.evaluate(batch_of_losses(1));
@@ -113,6 +115,16 @@ TEST(Loss, IsTheMeanOfTheMiniBatchWhateverTheMicroBatches) {
       EXPECT_NEAR(parts.gradient_norm, whole.gradient_norm, 1e-5) << loss.name;
       EXPECT_NEAR(evaluated, evaluated_whole, 1e-6) << loss.name;
     }
+  }
+}
+
+TEST(Loss, IsCloseInHalfPrecision) {
+  for (const auto& loss : loss_nodes()) {
+    const Graph graph = graph_of(loss);
+    const auto [exact, evaluated_exact] = step_and_evaluation(graph, 1, 1);
+    const auto [rounded, evaluated] = step_and_evaluation(graph, 4, 2, Precision::bf16);
+    EXPECT_NEAR(rounded.loss, exact.loss, 0.03) << loss.name;
+    EXPECT_NEAR(evaluated, evaluated_exact, 0.03) << loss.name;
   }
 }
 
