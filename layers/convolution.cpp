@@ -11,24 +11,49 @@
 
 namespace sluice::layers {
 
-Conv2d::Conv2d(int64_t in, int64_t out, const Window& window, int64_t groups, bool bias)
-    : in_(in), out_(out), groups_(groups), bias_(bias), window_(window) {
-  require(in > 0 && out > 0, "Conv2d: needs channels > 0, got ", in, " -> ", out);
-  require(groups > 0 && in % groups == 0 && out % groups == 0, "Conv2d: needs groups that divide ", in, " and ", out, " channels, got ",
+namespace {
+
+void check_channels(const char* module, int64_t in, int64_t out, int64_t groups) {
+  require(in > 0 && out > 0, module, ": needs channels > 0, got ", in, " -> ", out);
+  require(groups > 0 && in % groups == 0 && out % groups == 0, module, ": needs groups that divide ", in, " and ", out, " channels, got ",
           groups);
 }
 
-std::vector<ParameterSpec> Conv2d::parameters() const {
-  const double fan_out = static_cast<double>(window_.size_h * window_.size_w * out_ / groups_);
-  std::vector<ParameterSpec> specs{
-      {"weight", {out_, window_.size_h, window_.size_w, in_ / groups_}, Initializer::normal(std::sqrt(2 / fan_out))}};
-  if (bias_) specs.push_back({"bias", {out_}, Initializer::zeros(), false});
+/// A weight [from, KH, KW, to / groups] with He's rule over `from`, and a bias of so many channels, 0 for none.
+std::vector<ParameterSpec> convolution_parameters(int64_t from, int64_t to, const Window& window, int64_t groups, int64_t bias) {
+  const double fan = static_cast<double>(window.size_h * window.size_w * from / groups);
+  std::vector<ParameterSpec> specs{{"weight", {from, window.size_h, window.size_w, to / groups}, Initializer::normal(std::sqrt(2 / fan))}};
+  if (bias > 0) specs.push_back({"bias", {bias}, Initializer::zeros(), false});
   return specs;
 }
+
+}  // namespace
+
+Conv2d::Conv2d(int64_t in, int64_t out, const Window& window, int64_t groups, bool bias)
+    : in_(in), out_(out), groups_(groups), bias_(bias), window_(window) {
+  check_channels("Conv2d", in, out, groups);
+}
+
+std::vector<ParameterSpec> Conv2d::parameters() const { return convolution_parameters(out_, in_, window_, groups_, bias_ ? out_ : 0); }
 
 Var Conv2d::forward(const Call& call) const {
   const Var &x = call.inputs[0], &weight = call.parameters[0];
   const Var y = conv2d(in_working_dtype(x, weight), weight, window_, groups_);
+  return bias_ ? sluice::add(y, call.parameters[1]) : y;
+}
+
+ConvTranspose2d::ConvTranspose2d(int64_t in, int64_t out, const Window& window, int64_t groups, bool bias)
+    : in_(in), out_(out), groups_(groups), bias_(bias), window_(window) {
+  check_channels("ConvTranspose2d", in, out, groups);
+}
+
+std::vector<ParameterSpec> ConvTranspose2d::parameters() const {
+  return convolution_parameters(in_, out_, window_, groups_, bias_ ? out_ : 0);
+}
+
+Var ConvTranspose2d::forward(const Call& call) const {
+  const Var &x = call.inputs[0], &weight = call.parameters[0];
+  const Var y = conv_transpose2d(in_working_dtype(x, weight), weight, window_, groups_);
   return bias_ ? sluice::add(y, call.parameters[1]) : y;
 }
 

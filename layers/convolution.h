@@ -22,6 +22,21 @@ class Conv2d : public Module {
   Window window_;
 };
 
+/// A transposed convolution, which makes images larger by its strides; see conv_transpose2d().
+/// Shape   x [B, H, W, in] -> y [B, OH, OW, out]; weight [in, KH, KW, out / groups], bias [out].
+/// Starts  weight normal with variance 2 / (KH KW in / groups), bias zero.
+class ConvTranspose2d : public Module {
+ public:
+  ConvTranspose2d(int64_t in, int64_t out, const Window& window, int64_t groups = 1, bool bias = false);
+  std::vector<ParameterSpec> parameters() const override;
+  Var forward(const Call& call) const override;
+
+ private:
+  int64_t in_, out_, groups_;
+  bool bias_;
+  Window window_;
+};
+
 /// A convolution along a sequence: Conv2d on images of one row.
 /// Shape   x [B, T, in] -> y [B, OT, out]; weight [out, 1, size, in / groups], bias [out].
 class Conv1d : public Composite {

@@ -7,4 +7,10 @@ namespace sluice {
 /// Differentiable convolution; see core/ops/convolution.h.
 Var conv2d(const Var& x, const Var& weight, const Window& window, int64_t groups = 1);
 
+/// The transposed convolution: what conv2d's gradient makes of x, so that a convolution of y with the same weight and window has x's shape.
+/// Shape   x [B, H, W, in], weight [in, KH, KW, out / groups] -> y [B, OH, OW, out]: OH = H stride_h with padding `same`, else
+///         (H - 1) stride_h + KH - 2 pad_h; OW likewise.
+/// Dtypes, Errors, Cost  as conv2d.
+Var conv_transpose2d(const Var& x, const Var& weight, const Window& window, int64_t groups = 1);
+
 }  // namespace sluice

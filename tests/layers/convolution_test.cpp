@@ -88,7 +88,8 @@ TEST(Convolutions, HaveTheGradientsOfTheirValues) {
   const Value image = graph.add("image", Sequence().then("cut", Conv1d({6, 8, 4, 1, Padding::valid})).then("rows", Reshape({2, 4, 4})), a);
   const Window window{.size_h = 3, .size_w = 2, .stride_h = 2, .stride_w = 2, .padding = Padding::given, .pad_h = 1, .pad_w = 1};
   const Value b = graph.add("b", Conv2d(4, 2, window, 1, true), image);
-  graph.loss(graph.add("loss", MeanSquaredError(), {graph.add("up", Upsample(4), b), target}));
+  const Value up = graph.add("up", ConvTranspose2d(2, 2, {.size_h = 2, .size_w = 3, .stride_h = 2, .stride_w = 2}, 1, true), b);
+  graph.loss(graph.add("loss", MeanSquaredError(), {graph.add("twice", Upsample(2), up), target}));
   const Tensor input = empty({3, 5, 4}, DType::f64), wanted = empty({3, 4, 12, 2}, DType::f64);
   fill_normal(input, 0, 1, random_key(1, "x"));
   fill_normal(wanted, 0, 1, random_key(1, "target"));

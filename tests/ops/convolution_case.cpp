@@ -229,3 +229,34 @@ OP_CASES(convolution_gradients) {
   depthwise("depthwise_7x7_stride_2", {2, 20, 37, 8}, {7, 7, 2, 2});
   depthwise("depthwise_wide", {1, 3, 5, 300}, {3, 3});
 }
+
+OP_CASES(conv_transpose2d) {
+  const auto check = [&](const char* name, const Shape& x, const Window& window, int64_t outputs, const Shape& y, int64_t groups = 1) {
+    const auto expect = [=](const std::vector<Tensor>& inputs) {
+      const Values in = inputs[0].to_vector(), weight = inputs[1].to_vector();
+      Values result(y.elements());
+      each_product(y, inputs[1].shape(), window, groups, [&](int64_t a, int64_t b, int64_t c) { result[a] += in[c] * weight[b]; });
+      return result;
+    };
+    add({.name = name,
+         .inputs = {randn(x), randn({x[3], window.size_h, window.size_w, outputs / groups})},
+         .run = [=](const std::vector<Var>& inputs) { return conv_transpose2d(inputs[0], inputs[1], window, groups); },
+         .expect = expect,
+         .tolerance_scale = 2});
+  };
+  check("same_stride_2", {2, 3, 4, 3}, {3, 3, 2, 2}, 4, {2, 6, 8, 4});
+  check("valid", {2, 3, 4, 3}, {3, 2, 1, 1, kValid}, 4, {2, 5, 5, 4});
+  check("2x2_stride_2", {1, 3, 2, 4}, {2, 2, 2, 2, kValid}, 2, {1, 6, 4, 2});
+  check("padding_1_of_4_stride_2", {2, 3, 3, 2}, {4, 4, 2, 2, kGiven, 1, 1}, 3, {2, 6, 6, 3});
+  check("1x1", {2, 3, 4, 5}, {1, 1}, 3, {2, 3, 4, 3});
+  check("groups", {1, 3, 3, 4}, {3, 3, 2, 2, kGiven, 1, 0}, 6, {1, 5, 7, 6}, 2);
+  check("depthwise", {1, 4, 3, 4}, {3, 3, 2, 2}, 4, {1, 8, 6, 4}, 4);
+  const auto refuse = [&](const char* name, const Shape& x, const Shape& weight, const Window& window, const char* message) {
+    add({.name = name,
+         .inputs = {randn(x), randn(weight)},
+         .run = [=](const std::vector<Var>& inputs) { return conv_transpose2d(inputs[0], inputs[1], window); },
+         .throws = message});
+  };
+  refuse("channels", {1, 4, 4, 3}, {2, 3, 3, 4}, {3, 3}, "got [1, 4, 4, 3] and [2, 3, 3, 4]");
+  refuse("padding_that_leaves_nothing", {1, 1, 2, 3}, {3, 3, 3, 4}, {3, 3, 1, 1, kGiven, 2, 1}, "leaves pixels, got -1 x 2");
+}

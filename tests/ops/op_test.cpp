@@ -242,9 +242,9 @@ TEST_P(OpTest, AddsToAnAccumulatorInTheWeightPassAlone) {
 /// gradients in I.
 const std::map<std::string, std::map<size_t, std::vector<size_t>>>& deferring_ops() {
   static const std::map<size_t, std::vector<size_t>> factors{{0, {1}}, {1, {0}}}, product{{0, {1}}, {1, {0}}, {2, {}}};
-  static const std::map<std::string, std::map<size_t, std::vector<size_t>>> ops{{"linear", product},    {"linear_activation", factors},
-                                                                                {"matmul", product},    {"convolution", product},
-                                                                                {"depthwise", product}, {"embedding", {{1, {0}}}}};
+  static const std::map<std::string, std::map<size_t, std::vector<size_t>>> ops{
+      {"linear", product},    {"linear_activation", factors}, {"matmul", product},          {"convolution", product},
+      {"depthwise", product}, {"embedding", {{1, {0}}}},      {"conv_transpose2d", product}};
   return ops;
 }
 
