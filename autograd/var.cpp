@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <iterator>
+#include <utility>
 
 namespace sluice {
 
@@ -56,14 +57,22 @@ Var leaf(const char* kind, Tensor value, bool is_input) {
   return {std::move(value), std::move(node)};
 }
 
+/// Nodes made before are constants of this thread: see NoGrad.
+thread_local uint64_t recorded_from = 0;
+
+bool records(const Var& input) { return input.node() && input.node()->order >= recorded_from; }
+
 }  // namespace
+
+NoGrad::NoGrad() : outer_(std::exchange(recorded_from, next_order())) {}
+NoGrad::~NoGrad() { recorded_from = outer_; }
 
 Var Var::input(Tensor value) { return leaf("input", std::move(value), true); }
 Var Var::parameter(Tensor value) { return leaf("parameter", std::move(value), false); }
 
 Var record(const char* op, Tensor y, const std::vector<Var>& inputs, std::vector<Tensor> saved, std::any attributes,
            BackwardFunction backward, std::vector<Needs> readers) {
-  if (std::ranges::none_of(inputs, [](const Var& input) { return input.node() != nullptr; })) return Var(std::move(y));
+  if (std::ranges::none_of(inputs, records)) return Var(std::move(y));
   require(readers.empty() || readers.size() == saved.size(), op, ": needs the readers of each of ", saved.size(), " saved tensors, got ",
           readers.size());
   auto node = std::make_shared<Node>();
@@ -71,10 +80,10 @@ Var record(const char* op, Tensor y, const std::vector<Var>& inputs, std::vector
   describe(*node, y);
   node->inputs.reserve(inputs.size());
   for (const auto& input : inputs) {
-    node->inputs.push_back(input.node());
-    if (input.node()) ++input.node()->uses;
-    const bool is_constant = input.value().defined() && !input.node();
-    node->reaches_data |= is_constant || (input.node() && input.node()->reaches_data);
+    const NodePtr& from = node->inputs.emplace_back(records(input) ? input.node() : nullptr);
+    if (from) ++from->uses;
+    const bool is_constant = input.value().defined() && !from;
+    node->reaches_data |= is_constant || (from && from->reaches_data);
   }
   node->saved = std::move(saved);
   node->readers = std::move(readers);

@@ -93,12 +93,33 @@ class Var {
 
   const Tensor& value() const { return value_; }
   const Shape& shape() const { return value_.shape(); }
+  int rank() const { return value_.rank(); }
   int64_t dim(int axis) const { return value_.dim(axis); }
+  int64_t elements() const { return value_.elements(); }
+  DType dtype() const { return value_.dtype(); }
+  double item() const { return value_.item(); }
   const NodePtr& node() const { return node_; }
+  /// The value as a constant: no gradient goes through it.
+  Var detach() const { return Var(value_); }
 
  private:
   Tensor value_;
   NodePtr node_;
+};
+
+/// While one lives, ops of its thread take what was made before it for constants: they neither record nor save anything for leaves that were
+/// there. Leaves made meanwhile record as ever, so a library that computes gradients of its own is not disturbed.
+///   const NoGrad no_grad;
+/// Threads  its own. Scopes may lie in one another.
+class NoGrad {
+ public:
+  NoGrad();
+  ~NoGrad();
+  NoGrad(const NoGrad&) = delete;
+  NoGrad& operator=(const NoGrad&) = delete;
+
+ private:
+  uint64_t outer_;
 };
 
 /// Wraps an op's result: records a node unless no input wants a gradient; then nothing is saved.

@@ -30,9 +30,8 @@ struct TrainingStep::Bare {
   Bare(const StepModel& of, int threads) : model(of), device(make_device("cpu:0", {.threads = threads})), tables(device, DType::f32) {
     for (const auto& description : model.graph.parameters()) {
       const Shape& shape = description.spec.shape;
-      const auto& start = description.spec.initializer;
-      Tensor value = full(shape, start.kind == layers::Initializer::Kind::ones ? 1 : 0, DType::f32, device);
-      if (start.kind == layers::Initializer::Kind::normal) fill_normal(value, 0, start.standard_deviation, random_key(0, description.name));
+      Tensor value = empty(shape, DType::f32, device);
+      initialize(value, description.spec.initializer, random_key(0, description.name));
       parameters.push_back(value);
       states.emplace_back();
       for (size_t i = 0; i < model.optimizer->state_names().size(); ++i) states.back().push_back(zeros(shape, DType::f32, device));

@@ -2,6 +2,7 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <thread>
@@ -48,17 +49,36 @@ void fill_blocks(const Tensor& x, uint64_t key, const Make& make) {
   });
 }
 
+/// Box-Muller.
+std::array<double, 4> normal_from(const std::array<uint32_t, 4>& words, double mean, double standard_deviation) {
+  std::array<double, 4> values;
+  for (int i = 0; i < 4; i += 2) {
+    const double radius = standard_deviation * std::sqrt(-2 * std::log((words[i] + 1.0) * 0x1p-32));
+    const double angle = 2 * std::numbers::pi * words[i + 1] * 0x1p-32;
+    values[i] = mean + radius * std::cos(angle);
+    values[i + 1] = mean + radius * std::sin(angle);
+  }
+  return values;
+}
+
 }  // namespace
 
 void fill_normal(const Tensor& x, double mean, double standard_deviation, uint64_t key) {
-  fill_blocks(x, key, [&](const std::array<uint32_t, 4>& words) {
-    std::array<double, 4> values;
-    for (int i = 0; i < 4; i += 2) {
-      const double radius = standard_deviation * std::sqrt(-2 * std::log((words[i] + 1.0) * 0x1p-32));
-      const double angle = 2 * std::numbers::pi * words[i + 1] * 0x1p-32;
-      values[i] = mean + radius * std::cos(angle);
-      values[i + 1] = mean + radius * std::sin(angle);
+  fill_blocks(x, key, [&](const std::array<uint32_t, 4>& words) { return normal_from(words, mean, standard_deviation); });
+}
+
+void fill_truncated_normal(const Tensor& x, double mean, double standard_deviation, double cut, uint64_t key) {
+  require(cut >= kLeastTruncation, "fill_truncated_normal: needs a cut of at least ", kLeastTruncation, " standard deviations, got ", cut);
+  fill_blocks(x, key, [&](std::array<uint32_t, 4> words) {
+    auto values = normal_from(words, 0, 1);
+    const auto is_outside = [&](double value) { return std::abs(value) > cut; };
+    for (uint32_t round = 0; std::ranges::any_of(values, is_outside); ++round) {
+      words = philox(words, {round, 0});
+      const auto others = normal_from(words, 0, 1);
+      for (size_t i = 0; i < values.size(); ++i)
+        if (is_outside(values[i])) values[i] = others[i];
     }
+    for (double& value : values) value = mean + standard_deviation * value;
     return values;
   });
 }

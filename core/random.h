@@ -46,6 +46,11 @@ void fill_normal(const Tensor& x, double mean, double standard_deviation, uint64
 /// Fills a contiguous tensor with uniform numbers in [low, high).
 void fill_uniform(const Tensor& x, double low, double high, uint64_t key);
 
+/// As fill_normal, with numbers drawn again while they are further from the mean than `cut` standard deviations.
+/// Errors  UsageError for a cut below kLeastTruncation, which few numbers would survive.
+void fill_truncated_normal(const Tensor& x, double mean, double standard_deviation, double cut, uint64_t key);
+inline constexpr double kLeastTruncation = 0.5;
+
 /// New tensors of uniform numbers in [0, 1), rounded to the dtype, and of normal numbers of mean 0 and deviation 1: the same for a key
 /// on every device. A key may come from random_key.
 Tensor rand(const Shape& shape, uint64_t key, DType dtype = DType::f32, const DevicePtr& device = default_device());

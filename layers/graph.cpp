@@ -33,9 +33,7 @@ void check_specs(const Graph::Node& node) {
   const std::string place = " of node '" + node.name + "'";
   for (const auto& spec : node.module->parameters()) {
     require_name(spec.name, "parameter" + place);
-    const double deviation = spec.initializer.standard_deviation;
-    require(deviation >= 0 && std::isfinite(deviation), "graph: parameter '", spec.name, "'", place,
-            " needs a finite standard deviation >= 0 to start with, got ", deviation);
+    check(spec.initializer, spec.shape, "graph: parameter '" + spec.name + "'" + place);
   }
   for (const auto& spec : node.module->statistics()) {
     if (!spec.name.empty()) require_name(spec.name, "statistic" + place);
@@ -113,6 +111,7 @@ std::optional<ValueType> Graph::output_of(const Node& node) const {
 
 Value Graph::add_node(std::string name, ModulePtr module, const std::vector<Value>& inputs) {
   check_name(name);
+  require(module != nullptr, "graph: node '", name, "' needs a module, got a null pointer");
   Node node{std::move(name), std::move(module), {}, {}, {}};
   const std::string subject = "node '" + node.name + "'";
   for (Value value : inputs) node.inputs.push_back(id_of(subject, value));
@@ -157,6 +156,12 @@ void Graph::tie(const std::string& earlier, const std::string& later) {
   parameters_.erase(parameters_.begin() + dropped);
   for (auto& node : nodes_)
     for (int& index : node.parameters) index = index == dropped ? kept : index > dropped ? index - 1 : index;
+}
+
+void Graph::initialize(const std::string& parameter, const Initializer& start) {
+  ParameterSpec& spec = parameters_[parameter_index(parameter)].spec;
+  check(start, spec.shape, "graph: parameter '" + parameter + "'");
+  spec.initializer = start;
 }
 
 void Graph::loss(Value value) {

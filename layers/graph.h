@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "layers/module.h"
@@ -58,9 +59,14 @@ class Graph {
   /// Samples keep their dtype, whatever the precision of the training; those of another one are refused (check_samples).
   Value input(std::string name, const Shape& sample_shape, DType dtype = DType::f32);
 
+  /// `module`  of a type derived from Module, or a pointer to one, which several nodes and graphs may share: each node has parameters of
+  /// its own.
   template <class M>
   Value add(std::string name, M module, const std::vector<Value>& inputs) {
-    return add_node(std::move(name), std::make_shared<const M>(std::move(module)), inputs);
+    if constexpr (std::is_convertible_v<M, ModulePtr>)
+      return add_node(std::move(name), std::move(module), inputs);
+    else
+      return add_node(std::move(name), std::make_shared<const M>(std::move(module)), inputs);
   }
   template <class M>
   Value add(std::string name, M module, Value input) {
@@ -68,6 +74,8 @@ class Graph {
   }
   /// Makes `later` the same parameter as `earlier` (full names, "logits.weight"): one tensor, one gradient accumulator a use.
   void tie(const std::string& earlier, const std::string& later);
+  /// Starts a parameter (full name, "logits.weight") as said here instead of as its module says. One that is tied starts as the earlier one.
+  void initialize(const std::string& parameter, const Initializer& start);
   /// The node whose scalar value is trained. One node only.
   void loss(Value value);
   /// The value that predictions are read from (logits); generation runs what it depends on. One node only.

@@ -5,6 +5,7 @@
 
 #include "autograd/recorded_ops.h"
 #include "core/file/hash.h"
+#include "core/ops/copy.h"
 #include "layers/value_type.h"
 
 namespace sluice::layers {
@@ -21,10 +22,20 @@ void describe(std::ostream& out, const Graph::Input& input) {
   out << '\n';
 }
 
+/// The shape of given values is the parameter's.
+void describe(std::ostream& out, const Initializer& start) {
+  out << ' ' << static_cast<int>(start.kind) << ' ' << start.standard_deviation;
+  if (start.low != 0 || start.high != 0) out << ' ' << start.low << ' ' << start.high;
+  if (!start.given.defined()) return;
+  const auto values = cast(start.given, DType::f64).to_vector();
+  out << ' ' << hash_of({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double)});
+}
+
 void describe(std::ostream& out, const Graph::Parameter& parameter) {
   const auto& [name, shape, initializer, decay] = parameter.spec;
-  out << "parameter " << std::quoted(parameter.name) << ' ' << shape << " starts " << static_cast<int>(initializer.kind) << ' '
-      << initializer.standard_deviation << " decay " << decay << " of";
+  out << "parameter " << std::quoted(parameter.name) << ' ' << shape << " starts";
+  describe(out, initializer);
+  out << " decay " << decay << " of";
   describe(out, parameter.nodes);
   out << '\n';
 }

@@ -7,18 +7,9 @@
 #include <vector>
 
 #include "layers/call.h"
+#include "layers/initializer.h"
 
 namespace sluice::layers {
-
-/// How a parameter starts: a function of (seed, parameter name), whatever the partition.
-struct Initializer {
-  enum class Kind { zeros, ones, normal } kind = Kind::zeros;
-  double standard_deviation = 0;  ///< of `normal`
-
-  static Initializer zeros() { return {Kind::zeros, 0}; }
-  static Initializer ones() { return {Kind::ones, 0}; }
-  static Initializer normal(double standard_deviation) { return {Kind::normal, standard_deviation}; }
-};
 
 struct ParameterSpec {
   std::string name;  ///< within the module: "weight"

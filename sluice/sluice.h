@@ -53,6 +53,7 @@
 
 // Gradients and optimizers.
 #include "autograd/backward.h"
+#include "autograd/gradient_check.h"
 #include "autograd/ops/activation.h"
 #include "autograd/ops/attention.h"
 #include "autograd/ops/batch_norm.h"
@@ -99,6 +100,7 @@
 #include "layers/feed_forward.h"
 #include "layers/graph.h"
 #include "layers/group_norm.h"
+#include "layers/initializer.h"
 #include "layers/lambda.h"
 #include "layers/linear.h"
 #include "layers/loss.h"

@@ -4,25 +4,12 @@
 
 namespace sluice::parallel {
 
-namespace {
-
-void initialize(const Tensor& x, const layers::Graph::Parameter& parameter, uint64_t seed) {
-  using Kind = layers::Initializer::Kind;
-  const auto& start = parameter.spec.initializer;
-  if (start.kind == Kind::normal)
-    fill_normal(x, 0, start.standard_deviation, random_key(seed, parameter.name));
-  else
-    fill(x, start.kind == Kind::ones ? 1 : 0);
-}
-
-}  // namespace
-
 /// Averages are shown in the place of what forward reads (show_averages), so a part of a parameter that has one is a copy.
 Stage::Parameter Stage::make_parameter(int index) const {
   const auto& description = graph_.parameters()[index];
   if (options_.inference) return {.index = index, .working = empty(description.spec.shape, working_dtype(options_.precision), device_)};
   const Tensor start = empty(description.spec.shape, DType::f32, device_);
-  initialize(start, description, options_.seed);
+  layers::initialize(start, description.spec.initializer, random_key(options_.seed, description.name));
   const bool is_mine = is_here(description.nodes.front());
   Parameter made{.index = index, .uses = uses_here(index), .master = start, .working = start};
   if (is_mine) made.shard = replication_.replicas == 1 ? whole(index) : elements_in(shard(), index);
