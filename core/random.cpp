@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 #include <thread>
 
 #include "core/ops/copy.h"
@@ -47,18 +46,6 @@ void fill_blocks(const Tensor& x, uint64_t key, const Make& make) {
       }
     });
   });
-}
-
-/// Box-Muller.
-std::array<double, 4> normal_from(const std::array<uint32_t, 4>& words, double mean, double standard_deviation) {
-  std::array<double, 4> values;
-  for (int i = 0; i < 4; i += 2) {
-    const double radius = standard_deviation * std::sqrt(-2 * std::log((words[i] + 1.0) * 0x1p-32));
-    const double angle = 2 * std::numbers::pi * words[i + 1] * 0x1p-32;
-    values[i] = mean + radius * std::cos(angle);
-    values[i + 1] = mean + radius * std::sin(angle);
-  }
-  return values;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/ops/embedding.h"
+#include "core/ops/noise.h"
 
 namespace sluice::layers {
 
@@ -46,5 +47,30 @@ RandomStream part_of(const RandomStream& stream, int part, int use) {
   }
   return result;
 }
+
+namespace {
+
+constexpr int kFirstDraw = 1 << 20;  // of the numbers of a module's parts, behind those of all children
+
+DType dtype_of_activations(const Call& call) {
+  for (const Var& x : call.inputs)
+    if (is_floating(x.dtype())) return x.dtype();
+  return DType::f32;
+}
+
+Tensor drawn(const Call& call, Noise kind, const Shape& shape) {
+  const RandomStream stream = part_of(call.random, kFirstDraw + call.draws++);
+  return noise(kind, shape, stream, dtype_of_activations(call), call.inputs[0].value().device_ptr());
+}
+
+}  // namespace
+
+Tensor Call::full(const Shape& shape, double value) const {
+  return sluice::full(shape, value, dtype_of_activations(*this), inputs[0].value().device_ptr());
+}
+
+Tensor Call::normal(const Shape& shape) const { return drawn(*this, Noise::normal, shape); }
+
+Tensor Call::uniform(const Shape& shape) const { return drawn(*this, Noise::uniform, shape); }
 
 }  // namespace sluice::layers

@@ -84,6 +84,16 @@ struct Call {
   KeyValueCache* cache = nullptr;  ///< this module's, set in generation
   /// Where each attention that runs without a cache adds its weights (attention_weights.h), to look at them; null: it computes none.
   std::vector<Tensor>* attention_weights = nullptr;
+  /// @{ New tensors on the device of the first input, in the dtype of the first floating input, f32 where there is none. Axis 0 of the random
+  /// ones counts samples: each has numbers of its own, the same whatever the micro-batches and the partition, other ones each training step
+  /// and each time that a forward asks. Errors  UsageError in a call without inputs.
+  Tensor zeros(const Shape& shape) const { return full(shape, 0); }
+  Tensor full(const Shape& shape, double value) const;
+  Tensor normal(const Shape& shape) const;   ///< of mean 0 and standard deviation 1
+  Tensor uniform(const Shape& shape) const;  ///< in [0, 1)
+  /// @}
+  mutable int draws = 0;  ///< how often the forward has asked for random ones
+
   /// How often the forward has run each of the module's children: see Composite::run.
   mutable std::map<int, int> uses{};
 };

@@ -27,9 +27,9 @@ Var Reshape::forward(const Call& call) const {
   const Var& x = call.inputs[0];
   require(x.shape().rank() > 0, "Reshape: needs samples [B, ...], got a number");
   std::vector<int64_t> extents{x.dim(0)};
-  int64_t known = 1;
-  for (const int64_t extent : sample_shape_)
-    if (extent >= 0) known *= extent;
+  std::vector<int64_t> given = sample_shape_;
+  std::erase(given, -1);
+  const int64_t known = Shape(given).elements();  // refused where there are too many
   const int64_t elements = x.shape().without(0).elements();
   for (const int64_t extent : sample_shape_) extents.push_back(extent >= 0 ? extent : known == 0 ? 0 : elements / known);
   const Shape shape(extents);

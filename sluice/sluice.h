@@ -30,6 +30,7 @@
 #include "core/ops/gather.h"
 #include "core/ops/linear.h"
 #include "core/ops/matmul.h"
+#include "core/ops/noise.h"
 #include "core/ops/normalization.h"
 #include "core/ops/one_hot.h"
 #include "core/ops/operators.h"
