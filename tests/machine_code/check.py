@@ -30,6 +30,7 @@ SPILLS = [
     (r"^attention attend_mma<128, ", 56, "two blocks of 128 threads a multiprocessor leave 255 registers"),
     (r"^attention query_gradient_mma<64, ", 16, "likewise"),
     (r"^elementwise map_tiles<(Value|Slope)Of<(Sin|Cos|Tan), ", 64, "sin and cos of a large argument reduce it by a table"),
+    (r"^noise make_noise<", 40, "likewise"),
     (r"^elementwise map_tiles<(Mapped<Power<float>|OfBoth<Pow), bfloat16>", 64, "a loop of eight powers, too long to be unrolled, over arrays"),
     (r"^cross_entropy row_gradients<bfloat16>", 8, "two blocks of 512 threads a multiprocessor leave 64 registers; outside the loop"),
     (r"^reduction reduce_runs<Sum, float, bfloat16, ", 8, "one address, written before the loop and read behind it"),
