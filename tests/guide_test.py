@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Compiles and runs the snippets of docs/guide as a reader would: against the installed library, each page as one program, and compares what
-each snippet prints with the page.
+each snippet prints with the page. Names in the last column of a table have to be in the headers.
 
 usage: guide_test.py BUILD_DIR [COMPILER]     the build must be complete
        guide_test.py --write BUILD_DIR        writes what the snippets print into the pages instead
@@ -69,7 +69,15 @@ def output_of(page, folder, compiler, environment):
     return run(program, cwd=folder)
 
 
+def unknown_names(page, headers):
+    """Words of code in the last column of the page's tables that are in no header."""
+    cells = re.findall(r"^\|.*\|([^|\n]*)\|$", page, re.MULTILINE)
+    words = {word for cell in cells for code in re.findall(r"`([^`]+)`", cell) for word in re.findall(r"[A-Za-z_]\w+", code)}
+    return sorted(words - set(re.findall(r"\w+", headers)))
+
+
 def self_test():
+    assert unknown_names("| a | b |\n|---|---|\n| `torch` | `known(x, 3)`, `Not::there` |\n", "int known(double);") == ["Not", "there"]
     page = "```cpp\n#include <x>\nf();\n```\n```text\n1\n```\n```cpp file\nint g();\n```\n```cpp\ng();\n```\n"
     program, shown = program_of(page)
     assert shown == ["1\n", ""], shown
@@ -91,8 +99,10 @@ def main():
         folder = pathlib.Path(name)
         run("meson", "install", "-C", build_dir, "--no-rebuild", "--tags", "devel", "--destdir", folder / "installed")
         environment = {**os.environ, "PKG_CONFIG_PATH": str(only(folder, "sluice.pc").parent)}
+        headers = "".join(header.read_text() for header in only(folder, "sluice.h").parent.rglob("*.h"))
         for path in sorted(GUIDE.glob("*.md")):
             page = path.read_text()
+            failures += [f"{path.name}: no header has '{name}'" for name in unknown_names(page, headers)]
             if not BLOCK.search(page):
                 continue
             output = output_of(page, folder, compiler[0] if compiler else "g++", environment)
