@@ -127,8 +127,9 @@ void add_elements(Rows& rows) {
            [](const Vars& v) { return bias_activation(Unary::GeluTanh, v[0], v[1]); });
   rows.add("mul_silu", "hidden", {hidden, hidden}, [](const Vars& v) { return mul_silu(v[0], v[1]); });
   const RandomStream stream{.key = 1};
-  rows.add("noise", "residual", {x},
-           [=](const Vars& v) { return Var(noise(Noise::normal, v[0].shape(), stream, v[0].dtype(), v[0].value().device_ptr())); });
+  rows.add(
+      "noise", "residual", {x},
+      [=](const Vars& v) { return Var(noise(Noise::normal, v[0].shape(), stream, v[0].dtype(), v[0].value().device_ptr())); }, false);
   rows.add("dropout_add", "residual", {x, x}, [=](const Vars& v) { return dropout_add(v[0], v[1], 0.1, stream); });
   rows.add("clamp", "ends", {x}, [](const Vars& v) { return clamp(v[0], -1, 1); });
   rows.add("affine", "residual", {x}, [](const Vars& v) { return affine(v[0], 0.5, 1); });
