@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "autograd/backward.h"
-#include "core/ops/copy.h"
 #include "core/random.h"
 
 namespace sluice {
@@ -13,7 +12,7 @@ namespace {
 
 using Function = std::function<Var(const std::vector<Var>&)>;
 
-Tensor check_weights(const Tensor& y) { return cast(randn(y.shape(), random_key(7, "projection"), DType::f64, y.device_ptr()), y.dtype()); }
+Tensor check_weights(const Tensor& y) { return randn(y.shape(), random_key(7, "projection"), DType::f64, y.device_ptr()); }
 
 double weighted_sum(const Function& f, const std::vector<Tensor>& inputs) {
   const Tensor y = f({inputs.begin(), inputs.end()}).value();
@@ -66,6 +65,7 @@ void gradient_check(const Function& f, const std::vector<Tensor>& inputs, const 
   const std::vector<Var> leaves = check_leaves(inputs);
   const Var y = f(leaves);
   require(y.node() != nullptr, "gradient_check: needs a result that depends on an input, got a constant; compute it with ops on Vars");
+  require(y.dtype() == DType::f64, "gradient_check: needs a result in f64, got ", y, "; keep the dtype of the inputs");
   Backward backward(y, check_weights(y.value()));
   backward.run();
   for (size_t input = 0; input < inputs.size(); ++input)

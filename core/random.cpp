@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <thread>
 
 #include "core/ops/copy.h"
@@ -13,6 +14,8 @@ namespace sluice {
 uint64_t random_key(uint64_t seed, std::string_view name) { return XXH3_64bits_withSeed(name.data(), name.size(), seed); }
 
 namespace {
+
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
 /// Calls work(begin, end) for ranges of blocks of four elements. Of a large tensor on all cores of the machine, whatever threads the device
 /// has: it is a model's weights, and no step runs yet.
@@ -24,13 +27,13 @@ void over_blocks(Cpu& own, int64_t blocks, const Work& work) {
   Cpu(cores).parallel_for(blocks, kGrain, work);
 }
 
-/// Calls make(words) -> four doubles for each block of four elements and stores them.
+/// Calls make(words) -> four doubles for each block of four elements and stores them, rounded to numbers below `high`.
 template <class Make>
-void fill_blocks(const Tensor& x, uint64_t key, const Make& make) {
+void fill_blocks(const Tensor& x, uint64_t key, double high, const Make& make) {
   require(x.is_contiguous(), "random: needs a contiguous tensor, got a strided view of ", x.shape());
   if (x.device().kind() == DeviceKind::cuda) {  // made on the host, so that a model starts alike everywhere
     const Tensor host = empty(x.shape(), x.dtype());
-    fill_blocks(host, key, make);
+    fill_blocks(host, key, high, make);
     return copy(host, x);
   }
   x.device().count({0, 0, static_cast<double>(x.bytes())}, "random", x.dtype());
@@ -42,7 +45,7 @@ void fill_blocks(const Tensor& x, uint64_t key, const Make& make) {
     over_blocks(x.device().cpu(), (count + 3) / 4, [&](int64_t begin, int64_t end) {
       for (int64_t block = begin; block < end; ++block) {
         const auto values = make(stream.words(block, 0));
-        for (int64_t i = 0; i < 4 && 4 * block + i < count; ++i) data[4 * block + i] = static_cast<T>(static_cast<compute_t<T>>(values[i]));
+        for (int64_t i = 0; i < 4 && 4 * block + i < count; ++i) data[4 * block + i] = rounded_below<T>(values[i], high);
       }
     });
   });
@@ -51,12 +54,12 @@ void fill_blocks(const Tensor& x, uint64_t key, const Make& make) {
 }  // namespace
 
 void fill_normal(const Tensor& x, double mean, double standard_deviation, uint64_t key) {
-  fill_blocks(x, key, [&](const std::array<uint32_t, 4>& words) { return normal_from(words, mean, standard_deviation); });
+  fill_blocks(x, key, kUnbounded, [&](const std::array<uint32_t, 4>& words) { return normal_from(words, mean, standard_deviation); });
 }
 
 void fill_truncated_normal(const Tensor& x, double mean, double standard_deviation, double cut, uint64_t key) {
   require(cut >= kLeastTruncation, "fill_truncated_normal: needs a cut of at least ", kLeastTruncation, " standard deviations, got ", cut);
-  fill_blocks(x, key, [&](std::array<uint32_t, 4> words) {
+  fill_blocks(x, key, kUnbounded, [&](std::array<uint32_t, 4> words) {
     auto values = normal_from(words, 0, 1);
     const auto is_outside = [&](double value) { return std::abs(value) > cut; };
     for (uint32_t round = 0; std::ranges::any_of(values, is_outside); ++round) {
@@ -71,7 +74,7 @@ void fill_truncated_normal(const Tensor& x, double mean, double standard_deviati
 }
 
 void fill_uniform(const Tensor& x, double low, double high, uint64_t key) {
-  fill_blocks(x, key, [&](const std::array<uint32_t, 4>& words) {
+  fill_blocks(x, key, low < high ? high : kUnbounded, [&](const std::array<uint32_t, 4>& words) {
     std::array<double, 4> values;
     for (int i = 0; i < 4; ++i) values[i] = low + (high - low) * words[i] * 0x1p-32;
     return values;

@@ -1,9 +1,11 @@
 #pragma once
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <numbers>
 #include <string_view>
+#include <type_traits>
 
 #include "core/host_device.h"
 #include "core/tensor.h"
@@ -40,6 +42,17 @@ struct RandomStream {
 /// Key of a named stream (a node, a parameter): XXH3-64 of the name, seeded.
 uint64_t random_key(uint64_t seed, std::string_view name);
 
+/// `value`, which is below `high`, as the T next to it that is below `high` too: rounding a number near the end may else give the end.
+template <class T>
+SLUICE_HD T rounded_below(double value, double high) {
+  using Bits = std::conditional_t<sizeof(T) == 8, uint64_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>>;
+  const T nearest = static_cast<T>(static_cast<compute_t<T>>(value));
+  if (static_cast<double>(nearest) < high) return nearest;
+  const auto bits = std::bit_cast<Bits>(nearest);
+  constexpr Bits kLeastNegative = Bits(Bits(1) << (8 * sizeof(T) - 1)) | 1;
+  return std::bit_cast<T>(nearest == T(0) ? kLeastNegative : static_cast<Bits>(nearest > T(0) ? bits - 1 : bits + 1));
+}
+
 /// [0, 1) from a word's upper 24 bits.
 SLUICE_HD inline float uniform_from(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
@@ -58,7 +71,7 @@ SLUICE_HD inline std::array<double, 4> normal_from(const std::array<uint32_t, 4>
 
 /// Fills a contiguous tensor with normal numbers (Box-Muller), a function of the key alone. Dtypes f32, bf16, f64.
 void fill_normal(const Tensor& x, double mean, double standard_deviation, uint64_t key);
-/// Fills a contiguous tensor with uniform numbers in [low, high).
+/// Fills a contiguous tensor with uniform numbers in [low, high), also where few numbers of the dtype lie there; with low where high is low.
 void fill_uniform(const Tensor& x, double low, double high, uint64_t key);
 
 /// As fill_normal, with numbers drawn again while they are further from the mean than `cut` standard deviations.
@@ -66,7 +79,7 @@ void fill_uniform(const Tensor& x, double low, double high, uint64_t key);
 void fill_truncated_normal(const Tensor& x, double mean, double standard_deviation, double cut, uint64_t key);
 inline constexpr double kLeastTruncation = 0.5;
 
-/// New tensors of uniform numbers in [0, 1), rounded to the dtype, and of normal numbers of mean 0 and deviation 1: the same for a key
+/// New tensors of uniform numbers in [0, 1) and of normal numbers of mean 0 and deviation 1: the same for a key
 /// on every device. A key may come from random_key.
 Tensor rand(const Shape& shape, uint64_t key, DType dtype = DType::f32, const DevicePtr& device = default_device());
 Tensor randn(const Shape& shape, uint64_t key, DType dtype = DType::f32, const DevicePtr& device = default_device());

@@ -19,7 +19,7 @@ struct Value {
 };
 
 /// A model: a DAG of named modules. Nodes are added in topological order; they are the units of partitioning and their names are the
-/// names in checkpoints. A graph holds no tensors. A copy knows the values of the original, as far as they were made before.
+/// names in checkpoints. A graph holds no tensors but the values that parameters are told to start with. A copy knows the values of the original, as far as they were made before.
 /// Where the shapes of a node's inputs are known, the node is run once on a device that only counts, so that shapes that do not fit are
 /// refused where they are written.
 /// Threads  immutable once it is built.

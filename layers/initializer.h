@@ -22,8 +22,8 @@ struct Initializer {
   static Initializer truncated_normal(double standard_deviation, double cut = 2) {
     return {Kind::truncated_normal, standard_deviation, -cut, cut};
   }
-  /// The elements of a tensor of the parameter's shape, in any dtype and on any device with memory.
-  static Initializer values(const Tensor& x) { return {Kind::values, 0, 0, 0, x}; }
+  /// The elements that a tensor of the parameter's shape has now, in any dtype and on any device with memory.
+  static Initializer values(const Tensor& x) { return {Kind::values, 0, 0, 0, x.defined() ? x.clone() : x}; }
 
   /// Keeps the deviation of values and of gradients even: variance 2 gain^2 / (inputs + outputs). `inputs` are those that one output reads,
   /// `outputs` those that one input reaches: of a convolution channels times places of the window.

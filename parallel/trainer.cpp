@@ -100,10 +100,10 @@ struct Trainer::State {
     require<HangError>(!executor->is_abandoned(), failure);
   }
 
-  /// The first is 0 where the loss is not computed.
+  /// None where the loss is not computed.
   std::vector<double> loss_weights(const Batch& batch) const {
     if (plan.devices[0]->kind() == DeviceKind::meta) return {1};
-    if (!is_here(graph.loss_node())) return {0};
+    if (!is_here(graph.loss_node())) return {};
     const int node = graph.loss_node();
     std::vector<Tensor> inputs;
     for (int value : graph.nodes()[node].inputs)
@@ -120,7 +120,6 @@ struct Trainer::State {
     run.keeps_output = use.keeps_output;
     run.step = static_cast<uint32_t>(steps_done);
     run.loss_weights = loss_weights(batch);
-    run.loss_weight = run.loss_weights.front();
     run.wish = options.wish;
     return run;
   }
@@ -212,8 +211,9 @@ StepResult Trainer::step(const Batch& batch, int micro_batches) {
   const auto use = state_->programs->step(shape_of(state_->graph, batch), micro_batches);
   RunContext run = state_->context(batch, use);
   if (state_->is_here(state_->graph.loss_node())) {
-    require(run.loss_weight > 0, "step: needs a mini-batch with at least one target that counts, got a total weight of ", run.loss_weight);
-    run.loss_scale = 1 / run.loss_weight;
+    require(run.loss_weight() > 0, "step: needs a mini-batch with at least one target that counts, got a total weight of ",
+            run.loss_weight());
+    run.loss_scale = 1 / run.loss_weight();
   }
   const Program& program = state_->programs->get(use);
   state_->show_averages(false);

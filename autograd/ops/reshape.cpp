@@ -24,7 +24,8 @@ namespace {
 struct SliceAttributes {
   Shape shape;
   int axis;
-  int64_t begin, end;
+  int64_t begin, end, step;
+  Tensor of(const Tensor& x) const { return x.slice(axis, begin, end, step); }
 };
 
 /// The sum of the gradients of x to add a slice's part to, in memory that nothing else refers to: so each slice of a tensor costs its own
@@ -38,22 +39,22 @@ Tensor sum_to_slice(const Node& node) {
 
 }  // namespace
 
-Var slice(const Var& x, int axis, int64_t begin, int64_t end) {
+Var slice(const Var& x, int axis, int64_t begin, int64_t end, int64_t step) {
   std::tie(begin, end) = normal_range("slice", begin, end, x.dim(axis));
-  if (begin == 0 && end == x.dim(axis)) return x;
-  return record("slice", x.value().slice(axis, begin, end), {x}, {}, SliceAttributes{x.shape(), axis, begin, end},
-                [](const Node& node, const Tensor& dy, Needs) {
-                  const auto& at = node.attribute<SliceAttributes>();
-                  const Tensor sum = sum_to_slice(node);
-                  if (sum.defined()) {
-                    const Tensor range = sum.slice(at.axis, at.begin, at.end);
-                    copy(add(range, dy), range);
-                    return Gradients{sum};
-                  }
-                  Tensor dx = zeros(at.shape, dy.dtype(), dy.device_ptr());
-                  copy(dy, dx.slice(at.axis, at.begin, at.end));
-                  return Gradients{dx};
-                });
+  if (begin == 0 && end == x.dim(axis) && step == 1) return x;
+  const SliceAttributes slice{x.shape(), axis, begin, end, step};
+  return record("slice", slice.of(x.value()), {x}, {}, slice, [](const Node& node, const Tensor& dy, Needs) {
+    const auto& at = node.attribute<SliceAttributes>();
+    const Tensor sum = sum_to_slice(node);
+    if (sum.defined()) {
+      const Tensor range = at.of(sum);
+      copy(add(range, dy), range);
+      return Gradients{sum};
+    }
+    Tensor dx = zeros(at.shape, dy.dtype(), dy.device_ptr());
+    copy(dy, at.of(dx));
+    return Gradients{dx};
+  });
 }
 
 }  // namespace sluice

@@ -8,12 +8,6 @@ namespace sluice {
 
 namespace {
 
-struct StepAttributes {
-  Shape shape;
-  int axis;
-  int64_t begin, end, step;
-};
-
 /// A view with axes of extent 1 more or less: reshaping back never moves elements.
 Var record_squeezed(const char* op, const Var& x, Tensor y) {
   return record(op, std::move(y), {x}, {}, x.shape(),
@@ -21,17 +15,6 @@ Var record_squeezed(const char* op, const Var& x, Tensor y) {
 }
 
 }  // namespace
-
-Var slice(const Var& x, int axis, int64_t begin, int64_t end, int64_t step) {
-  if (step == 1) return slice(x, axis, begin, end);
-  return record("slice", x.value().slice(axis, begin, end, step), {x}, {}, StepAttributes{x.shape(), axis, begin, end, step},
-                [](const Node& node, const Tensor& dy, Needs) {
-                  const auto& at = node.attribute<StepAttributes>();
-                  Tensor dx = zeros(at.shape, dy.dtype(), dy.device_ptr());
-                  copy(dy, dx.slice(at.axis, at.begin, at.end, at.step));
-                  return Gradients{dx};
-                });
-}
 
 Var select(const Var& x, int axis, int64_t index) {
   const int64_t at = normal_index("select", index, x.dim(axis));

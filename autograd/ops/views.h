@@ -3,11 +3,9 @@
 
 namespace sluice {
 
-// The views of Tensor, differentiable; arguments and errors are those of its members. Gradients are views too, but for those of slice, zero
+// The views of Tensor, differentiable; arguments and errors are those of its members. Gradients are views too, but for those of select, zero
 // elsewhere, and of expand, which are sums.
 
-/// Every step-th of [begin, end) along an axis.
-Var slice(const Var& x, int axis, int64_t begin, int64_t end, int64_t step);
 /// One index of an axis, without that axis.
 Var select(const Var& x, int axis, int64_t index);
 Var permute(const Var& x, const std::vector<int>& axes);

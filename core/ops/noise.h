@@ -1,4 +1,6 @@
 #pragma once
+#include <limits>
+
 #include "core/random.h"
 #include "core/tensor.h"
 
@@ -12,10 +14,13 @@ enum class Noise {
 /// Random numbers that belong to samples: element e of sample s (axis 0) comes from word e % 4 of stream.words(e / 4, s), so that they do not
 /// change with the micro-batches. They have no gradient. rand() and randn() draw by a key alone.
 /// Shape   [samples, ...], row-major.
-/// Dtypes  f32, f64, bf16: drawn in f64 and rounded.
+/// Dtypes  f32, f64, bf16: drawn in f64 and rounded, uniform ones to numbers below 1.
 /// Errors  UsageError for another dtype, or no axis of samples.
 Tensor noise(Noise kind, const Shape& shape, const RandomStream& stream, DType dtype = DType::f32,
              const DevicePtr& device = default_device());
+
+/// What all of its numbers are below.
+SLUICE_HD inline double end_of(Noise kind) { return kind == Noise::uniform ? 1 : std::numeric_limits<double>::infinity(); }
 
 /// The numbers of one block of four words.
 SLUICE_HD inline std::array<double, 4> noise_from(Noise kind, const std::array<uint32_t, 4>& words) {

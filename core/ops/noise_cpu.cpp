@@ -14,7 +14,7 @@ void noise(Cpu& cpu, Noise kind, const RandomStream& stream, const Tensor& y) {
         for (int64_t block = first; block < last; ++block) {
           const auto values = noise_from(kind, stream.words(static_cast<uint64_t>(block), static_cast<uint32_t>(sample)));
           for (int64_t i = 4 * block; i < std::min(4 * block + 4, elements); ++i)
-            data[sample * elements + i] = static_cast<T>(static_cast<compute_t<T>>(values[static_cast<size_t>(i % 4)]));
+            data[sample * elements + i] = rounded_below<T>(values[static_cast<size_t>(i % 4)], end_of(kind));
         }
       });
     });

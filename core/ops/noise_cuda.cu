@@ -15,7 +15,7 @@ __global__ void make_noise(Noise kind, RandomStream stream, T* y, int64_t elemen
     const int64_t sample = at / sample_blocks, block = at - sample * sample_blocks;
     const auto values = noise_from(kind, stream.words(static_cast<uint64_t>(block), static_cast<uint32_t>(sample)));
     for (int i = 0; i < 4; ++i)
-      if (4 * block + i < elements) y[sample * elements + 4 * block + i] = static_cast<T>(static_cast<compute_t<T>>(values[i]));
+      if (4 * block + i < elements) y[sample * elements + 4 * block + i] = rounded_below<T>(values[i], end_of(kind));
   }
 }
 

@@ -21,6 +21,7 @@ Tensor ramp(const char* op, const Ramp& numbers, DType dtype, const DevicePtr& d
 Tensor arange(double begin, double end, double step, DType dtype, const DevicePtr& device) {
   const double steps = std::ceil((end - begin) / step);
   require(step != 0 && std::isfinite(steps), "arange: needs finite ends and a step that is not 0, got ", begin, ", ", end, " and ", step);
+  require(steps < 0x1p62, "arange: needs fewer than 2^62 numbers, got ", steps, "; take a larger step");
   const auto count = static_cast<int64_t>(std::max(0.0, steps));
   const double last = begin + static_cast<double>(count - 1) * step;
   if (count > 0 && !is_floating(dtype)) {

@@ -7,7 +7,7 @@ namespace sluice {
 /// begin, begin + step, ... before `end`, as Python's range.
 /// Shape   -> [max(0, ceil((end - begin) / step))].
 /// Dtypes  all (computed in f64).
-/// Errors  UsageError for a step of 0, or numbers that an integer dtype does not hold.
+/// Errors  UsageError for a step of 0, too many numbers, or numbers that an integer dtype does not hold.
 Tensor arange(double begin, double end, double step = 1, DType dtype = DType::f32, const DevicePtr& device = default_device());
 
 /// `count` numbers in equal steps, from `first` to `last` itself.

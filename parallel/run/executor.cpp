@@ -420,7 +420,7 @@ RunResult Executor::collect(const Attempt& attempt) {
       attempt.clock ? attempt.clock->seconds() : seconds_of(std::chrono::steady_clock::now()) - seconds_of(attempt.began);
   result.bubble = result.trace.bubble();
   result.gradient_norm = attempt.runs[0]->gradient_norm();
-  result.loss_weight = attempt.context.loss_weight;
+  result.loss_weight = attempt.context.loss_weight();
   result.bytes_between_ranks = attempt.transport->bytes_from_ranks();
   if (attempt.context.wish) result.wish = attempt.context.wish();
   if (workers_.empty()) return result;

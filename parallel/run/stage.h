@@ -32,9 +32,8 @@ struct RunContext {
   BatchShape shape;                   ///< of the batch: shape_of() it
   std::vector<int64_t> first_sample;  ///< by micro-batch, and one more entry: the number of samples
   bool training = true;
-  double loss_weight = 0;            ///< of the mini-batch's targets, where the loss is computed; 0 elsewhere
   std::vector<double> loss_weights;  ///< Module::loss_weights() of the mini-batch, where the loss is computed
-  double loss_scale = 1;             ///< 1 / loss_weight, where the loss is computed; 1 in evaluation
+  double loss_scale = 1;             ///< 1 / loss_weight(), where the loss is computed; 1 in evaluation
   uint32_t step = 0;                 ///< training steps done before this one: the random stream
   bool keeps_output = false;         ///< of the graph's output node, until the run ends
   bool cuda_graphs = false;          ///< compute actions are launched as CUDA graphs
@@ -46,6 +45,8 @@ struct RunContext {
       nullptr;  ///< of a run that continues some: the output is that of each row's last token. Lives as long as the run
 
   int micro_batches() const { return static_cast<int>(first_sample.size()) - 1; }
+  /// Of the mini-batch's targets, where the loss is computed; 0 elsewhere.
+  double loss_weight() const { return loss_weights.empty() ? 0 : loss_weights.front(); }
 };
 
 /// Cuts `samples` into `micro_batches` parts that differ by at most one sample, the larger first; returns the first sample of each and the

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "autograd/backward.h"
+#include "autograd/ops/cast.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/gather.h"
 #include "autograd/ops/operators.h"
@@ -44,6 +45,8 @@ TEST(GradientCheck, FindsAGradientThatDoesNotReachAnInput) {
 TEST(GradientCheck, RefusesInputsWhoseDifferencesAreRounding) {
   const auto doubled = [](const auto& x) { return x[0] * 2; };
   expect_error<UsageError>([&] { gradient_check(doubled, {randn({2}, 1)}); }, {"needs floating inputs in f64", "f32 [2]"});
+  const auto rounded = [](const auto& x) { return cast(x[0], DType::f32); };
+  expect_error<UsageError>([&] { gradient_check(rounded, {drawn({2}, 1)}); }, {"needs a result in f64", "f32 [2]", "keep the dtype"});
   expect_error<UsageError>([&] { gradient_check([](const auto&) { return Var(full({2}, 1)); }, {drawn({2}, 1)}); },
                            {"depends on an input", "constant"});
 }
@@ -86,6 +89,13 @@ TEST(Backward, RunsTwiceOverASharedTrunkWhenTheFirstKeepsIt) {
   const auto [third, fourth] = losses();
   gradients(third, one, {x});
   expect_error<UsageError>([&, y = fourth] { gradients(y, one, {x}); }, {"Saved::kept"});
+}
+
+TEST(Backward, RefusesAGradientOnAnotherDeviceFromAnOpOutsideTheLibrary) {
+  const Var x = Var::input(tensor({1, 2}, DType::f64));
+  const auto elsewhere = [](const Node&, const Tensor&, Needs) { return Gradients{full({2}, 1, DType::f64, make_device("cpu:1"))}; };
+  const Var y = record("outside", x.value(), {x}, {}, {}, elsewhere);
+  expect_error<UsageError>([&] { gradients(y, full({2}, 1, DType::f64), {x}); }, {"outside", "cpu:0", "cpu:1"});
 }
 
 TEST(Backward, RefusesAGradientOfAnotherShapeFromAnOpOutsideTheLibrary) {

@@ -23,6 +23,7 @@ TEST(Arange, CountsAsPythonsRangeDoes) {
 
 TEST(Arange, RefusesNumbersThatTheDtypeDoesNotHold) {
   expect_error<UsageError>([] { arange(0, 3, 0); }, {"a step that is not 0"});
+  expect_error<UsageError>([] { arange(0, 1e300); }, {"fewer than 2^62 numbers", "take a larger step"});
   expect_error<UsageError>([] { arange(0, 3, 0.5, DType::i32); }, {"needs a whole step for i32, got 0.5"});
   expect_error<UsageError>([] { arange(0.5, 3, 1, DType::i32); }, {"needs numbers that i32 holds, got 0.5"});
   expect_error<UsageError>([] { arange(0, 300, 1, DType::u8); }, {"needs numbers that u8 holds, got 299"});

@@ -66,6 +66,21 @@ TEST(FillUniform, StaysInItsRangeAndFillsIt) {
   for (double value : x.to_vector()) ASSERT_TRUE(value >= -1 && value < 3) << value;
 }
 
+TEST(FillUniform, StaysBelowItsEndWhereRoundingWouldReachIt) {
+  for (const DType dtype : {DType::bf16, DType::f32, DType::f64}) {
+    for (const auto& [low, high] : {std::pair(0.0, 1.0), std::pair(-2.0, -1.0), std::pair(-1.0, 0.0), std::pair(4096.0, 4096.01)}) {
+      const Tensor x = empty({100003}, dtype);
+      fill_uniform(x, low, high, 3);
+      const auto values = x.to_vector();
+      EXPECT_LT(std::ranges::max(values), high) << name_of(dtype) << " below " << high;
+    }
+  }
+  EXPECT_EQ(rounded_below<float>(1 - 0x1p-32, 1), 1 - 0x1p-24f);
+  EXPECT_EQ(rounded_below<float>(-0x1p-200, 0), -0x1p-149f);
+  EXPECT_EQ(static_cast<float>(rounded_below<bfloat16>(-1 - 0x1p-20, -1)), -1 - 0x1p-7f);
+  EXPECT_EQ(rounded_below<float>(0.75, 1), 0.75f);
+}
+
 TEST(FillNormal, DrawsTheSameNumbersWithAnyNumberOfThreads) {
   const Tensor one = empty({50001}, DType::f32, make_device("cpu:0", {.threads = 1}));
   const Tensor three = empty({50001}, DType::f32, make_device("cpu:0", {.threads = 3}));

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/random.h"
+#include "core/ops/copy.h"
 #include "layers/graph.h"
 #include "layers/linear.h"
 #include "layers/model_digest.h"
@@ -58,6 +58,11 @@ TEST(Initializer, TakesValues) {
   const Tensor x = empty({2, 2});
   initialize(x, Initializer::values(tensor_of({1, 2, 3, 4}, {2, 2}, DType::f64).transpose(0, 1)), 0);
   EXPECT_EQ(x.to_vector(), (std::vector<double>{1, 3, 2, 4}));
+  const Tensor given = full({1}, 5), started = empty({1});
+  const Initializer start = Initializer::values(given);
+  fill(given, 6);
+  initialize(started, start, 0);
+  EXPECT_EQ(started.item(), 5);
 }
 
 Graph two_layers() {

@@ -118,8 +118,10 @@ TEST_P(OpTest, ComputesTheReferenceInEveryDtype) {
 
 TEST_P(OpTest, HasTheGradientOfCentralDifferences) {
   if (skips_gradient() || !on_cpu()) return;  // other devices are compared with this one
+  const auto tensors = inputs(DType::f64), found = analytic(leaves(tensors));
+  for (size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i].defined(), wants_gradient(tensors[i])) << "input " << i;
   const auto run = [&](const std::vector<Var>& x) { return op_case().run(x); };
-  EXPECT_NO_THROW(gradient_check(run, inputs(DType::f64), {.tolerance = tolerance_of(DType::f64).gradient * op_case().tolerance_scale}));
+  EXPECT_NO_THROW(gradient_check(run, tensors, {.tolerance = tolerance_of(DType::f64).gradient * op_case().tolerance_scale}));
 }
 
 TEST_P(OpTest, HasTheGradientOfTheCpu) {

@@ -1,6 +1,8 @@
 // Random numbers that a module asks its call for.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "autograd/ops/operators.h"
 #include "core/random.h"
 #include "layers/activation.h"
@@ -68,6 +70,34 @@ TEST(CallNoise, IsAnotherForEachStepAndForEachTimeThatItIsAskedFor) {
   Call again;
   again.inputs = call.inputs;
   EXPECT_EQ(again.normal({2, 3}).to_vector(), first.to_vector());
+}
+
+TEST(CallNoise, KeepsUniformNumbersBelowOneInEveryDtype) {
+  for (const DType dtype : {DType::bf16, DType::f32, DType::f64}) {
+    Call call;
+    call.inputs = {Var(empty({1}, dtype))};
+    const auto values = call.uniform({64, 999}).to_vector();
+    EXPECT_LT(std::ranges::max(values), 1) << name_of(dtype);
+    EXPECT_GT(std::ranges::max(values), 0.99) << name_of(dtype);
+  }
+}
+
+/// Every kind of start, of a node on each of the stages.
+TEST(Initializer, StartsAlikeForEveryPipelineAndNumberOfThreads) {
+  Graph graph = noisy_graph();
+  graph.initialize("a.weight", Initializer::uniform(-0.1, 0.3));
+  graph.initialize("a.bias", Initializer::constant(0.2));
+  graph.initialize("b.weight", Initializer::truncated_normal(0.3));
+  graph.initialize("b.bias", Initializer::values(randn({kWidth}, 3)));
+  graph.initialize("c.weight", Initializer::kaiming_uniform(kWidth));
+  const auto start_on = [&](const std::vector<DevicePtr>& places) {
+    const Plan chosen = plan(graph, places, {.batch = kSamples, .micro_batches = 2, .partition = PartitionRule::uniform});
+    return Trainer(graph, chosen, SGD({.lr = 0.1})).weights_hash();
+  };
+  const std::string one = start_on({make_device("cpu:0", {.threads = 1})});
+  EXPECT_EQ(start_on({make_device("cpu:0", {.threads = 3})}), one);
+  EXPECT_EQ(start_on(devices("cpu:0,cpu:1")), one);
+  EXPECT_EQ(start_on(devices("cpu:0,cpu:1,cpu:2")), one);
 }
 
 TEST(CallNoise, TakesDeviceAndDtypeFromTheInputs) {
