@@ -193,7 +193,7 @@ std::vector<Option> make_options() {
        {"stop", "skip"}},
       {"train.baseline", boolean, false, "also compute the loss of a smoothed trigram model on the same split"},
 
-      {"optimizer.name", text, word("adamw"), "the update rule", {"sgd", "rmsprop", "adam", "adamw"}},
+      {"optimizer.name", text, word("adamw"), "the update rule", {"sgd", "rmsprop", "adam", "adamw", "lion"}},
       {"optimizer.lr", number, 1e-3, "learning rate after the warm-up", {}, 0, kAny},
       {"optimizer.schedule", text, word("constant"), "of the learning rate", {"constant", "cosine", "inverse-sqrt", "exponential"}},
       {"optimizer.warmup", integer, int64_t{0}, "steps of linear warm-up", {}, 0, kSteps},
@@ -215,10 +215,10 @@ std::vector<Option> make_options() {
            {of_optimizer({"sgd", "rmsprop"}), open_at(Open::maximum)}),
       with(Option{"optimizer.average", number, 0.9, "of rmsprop: how much of the old mean of squares is kept", {}, 0, 1},
            {of_optimizer({"rmsprop"}), open_at(Open::maximum)}),
-      with(Option{"optimizer.beta1", number, 0.9, "of adam and adamw", {}, 0, 1},
-           {of_optimizer({"adam", "adamw"}), open_at(Open::maximum)}),
-      with(Option{"optimizer.beta2", number, 0.999, "of adam and adamw", {}, 0, 1},
-           {of_optimizer({"adam", "adamw"}), open_at(Open::maximum)}),
+      with(Option{"optimizer.beta1", number, 0.9, "of adam, adamw and lion", {}, 0, 1},
+           {of_optimizer({"adam", "adamw", "lion"}), open_at(Open::maximum)}),
+      with(Option{"optimizer.beta2", number, 0.999, "of adam, adamw and lion, which is published with 0.99", {}, 0, 1},
+           {of_optimizer({"adam", "adamw", "lion"}), open_at(Open::maximum)}),
       with(Option{"optimizer.epsilon", number, 1e-8, "of rmsprop (inside the root), adam and adamw", {}, 0, 1},
            {of_optimizer({"rmsprop", "adam", "adamw"}), open_at(Open::minimum)}),
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 
+#include "core/name_pattern.h"
 #include "core/suggestion.h"
 
 namespace sluice::layers {
@@ -122,7 +123,7 @@ Value Graph::add_node(std::string name, ModulePtr module, const std::vector<Valu
   const int number = static_cast<int>(nodes_.size());
   for (auto& spec : node.module->parameters()) {
     node.parameters.push_back(static_cast<int>(parameters_.size()));
-    parameters_.push_back({node.name + "." + spec.name, spec, {number}});
+    parameters_.push_back({.name = node.name + "." + spec.name, .spec = spec, .nodes = {number}});
   }
   for (auto& spec : node.module->statistics()) {
     node.statistics.push_back(static_cast<int>(statistics_.size()));
@@ -151,6 +152,7 @@ void Graph::tie(const std::string& earlier, const std::string& later) {
   for (int node : parameters_[dropped].nodes)
     require(std::ranges::find(uses, node) == uses.end(), "tie: node '", nodes_[node].name, "' uses '", earlier, "' already, '", later,
             "' is another of its parameters; give its module one parameter and let it read that twice");
+  parameters_[kept].frozen = parameters_[kept].frozen || parameters_[dropped].frozen;
   uses.insert(uses.end(), parameters_[dropped].nodes.begin(), parameters_[dropped].nodes.end());
   std::ranges::sort(uses);
   parameters_.erase(parameters_.begin() + dropped);
@@ -162,6 +164,13 @@ void Graph::initialize(const std::string& parameter, const Initializer& start) {
   ParameterSpec& spec = parameters_[parameter_index(parameter)].spec;
   check(start, spec.shape, "graph: parameter '" + parameter + "'");
   spec.initializer = start;
+}
+
+void Graph::freeze(const std::string& pattern) {
+  std::vector<std::string> names;
+  for (const auto& parameter : parameters_) names.push_back(parameter.name);
+  require_matches("graph: freeze", pattern, names);
+  for (auto& parameter : parameters_) parameter.frozen = parameter.frozen || matches_pattern(pattern, parameter.name);
 }
 
 void Graph::loss(Value value) {
@@ -218,7 +227,7 @@ void Graph::adopt(const Graph& whole, int node, std::map<int, int>& values, std:
   for (const int value : original.inputs) mine.inputs.push_back(values.at(value));
   for (const int index : original.parameters) {
     const auto [place, is_new] = parameters.try_emplace(index, static_cast<int>(parameters_.size()));
-    if (is_new) parameters_.push_back({whole.parameters_[index].name, whole.parameters_[index].spec, {}});
+    if (is_new) parameters_.emplace_back(whole.parameters_[index]).nodes.clear();
     auto& uses = parameters_[place->second].nodes;
     if (uses.empty() || uses.back() != number) uses.push_back(number);
     mine.parameters.push_back(place->second);

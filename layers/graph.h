@@ -44,6 +44,10 @@ class Graph {
     std::string name;  ///< "node.parameter"
     ParameterSpec spec;
     std::vector<int> nodes;  ///< where it is used, ascending; the first one owns it
+    bool frozen = false;     ///< training leaves it as it is: it has no gradient and no states of an optimizer
+
+    /// What a recorded forward reads of it.
+    Var leaf(const Tensor& value) const { return frozen ? Var(value) : Var::parameter(value); }
   };
 
   struct Statistics {
@@ -76,6 +80,11 @@ class Graph {
   void tie(const std::string& earlier, const std::string& later);
   /// Starts a parameter (full name, "logits.weight") as said here instead of as its module says. One that is tied starts as the earlier one.
   void initialize(const std::string& parameter, const Initializer& start);
+  /// Training leaves the parameters whose full names the pattern says (matches_pattern) as they are: "trunk.*", or "*" for all. They have no
+  /// gradient and no states of an optimizer, and where nothing before them is trained, no backward comes to their nodes. Plans count it so.
+  /// Running statistics go on following what they see. Call it once all that it means is there, ties as well.
+  /// Errors  UsageError for a pattern that says no parameter.
+  void freeze(const std::string& pattern);
   /// The node whose scalar value is trained. One node only.
   void loss(Value value);
   /// The value that predictions are read from (logits); generation runs what it depends on. One node only.

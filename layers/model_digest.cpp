@@ -37,6 +37,7 @@ void describe(std::ostream& out, const Graph::Parameter& parameter) {
   describe(out, initializer);
   out << " decay " << decay << " of";
   describe(out, parameter.nodes);
+  if (parameter.frozen) out << " frozen";
   out << '\n';
 }
 

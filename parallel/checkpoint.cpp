@@ -162,13 +162,14 @@ void publish(const Checkpoint& checkpoint, Trainer& trainer) {
 
 void read_into(const StateParts& places, const Checkpoint& checkpoint, const Trainer& trainer) {
   const auto known = known_tensors(trainer.graph());
-  const auto model = read_all(checkpoint, checkpoint_layout::kModelFile, places.model, known);
-  checkpoint_layout::check_finite(model, places.model);
-  read_all(checkpoint, checkpoint_layout::kOptimizerFile, places.states, checkpoint_layout::known_states(trainer));
   if (trainer.optimizer().ema > 0) {
     checkpoint_layout::require_averages(checkpoint);
     read_all(checkpoint, checkpoint_layout::kAverageFile, places.averages, known);
   }
+  // After the averages: those of a frozen parameter are the parameter itself.
+  const auto model = read_all(checkpoint, checkpoint_layout::kModelFile, places.model, known);
+  checkpoint_layout::check_finite(model, places.model);
+  read_all(checkpoint, checkpoint_layout::kOptimizerFile, places.states, checkpoint_layout::known_states(trainer));
 }
 
 }  // namespace

@@ -36,6 +36,9 @@ struct Trainer::State {
     optimizer->rate.validate();
     require(optimizer->ema >= 0 && optimizer->ema < 1, "optimizer.ema: needs a decay in [0, 1), got ", optimizer->ema,
             "; 0 keeps no averages");
+    std::vector<std::string> names;
+    for (const auto& parameter : graph.parameters()) names.push_back(parameter.name);
+    optimizer->require_groups(names);
     if (group) require_same_training();
     make_executor();
   }
@@ -345,7 +348,8 @@ StateParts Trainer::state_parts() const {
       parts.model.push_back(part(description.name, parameter.master));
       for (size_t i = 0; i < parameter.states.size(); ++i)
         parts.states.push_back(part(checkpoint_layout::state_name(description.name, state_names[i]), parameter.states[i]));
-      if (parameter.average.defined()) parts.averages.push_back(part(description.name, parameter.average));
+      if (state_->optimizer->ema > 0)
+        parts.averages.push_back(part(description.name, description.frozen ? parameter.master : parameter.average));
     }
     std::ranges::for_each(stage->statistics().entries(), add_statistics);
   }

@@ -48,6 +48,12 @@ void LearningRate::validate() const {
 }
 
 double LearningRate::at(int64_t step) const {
+  if (function) {
+    const double rate = function(step);
+    require(std::isfinite(rate) && rate >= 0, "learning rate: the function needs to give a finite rate >= 0, gave ", rate, " for step ",
+            step);
+    return rate;
+  }
   if (step < warmup_steps) return base * static_cast<double>(step + 1) / static_cast<double>(warmup_steps);
   return std::max(minimum, after_warmup(*this, step));
 }

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+
+#include "core/name_pattern.h"
 
 namespace sluice {
 
@@ -20,6 +23,37 @@ double Optimizer::ema_decay(int64_t step) const {
   return std::min(ema, (1 + done) / (10 + done));
 }
 
+void Optimizer::groups(std::vector<ParameterGroup> groups) {
+  for (const auto& [names, settings] : groups) {
+    for (const auto& [what, value] : {std::pair("lr", settings.lr), std::pair("weight_decay", settings.weight_decay)})
+      require(!value || (*value >= 0 && std::isfinite(*value)), name(), ": needs ", what, " in [0, inf) for the group '", names, "', got ",
+              value.value_or(0));
+    require(!settings.lr || rate.base > 0, name(), ": the group '", names,
+            "' has a rate of its own, which runs as the optimizer's does: give that an lr > 0");
+  }
+  groups_ = std::move(groups);
+}
+
+void Optimizer::require_groups(const std::vector<std::string>& parameters) const {
+  for (const auto& group : groups_) require_matches(name() + ": a group of parameters", group.names, parameters);
+}
+
+void Optimizer::step(const std::vector<OptimizerSlot>& slots, const Update& update) const {
+  if (groups_.empty()) return apply(slots, update);
+  std::vector<std::vector<OptimizerSlot>> parts(groups_.size() + 1);
+  for (const OptimizerSlot& slot : slots) {
+    const auto of = std::ranges::find_if(groups_, [&](const auto& group) { return matches_pattern(group.names, slot.name); });
+    parts[static_cast<size_t>(of - groups_.begin())].push_back(slot);
+  }
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    Update own = update;
+    if (const auto lr = groups_[i].settings.lr) own.learning_rate *= *lr / rate.base;
+    own.weight_decay = groups_[i].settings.weight_decay;
+    apply(parts[i], own);
+  }
+  apply(parts.back(), update);
+}
+
 SGD::SGD(const Options& options) : options_(options) {
   check_range("sgd", "lr", options.lr, INFINITY);
   check_range("sgd", "momentum", options.momentum, 1);
@@ -33,7 +67,8 @@ std::vector<std::string> SGD::state_names() const { return names_if(options_.mom
 std::vector<std::string> SGD::unneeded_state_names() const { return names_if(options_.momentum == 0, {"momentum"}); }
 
 void SGD::apply(const std::vector<OptimizerSlot>& slots, const Update& update) const {
-  sgd_step(slots, {update.learning_rate, options_.weight_decay, options_.momentum, options_.nesterov}, update.clip);
+  sgd_step(slots, {update.learning_rate, update.weight_decay.value_or(options_.weight_decay), options_.momentum, options_.nesterov},
+           update.clip);
 }
 
 Adam::Adam(const Options& options) : options_(options) {
@@ -54,7 +89,8 @@ std::vector<std::string> Adam::unneeded_state_names() const { return names_if(op
 
 void Adam::apply(const std::vector<OptimizerSlot>& slots, const Update& update) const {
   adam_step(slots,
-            {update.learning_rate, options_.beta1, options_.beta2, options_.epsilon, options_.weight_decay, decoupled(), update.step},
+            {update.learning_rate, options_.beta1, options_.beta2, options_.epsilon, update.weight_decay.value_or(options_.weight_decay),
+             decoupled(), update.step},
             update.clip);
 }
 
@@ -82,7 +118,23 @@ std::vector<std::string> RMSProp::state_names() const {
 std::vector<std::string> RMSProp::unneeded_state_names() const { return names_if(options_.momentum == 0, {"velocity"}); }
 
 void RMSProp::apply(const std::vector<OptimizerSlot>& slots, const Update& update) const {
-  rmsprop_step(slots, {update.learning_rate, options_.average, options_.momentum, options_.epsilon, options_.weight_decay}, update.clip);
+  rmsprop_step(
+      slots,
+      {update.learning_rate, options_.average, options_.momentum, options_.epsilon, update.weight_decay.value_or(options_.weight_decay)},
+      update.clip);
+}
+
+Lion::Lion(const Options& options) : options_(options) {
+  check_range("lion", "lr", options.lr, INFINITY);
+  check_range("lion", "beta1", options.beta1, 1);
+  check_range("lion", "beta2", options.beta2, 1);
+  check_range("lion", "weight_decay", options.weight_decay, INFINITY);
+  rate.base = options.lr;
+}
+
+void Lion::apply(const std::vector<OptimizerSlot>& slots, const Update& update) const {
+  lion_step(slots, {update.learning_rate, options_.beta1, options_.beta2, update.weight_decay.value_or(options_.weight_decay)},
+            update.clip);
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const OptimizerOptions& options) {
@@ -91,8 +143,9 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const Optimiz
   if (name == "rmsprop") return std::make_unique<RMSProp>(RMSProp::Options{lr, average, momentum, epsilon, weight_decay});
   if (name == "adam") return std::make_unique<Adam>(Adam::Options{lr, beta1, beta2, epsilon, weight_decay});
   if (name == "adamw") return std::make_unique<AdamW>(AdamW::Options{lr, beta1, beta2, epsilon, weight_decay});
-  const std::string nearest = nearest_word(name, {"sgd", "rmsprop", "adam", "adamw"});
-  throw UsageError(join("optimizer: needs one of sgd, rmsprop, adam, adamw, got '", name, "'",
+  if (name == "lion") return std::make_unique<Lion>(Lion::Options{lr, beta1, beta2, weight_decay});
+  const std::string nearest = nearest_word(name, {"sgd", "rmsprop", "adam", "adamw", "lion"});
+  throw UsageError(join("optimizer: needs one of sgd, rmsprop, adam, adamw, lion, got '", name, "'",
                         nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,15 @@
 
 namespace sluice {
 
+/// What parameters of some names have of their own; what is not given is the optimizer's.
+struct ParameterGroup {
+  std::string names;  ///< a pattern of full names: "head.*" (matches_pattern)
+  struct Settings {
+    std::optional<double> lr{};            ///< in the place of the optimizer's: the schedule runs from it
+    std::optional<double> weight_decay{};  ///< as the optimizer's, for those parameters that decay
+  } settings;
+};
+
 /// How parameters follow their gradients. It holds settings only: the states of a parameter belong to the caller, who counts, saves
 /// and moves them.
 /// Threads  any; `apply` changes the tensors it is given and nothing else.
@@ -15,8 +25,9 @@ class Optimizer {
  public:
   struct Update {
     double learning_rate;
-    int64_t step;         ///< from 1
-    GradientClip clip{};  ///< of the gradients of all parameters together
+    int64_t step;                          ///< from 1
+    GradientClip clip{};                   ///< of the gradients of all parameters together
+    std::optional<double> weight_decay{};  ///< in the place of the optimizer's
   };
 
   virtual ~Optimizer() = default;
@@ -26,9 +37,19 @@ class Optimizer {
   /// Those that only other options need. A checkpoint may have them, of a training with such options; they are left aside then.
   virtual std::vector<std::string> unneeded_state_names() const { return {}; }
   /// Changes the parameters, their states, which come in the order of state_names(), and their working copies in place. All are of one
-  /// device.
+  /// device. Groups have no part in it.
   virtual void apply(const std::vector<OptimizerSlot>& slots, const Update& update) const = 0;
   virtual std::unique_ptr<Optimizer> clone() const = 0;
+
+  /// Gives parameters of some names settings of their own; of several groups that say a name the first one counts.
+  ///   optimizer.groups({{"head.*", {.lr = 1e-3}}, {"*", {.lr = 1e-5, .weight_decay = 0}}});
+  /// Errors  UsageError for a setting that is negative or not finite, and a rate where the optimizer's own is 0.
+  void groups(std::vector<ParameterGroup> groups);
+  const std::vector<ParameterGroup>& groups() const { return groups_; }
+  /// Errors  UsageError for a group that says none of these parameters.
+  void require_groups(const std::vector<std::string>& parameters) const;
+  /// apply() with each group's settings.
+  void step(const std::vector<OptimizerSlot>& slots, const Update& update) const;
   /// Of the moving averages at a step, from 1: min(ema, (1 + step) / (10 + step)), so that the first steps soon forget the start.
   /// Source  TensorFlow's ExponentialMovingAverage with num_updates.
   double ema_decay(int64_t step) const;
@@ -37,6 +58,9 @@ class Optimizer {
   /// Decay of the exponential moving averages of weights and running statistics, which evaluation uses; 0 = there are none, and at most
   /// below 1. Those who hold the weights hold the averages too, start them at the weights and let them follow every step.
   double ema = 0;
+
+ private:
+  std::vector<ParameterGroup> groups_;
 };
 
 /// Stochastic gradient descent: see sgd_step. The momentum has a state only when it is not 0; so it is with RMSProp's, and with Adam's beta1.
@@ -120,6 +144,24 @@ class RMSProp : public Optimizer {
   Options options_;
 };
 
+/// The sign of an average of gradients: see lion_step. It wants a rate 3 to 10 times smaller, and a weight decay as much larger, than AdamW's.
+class Lion : public Optimizer {
+ public:
+  struct Options {
+    double lr = 1e-4;
+    double beta1 = 0.9, beta2 = 0.99;
+    double weight_decay = 0;
+  };
+  explicit Lion(const Options& options);
+  std::string name() const override { return "lion"; }
+  std::vector<std::string> state_names() const override { return {"m"}; }
+  void apply(const std::vector<OptimizerSlot>& slots, const Update& update) const override;
+  std::unique_ptr<Optimizer> clone() const override { return std::make_unique<Lion>(*this); }
+
+ private:
+  Options options_;
+};
+
 /// What a config says of any optimizer; each takes what it knows.
 struct OptimizerOptions {
   double lr = 1e-3;
@@ -129,7 +171,7 @@ struct OptimizerOptions {
   double weight_decay = 0;
   double average = 0.9;  ///< of rmsprop
 };
-/// "sgd", "rmsprop", "adam" or "adamw". Errors  UsageError for another name (naming the nearest), or an option out of its range.
+/// "sgd", "rmsprop", "adam", "adamw" or "lion". Errors  UsageError for another name (naming the nearest), or an option out of its range.
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const OptimizerOptions& options);
 
 }  // namespace sluice

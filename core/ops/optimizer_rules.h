@@ -4,6 +4,7 @@
 
 #include "core/dtype.h"
 #include "core/host_device.h"
+#include "core/ops/elementwise_rules.h"
 #include "core/ops/optimizer_step.h"
 
 /// The arithmetic of optimizer steps, written once for CPU and CUDA kernels: V is a number or a register of them.
@@ -116,6 +117,26 @@ struct Adam {
     using std::sqrt;
     v = beta2 * v + rest2 * (g * g);
     parameter = shrink * parameter - rate * m / (sqrt(v) * root + epsilon);
+  }
+};
+
+template <class V>
+struct Lion {
+  V rate, shrink, beta1, rest1, beta2, rest2, factor;
+
+  SLUICE_HD Lion(const LionStep& step, double gradient_factor, bool decays)
+      : rate(step.learning_rate),
+        shrink(decays ? 1 - step.learning_rate * step.weight_decay : 1),
+        beta1(step.beta1),
+        rest1(1 - step.beta1),
+        beta2(step.beta2),
+        rest2(1 - step.beta2),
+        factor(gradient_factor) {}
+
+  SLUICE_HD void apply(V& parameter, V& m, V gradient) const {
+    const V g = factor * gradient, way = beta1 * m + rest1 * g;
+    parameter = shrink * parameter - rate * Sign::value(way);
+    m = beta2 * m + rest2 * g;
   }
 };
 

@@ -79,6 +79,13 @@ void rmsprop_step(const std::vector<OptimizerSlot>& slots, const RmsPropStep& st
              [&](auto& context) { kernels::rmsprop_step(context, slots, step, clip); });
 }
 
+void lion_step(const std::vector<OptimizerSlot>& slots, const LionStep& step, const GradientClip& clip) {
+  if (slots.empty()) return;
+  check("lion_step", slots, 1, clip);
+  run_kernel("lion_step", operands_of(slots, clip), step_cost(slots, 10),
+             [&](auto& context) { kernels::lion_step(context, slots, step, clip); });
+}
+
 void round_stochastically(const Tensor& weights, const Tensor& working, const RandomStream& stream, int64_t first_element) {
   require(weights.dtype() == DType::f32 && working.dtype() == DType::bf16 && weights.shape() == working.shape() &&
               weights.is_contiguous() && working.is_contiguous(),

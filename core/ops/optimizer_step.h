@@ -1,5 +1,6 @@
 #pragma once
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/random.h"
@@ -11,12 +12,13 @@ namespace sluice {
 struct OptimizerSlot {
   Tensor parameter;  ///< the master weights
   Tensor gradient;
-  std::vector<Tensor> states;  ///< of sgd_step {velocity}, of adam_step {m, v}, of rmsprop_step {square, velocity}; without velocity
-                               ///< where the momentum is 0, without m where beta1 is
+  std::vector<Tensor> states;  ///< of sgd_step {velocity}, of adam_step {m, v}, of rmsprop_step {square, velocity}, of lion_step {m};
+                               ///< without velocity where the momentum is 0, without Adam's m where beta1 is
   bool decay = true;           ///< whether weight decay holds for this parameter
   Tensor working{};            ///< a bf16 copy of f32 weights, written with them; undefined: there is none
   std::optional<RandomStream> stochastic{};  ///< the copy is rounded as round_stochastically does; nothing: to the nearest
   int64_t first_element = 0;                 ///< the number in the stream of the first, of a part of a tensor; a multiple of 8
+  std::string name{};                        ///< of the parameter, by which groups of an optimizer know it
 };
 
 /// Scales the gradients of a step so that their global norm is at most `largest_norm`. The norm stays on the device, so that nobody waits
@@ -63,6 +65,16 @@ struct RmsPropStep {
 /// Source  Hinton 2012, "Neural networks for machine learning", lecture 6e.
 void rmsprop_step(const std::vector<OptimizerSlot>& slots, const RmsPropStep& step, const GradientClip& clip = {});
 
+struct LionStep {
+  double learning_rate;
+  double beta1, beta2;
+  double weight_decay;  ///< decoupled
+};
+/// c = beta1 m + (1 - beta1) g;  parameter = (1 - learning_rate weight_decay) parameter - learning_rate sign(c);
+/// m = beta2 m + (1 - beta2) g.
+/// Source  Chen et al. 2023, arXiv:2302.06675, algorithm 2.
+void lion_step(const std::vector<OptimizerSlot>& slots, const LionStep& step, const GradientClip& clip = {});
+
 /// working = weights in bf16, each element to one of its two neighbours with the probabilities that make the mean the element. Which one
 /// is a function of the stream and the element's number alone; `first_element`, a multiple of 8, is that of the first.
 /// Shape   alike and contiguous; f32 -> bf16.
@@ -76,6 +88,8 @@ void adam_step(Cpu& cpu, const std::vector<OptimizerSlot>& slots, const AdamStep
 void adam_step(Cuda& cuda, const std::vector<OptimizerSlot>& slots, const AdamStep& step, const GradientClip& clip);
 void rmsprop_step(Cpu& cpu, const std::vector<OptimizerSlot>& slots, const RmsPropStep& step, const GradientClip& clip);
 void rmsprop_step(Cuda& cuda, const std::vector<OptimizerSlot>& slots, const RmsPropStep& step, const GradientClip& clip);
+void lion_step(Cpu& cpu, const std::vector<OptimizerSlot>& slots, const LionStep& step, const GradientClip& clip);
+void lion_step(Cuda& cuda, const std::vector<OptimizerSlot>& slots, const LionStep& step, const GradientClip& clip);
 void round_stochastically(Cpu& cpu, const Tensor& weights, const Tensor& working, const RandomStream& stream, int64_t first_element);
 void round_stochastically(Cuda& cuda, const Tensor& weights, const Tensor& working, const RandomStream& stream, int64_t first_element);
 }  // namespace kernels

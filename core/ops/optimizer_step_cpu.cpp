@@ -80,6 +80,10 @@ void rmsprop_step(Cpu& cpu, const std::vector<OptimizerSlot>& slots, const RmsPr
   step_slots<rules::RmsProp, 2>(cpu, slots, step, clip);
 }
 
+void lion_step(Cpu& cpu, const std::vector<OptimizerSlot>& slots, const LionStep& step, const GradientClip& clip) {
+  step_slots<rules::Lion, 1>(cpu, slots, step, clip);
+}
+
 void round_stochastically(Cpu& cpu, const Tensor& weights, const Tensor& working, const RandomStream& stream, int64_t first_element) {
   cpu.parallel_for(weights.elements(), grain_for(1),
                    [&, from = weights.data<float>(), to = working.data<bfloat16>()](int64_t begin, int64_t end) {

@@ -156,6 +156,10 @@ void rmsprop_step(Cuda& cuda, const std::vector<OptimizerSlot>& slots, const Rms
   step_all<rules::RmsProp, 2>(cuda, "rmsprop_step", slots, step, clip);
 }
 
+void lion_step(Cuda& cuda, const std::vector<OptimizerSlot>& slots, const LionStep& step, const GradientClip& clip) {
+  step_all<rules::Lion, 1>(cuda, "lion_step", slots, step, clip);
+}
+
 void round_stochastically(Cuda& cuda, const Tensor& weights, const Tensor& working, const RandomStream& stream, int64_t first_element) {
   OptimizerSlot from{weights, weights, {}};
   from.working = working;

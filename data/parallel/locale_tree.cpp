@@ -1,13 +1,12 @@
 #include "data/parallel/locale_tree.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <iterator>
 #include <set>
 
 #include "core/error.h"
 #include "core/file/file.h"
+#include "core/name_pattern.h"
 #include "data/parallel/gettext.h"
 
 namespace sluice::data {
@@ -30,8 +29,7 @@ std::vector<fs::path> sorted_entries(const fs::path& folder) {
 bool is_english(std::string_view language) { return language == "en" || language.starts_with("en_") || language.starts_with("en@"); }
 
 bool matches(const std::string& domain, const std::vector<std::string>& patterns) {
-  return std::any_of(patterns.begin(), patterns.end(),
-                     [&](const auto& pattern) { return fnmatch(pattern.c_str(), domain.c_str(), 0) == 0; });
+  return std::any_of(patterns.begin(), patterns.end(), [&](const auto& pattern) { return matches_pattern(pattern, domain); });
 }
 
 /// The catalogues of a language that match, each file once.

@@ -47,7 +47,9 @@ class Recording {
       } catch (const std::exception&) {  // the step will say what is wrong, if anything is
       }
     values_.emplace_back();
-    return {std::vector<bool>(node.inputs.size(), true), std::vector<bool>(node.parameters.size(), true)};
+    Reach all{std::vector<bool>(node.inputs.size(), true), {}};
+    for (const int parameter : node.parameters) all.parameters.push_back(!graph_.parameters()[parameter].frozen);
+    return all;
   }
 
  private:
@@ -56,7 +58,7 @@ class Recording {
     for (int value : node.inputs)
       call.inputs.push_back(is_floating(values_[value].dtype()) ? Var::input(values_[value]) : Var(values_[value]));
     for (int parameter : node.parameters)
-      call.parameters.push_back(Var::parameter(empty(graph_.parameters()[parameter].spec.shape, DType::f32, device_)));
+      call.parameters.push_back(graph_.parameters()[parameter].leaf(empty(graph_.parameters()[parameter].spec.shape, DType::f32, device_)));
     std::vector<std::vector<BatchMoments>> observed(node.statistics.size());
     call.tables = tables_.of(*node.module);
     call.observed = observed;
@@ -122,6 +124,8 @@ bool reaches_parameter(const layers::Graph::Node& node, const Reach& reach, int 
 
 Topology topology_of(const layers::Graph& graph) {
   graph.loss_node();  // throws
+  require(graph.parameters().empty() || !std::ranges::all_of(graph.parameters(), &layers::Graph::Parameter::frozen), "graph: all of its ",
+          graph.parameters().size(), " parameters are frozen, so there is nothing to train; freeze fewer of them");
   return inference_topology_of(graph);
 }
 
@@ -141,10 +145,11 @@ Topology inference_topology_of(const layers::Graph& graph) {
     Topology::Tied tied{parameter.name, parameter.nodes, {}};
     for (int node : parameter.nodes)
       if (!reaches_parameter(graph.nodes()[node], reach[node], static_cast<int>(index))) tied.constant_at.push_back(node);
-    require(!graph.has_loss() || std::ranges::any_of(tied.nodes, [&](int node) { return topology.contributes(node, tied); }),
+    require(!graph.has_loss() || parameter.frozen ||
+                std::ranges::any_of(tied.nodes, [&](int node) { return topology.contributes(node, tied); }),
             "graph: node '", graph.nodes()[parameter.nodes.front()].name, "' has parameters but the loss does not depend on it: '",
             parameter.name, "' gets no gradient; connect it or remove it");
-    if (tied.nodes.size() > 1 && graph.has_loss()) topology.tied.push_back(std::move(tied));
+    if (tied.nodes.size() > 1 && graph.has_loss() && !parameter.frozen) topology.tied.push_back(std::move(tied));
   }
   return topology;
 }

@@ -68,7 +68,7 @@ class ByteCounter {
     }
     for (int parameter : graph_.nodes()[node].parameters) {
       const Tensor value = empty(graph_.parameters()[parameter].spec.shape, working_dtype(precision_), device_).uncharged();
-      call.parameters.push_back(recorded ? Var::parameter(value) : Var(value));
+      call.parameters.push_back(recorded ? graph_.parameters()[parameter].leaf(value) : Var(value));
       result.parameter_leaves.push_back(call.parameters.back().node());
     }
     for (const auto& table : graph_.nodes()[node].module->tables())
@@ -181,6 +181,10 @@ ModelCost model_bytes(const layers::Graph& graph, int64_t samples, Precision pre
     NodeCost& cost = model.nodes.back();
     for (int parameter : graph.nodes()[node].parameters) {
       const bool owned = graph.parameters()[parameter].nodes.front() == node;
+      if (graph.parameters()[parameter].frozen) {
+        cost.state_bytes += (owned ? single(parameter) : 0) + copy(parameter);
+        continue;
+      }
       cost.state_bytes +=
           single(parameter) + (owned ? single(parameter) * static_cast<int64_t>(1 + optimizer_states) + copy(parameter) : 0);
       const size_t of_optimizer = optimizer_states + (copy(parameter) > 0 ? 1 : 0);
@@ -191,7 +195,7 @@ ModelCost model_bytes(const layers::Graph& graph, int64_t samples, Precision pre
                           Device::charged_size(graph.statistics()[statistics].spec.channels * static_cast<int64_t>(size_of(DType::f32)));
   }
   for (int parameter = 0; parameter < static_cast<int>(graph.parameters().size()); ++parameter)
-    if (graph.parameters()[parameter].nodes.size() > 1)
+    if (graph.parameters()[parameter].nodes.size() > 1 && !graph.parameters()[parameter].frozen)
       model.tied_bytes.push_back(working_dtype(precision) == DType::f32 ? single(parameter) : copy(parameter));
   model.tables = table_costs(graph, precision);
   return model;

@@ -79,7 +79,7 @@ class WorkCounter {
       call.inputs.push_back(topology_.contributes(node, value) ? Var::input(values_[value]) : Var(values_[value]));
     for (int parameter : graph_.nodes()[node].parameters) {
       const Tensor value = empty(graph_.parameters()[parameter].spec.shape, working_dtype(precision_), device_);
-      call.parameters.push_back(topology_.has_gradient(node) ? Var::parameter(value) : Var(value));
+      call.parameters.push_back(topology_.has_gradient(node) ? graph_.parameters()[parameter].leaf(value) : Var(value));
     }
     return call;
   }
@@ -100,6 +100,7 @@ class WorkCounter {
 
   void count_accumulation(int node, NodeCount& result) const {
     for (const int parameter : graph_.nodes()[node].parameters) {
+      if (graph_.parameters()[parameter].frozen) continue;
       const auto gradient = [&] { return empty(graph_.parameters()[parameter].spec.shape, DType::f32, device_); };
       Tensor sum = gradient();
       result.accumulation += timed([&] { add_part(sum, gradient()); });
@@ -113,9 +114,10 @@ class WorkCounter {
     std::vector<int64_t> places;
     for (int index : graph_.nodes()[node].parameters) {
       const auto& parameter = graph_.parameters()[index];
-      if (parameter.nodes.front() != node) continue;
+      if (parameter.nodes.front() != node || parameter.frozen) continue;
       const auto single = [&] { return empty(parameter.spec.shape, DType::f32, device_); };
       OptimizerSlot slot{single(), single(), {}, parameter.spec.decay};
+      slot.name = parameter.name;
       for (size_t i = 0; i < optimizer_.state_names().size(); ++i) slot.states.push_back(single());
       if (working_dtype(precision_) != DType::f32) slot.working = empty(parameter.spec.shape, working_dtype(precision_), device_);
       result.owned_elements += slot.parameter.elements();
@@ -127,7 +129,7 @@ class WorkCounter {
     if (slots.empty()) return;
     result.times.step = timed([&] {
       sums_of_squares(gradients, empty({static_cast<int64_t>(places.size())}, DType::f64, device_), places);
-      optimizer_.apply(slots, {1e-3, 1, {}});
+      optimizer_.step(slots, {.learning_rate = 1e-3, .step = 1});
       moving_average_step(averages, optimizer_.ema_decay(1), {});
     });
   }

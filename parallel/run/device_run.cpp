@@ -349,7 +349,7 @@ void Executor::DeviceRun::step() {
     std::ranges::move(stage->slots(update.step), std::back_inserter(slots));
     std::ranges::move(stage->averages(), std::back_inserter(averages));
   }
-  shared_.step.optimizer->apply(slots, update);
+  shared_.step.optimizer->step(slots, update);
   moving_average_step(averages, shared_.step.optimizer->ema_decay(update.step), norm_);
   for (const auto& stage : shared_.stages) {
     if (stage->device() != device_) continue;

@@ -9,7 +9,7 @@ Placement placement_of(const layers::Graph::Parameter& description, const Stage:
   const int64_t whole = charged(description.spec.shape.elements()), own = parameter.owned ? charged(parameter.range.count) : 0;
   const bool is_one = parameter.working.shares_storage(parameter.master);
   const int64_t value = is_one ? Device::charged_size(parameter.working.bytes()) : own + Device::charged_size(parameter.working.bytes());
-  return {description.name, device, value, whole,
+  return {description.name, device, value, description.frozen ? 0 : whole,
           own * static_cast<int64_t>(parameter.states.size() + (parameter.average.defined() ? 1 : 0))};
 }
 

@@ -7,12 +7,13 @@ namespace sluice::parallel {
 
 namespace {
 
-/// Ascending: each belongs to the stage of the first node that uses it.
+/// Those that are trained, ascending: each belongs to the stage of the first node that uses it.
 std::vector<int> owned_parameters(const layers::Graph& graph, const Partition& partition, int stage) {
   std::vector<int> owned;
   const int first = partition.first_node(stage), end = partition.end_node(stage);
   for (int index = 0; index < static_cast<int>(graph.parameters().size()); ++index)
-    if (const int node = graph.parameters()[index].nodes.front(); first <= node && node < end) owned.push_back(index);
+    if (const int node = graph.parameters()[index].nodes.front(); first <= node && node < end && !graph.parameters()[index].frozen)
+      owned.push_back(index);
   return owned;
 }
 

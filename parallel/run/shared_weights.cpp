@@ -27,8 +27,11 @@ class SharedWeights {
   int owner(int parameter, int replica) const { return layout_.stage_of(graph_.parameters()[parameter].nodes.front(), replica); }
   int rank_of(int stage) const { return executor_.ranks().of(layout_.device_of_stage[stage]); }
 
+  /// Of a frozen one every replica has the whole.
+  bool is_sharded(int parameter) const { return layout_.replication.shards() && !graph_.parameters()[parameter].frozen; }
+
   ElementRange elements(int parameter, int replica) const {
-    if (layout_.replication.shards()) return elements_in(shards_[owner(parameter, 0)][replica], parameter);
+    if (is_sharded(parameter)) return elements_in(shards_[owner(parameter, 0)][replica], parameter);
     return {0, graph_.parameters()[parameter].spec.shape.elements()};
   }
 
@@ -36,7 +39,7 @@ class SharedWeights {
   std::set<int> readers(int parameter, int replica) const {
     std::set<int> stages;
     for (int other = 0; other < layout_.replication.replicas; ++other)
-      if (layout_.replication.shards() || other == replica)
+      if (is_sharded(parameter) || other == replica)
         for (const int node : graph_.parameters()[parameter].nodes) stages.insert(layout_.stage_of(node, other));
     stages.erase(owner(parameter, replica));
     return stages;

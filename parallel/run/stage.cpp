@@ -169,7 +169,7 @@ Tensor Stage::run_node(const RunContext& run, int micro_batch, int node, std::ma
   call.parameters.reserve(node_parameters_[node].size());
   for (int position : node_parameters_[node]) {
     const Tensor& value = shown(parameters_[position]);
-    call.parameters.push_back(recorded ? Var::parameter(value) : Var(value));
+    call.parameters.push_back(recorded ? graph_.parameters()[parameters_[position].index].leaf(value) : Var(value));
     tape.parameters.push_back(call.parameters.back().node());
   }
   if (Group* group = group_of(run, micro_batch)) {

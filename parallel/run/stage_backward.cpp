@@ -101,15 +101,18 @@ void Stage::distribute(MicroBatch& state, int node, Backward& backward, const Ta
 /// Micro-batch gradients are added in the order of the backwards, which is ascending: into the sum of those before, where there is one.
 void Stage::offer_accumulators(int node, const std::vector<NodePtr>& leaves) {
   for (size_t i = 0; i < leaves.size(); ++i) {
+    if (!leaves[i]) continue;
     const auto& gradients = parameters_[node_parameters_[node][i]].gradients;
     if (const auto sum = gradients.find(node); sum != gradients.end()) leaves[i]->accumulator = sum->second;
   }
 }
 
+/// Frozen parameters have no leaf.
 /// Keeps the first gradient as the sum; a later one is in the sum already. The first one of several is copied where something else
 /// still reads it.
 void Stage::accumulate(int node, Backward& backward, const std::vector<NodePtr>& leaves) {
   for (size_t i = 0; i < leaves.size(); ++i) {
+    if (!leaves[i]) continue;
     Tensor gradient = backward.take(leaves[i]);
     Tensor& sum = parameters_[node_parameters_[node][i]].gradients[node];
     watch("a gradient of the parameters", gradient.defined() ? gradient : sum);

@@ -4,6 +4,7 @@
 
 namespace sluice::parallel {
 
+/// A frozen parameter is a whole on every replica, and its own average.
 /// Averages are shown in the place of what forward reads (show_averages), so a part of a parameter that has one is a copy.
 Stage::Parameter Stage::make_parameter(int index) const {
   const auto& description = graph_.parameters()[index];
@@ -12,8 +13,8 @@ Stage::Parameter Stage::make_parameter(int index) const {
   layers::initialize(start, description.spec.initializer, random_key(options_.seed, description.name));
   const bool is_mine = is_here(description.nodes.front());
   Parameter made{.index = index, .uses = uses_here(index), .master = start, .working = start};
-  if (is_mine) made.shard = replication_.replicas == 1 ? whole(index) : elements_in(shard(), index);
-  made.range = replication_.shards() ? made.shard : whole(index);
+  if (is_mine && !description.frozen) made.shard = replication_.replicas == 1 ? whole(index) : elements_in(shard(), index);
+  made.range = replication_.shards() && !description.frozen ? made.shard : whole(index);
   made.owned = is_mine && made.range.count > 0;
   const bool is_part = made.owned && made.range != whole(index);
   const DType dtype = working_dtype(options_.precision);
@@ -24,6 +25,7 @@ Stage::Parameter Stage::make_parameter(int index) const {
   if (is_part) made.master = elements_of(start, made.range);
   if (is_part && !made.working.shares_storage(start)) made.master = made.master.clone();
   if (!made.owned) made.master = Tensor();
+  if (description.frozen) return made;
   for (size_t i = 0; made.owned && i < options_.optimizer_states; ++i)
     made.states.push_back(zeros(made.master.shape(), DType::f32, device_));
   if (made.owned && options_.averages) made.average = made.master.clone();
@@ -67,12 +69,12 @@ void Stage::copy_masters() {
 void Stage::show_averages() {
   shows_averages_ = true;
   for (const auto& parameter : parameters_)
-    if (parameter.owned && !parameter.working.shares_storage(parameter.master))
+    if (parameter.average.defined() && !parameter.working.shares_storage(parameter.master))
       copy(parameter.average, elements_of(parameter.working, parameter.range).reshape(parameter.average.shape()));
 }
 
 const Tensor& Stage::shown(const Parameter& parameter) const {
-  const bool in_place = shows_averages_ && parameter.owned && parameter.working.shares_storage(parameter.master);
+  const bool in_place = shows_averages_ && parameter.average.defined() && parameter.working.shares_storage(parameter.master);
   return in_place ? parameter.average : parameter.working;
 }
 
@@ -84,17 +86,18 @@ std::vector<MovingAverage> Stage::averages() const {
 }
 
 std::optional<RandomStream> Stage::rounding(const Parameter& parameter, int64_t step) const {
-  if (!options_.stochastic_rounding) return std::nullopt;
-  const auto& name = graph_.parameters()[parameter.index].name;
+  const auto& [name, spec, nodes, frozen] = graph_.parameters()[parameter.index];
+  if (!options_.stochastic_rounding || frozen) return std::nullopt;
   return RandomStream{random_key(options_.seed, name + "/rounding"), static_cast<uint32_t>(step)};
 }
 
 std::vector<OptimizerSlot> Stage::slots(int64_t step) const {
   std::vector<OptimizerSlot> slots;
   for (const auto& parameter : parameters_) {
-    if (!parameter.owned) continue;
-    const bool decays = graph_.parameters()[parameter.index].spec.decay;
-    OptimizerSlot slot{.parameter = parameter.master, .gradient = gradient(parameter), .states = parameter.states, .decay = decays};
+    const auto& [name, spec, nodes, frozen] = graph_.parameters()[parameter.index];
+    if (!parameter.owned || frozen) continue;
+    OptimizerSlot slot{.parameter = parameter.master, .gradient = gradient(parameter), .states = parameter.states, .decay = spec.decay};
+    slot.name = name;
     if (parameter.working.dtype() != DType::f32)
       slot.working = elements_of(parameter.working, parameter.range).reshape(parameter.master.shape());
     slot.stochastic = rounding(parameter, step);

@@ -48,6 +48,7 @@ void Stage::end_block(int micro_batch) {
 std::vector<int> Stage::uses_here(int parameter) const {
   const auto& description = graph_.parameters()[parameter];
   std::vector<int> uses;
+  if (description.frozen) return uses;
   for (const int node : description.nodes)
     if (is_here(node)) uses.push_back(node);
   if (const auto tied = std::ranges::find(tied_parameters_, parameter); tied != tied_parameters_.end())

@@ -5,8 +5,10 @@
 #include <bit>
 #include <cmath>
 
+#include "core/name_pattern.h"
 #include "core/ops/copy.h"
 #include "core/random.h"
+#include "tests/expect_error.h"
 #include "tests/tolerance.h"
 
 namespace sluice {
@@ -134,6 +136,83 @@ TEST(AdamW, DecaysTheParameterApartFromTheGradient) {
                             });
 }
 
+TEST(Lion, TakesTheSignOfTheAverage) {
+  const auto rule = [](Scalar& s, double gradient, const Conditions& now) {
+    const double g = now.gradient_scale * gradient, way = 0.8 * s.m + 0.2 * g;
+    s.parameter *= 1 - now.learning_rate * (now.decay ? 0.1 : 0);
+    s.parameter -= now.learning_rate * (way > 0 ? 1 : way < 0 ? -1 : 0);
+    s.m = 0.95 * s.m + 0.05 * g;
+  };
+  const Lion lion({.beta1 = 0.8, .beta2 = 0.95, .weight_decay = 0.1});
+  EXPECT_EQ(lion.state_names(), std::vector<std::string>{"m"});
+  expect_follows_everywhere(lion, rule);
+}
+
+TEST(Lion, LeavesAParameterWithoutAGradientInItsPlace) {
+  const Tensor parameter = full({3}, 2), m = zeros({3});
+  Lion({.lr = 1}).apply({{parameter, zeros({3}), {m}}}, {1, 1});
+  EXPECT_EQ(parameter.to_vector(), std::vector<double>(3, 2)) << "the sign of 0 is 0";
+}
+
+/// Two steps of each of the parameters "trunk.weight", "head.weight", "head.bias"; the last does not decay.
+std::vector<double> stepped(const Optimizer& optimizer) {
+  std::vector<OptimizerSlot> slots;
+  for (const char* name : {"trunk.weight", "head.weight", "head.bias"}) {
+    OptimizerSlot slot{.parameter = full({1}, 1), .gradient = full({1}, 2), .states = {}};
+    slot.decay = std::string(name) != "head.bias";
+    slot.name = name;
+    slots.push_back(slot);
+  }
+  for (const int64_t step : {0, 1}) optimizer.step(slots, {optimizer.rate.at(step), step + 1});
+  std::vector<double> values;
+  for (const auto& slot : slots) values.push_back(slot.parameter.item());
+  return values;
+}
+
+TEST(ParameterGroups, HaveARateAndAWeightDecayOfTheirOwn) {
+  SGD optimizer({.lr = 0.5, .weight_decay = 0.25});
+  optimizer.rate.function = [](int64_t step) { return step == 0 ? 0.5 : 0.25; };
+  const auto after = [](double lr, double decay) {
+    double value = 1;
+    for (const double rate : {lr, lr / 2}) value -= rate * (2 + decay * value);
+    return value;
+  };
+  EXPECT_EQ(stepped(optimizer), (std::vector<double>{after(0.5, 0.25), after(0.5, 0.25), after(0.5, 0)}));
+  optimizer.groups({{"head.*", {.lr = 0.125}}});
+  EXPECT_EQ(stepped(optimizer), (std::vector<double>{after(0.5, 0.25), after(0.125, 0.25), after(0.125, 0)}));
+  optimizer.groups({{"*.bias", {.lr = 0}}, {"head.*", {.weight_decay = 0}}, {"*", {.lr = 0.25, .weight_decay = 0.5}}});
+  EXPECT_EQ(stepped(optimizer), (std::vector<double>{after(0.25, 0.5), after(0.5, 0), 1})) << "the first that says a name counts";
+  EXPECT_EQ(stepped(*optimizer.clone()), stepped(optimizer));
+}
+
+TEST(ParameterGroups, AreCheckedWithTheCure) {
+  AdamW optimizer({.lr = 0.5});
+  expect_error<UsageError>([&] { optimizer.groups({{"head.*", {.lr = -1}}}); }, {"adamw", "lr in [0, inf)", "'head.*'", "-1"});
+  expect_error<UsageError>([&] { optimizer.groups({{"head.*", {.weight_decay = NAN}}}); }, {"weight_decay in [0, inf)", "'head.*'"});
+  expect_error<UsageError>([] { AdamW({.lr = 0}).groups({{"head.*", {.lr = 1}}}); }, {"'head.*'", "lr > 0"});
+  optimizer.groups({{"heads.*", {.lr = 1}}});
+  expect_error<UsageError>(
+      [&] {
+        optimizer.require_groups({"trunk.weight", "head.weight"});
+      },
+      {"adamw", "one of the 2 parameters", "'heads.*'", "NODE.*"});
+  EXPECT_NO_THROW(optimizer.require_groups({"heads.weight"}));
+}
+
+TEST(LearningRate, OfAFunctionIsCheckedAtEveryStep) {
+  LearningRate rate;
+  rate.function = [](int64_t step) { return 1.0 / static_cast<double>(step); };
+  EXPECT_EQ(rate.at(4), 0.25);
+  expect_error<UsageError>([&] { rate.at(0); }, {"learning rate", "finite", "inf", "step 0"});
+}
+
+TEST(NamePattern, StandsForLettersOfANameDotsAmongThem) {
+  for (const char* pattern : {"block1.attention.weight", "block1.*", "*weight", "block?.*", "block[0-3].*", "*"})
+    EXPECT_TRUE(matches_pattern(pattern, "block1.attention.weight")) << pattern;
+  for (const char* pattern : {"block1", "weight", "block2.*", "block[2-3].*", ""})
+    EXPECT_FALSE(matches_pattern(pattern, "block1.attention.weight")) << pattern;
+}
+
 TEST(Optimizer, RefusesTensorsThatAreNotLikeTheParameter) {
   const AdamW adam({.lr = 1e-3});
   const Tensor x = zeros({3});
@@ -236,7 +315,7 @@ TEST(StochasticRounding, DependsOnKeyStepAndElement) {
 }
 
 TEST(Optimizer, IsMadeByNameAndKeepsItsRate) {
-  for (const char* name : {"sgd", "adam", "adamw"}) {
+  for (const char* name : {"sgd", "rmsprop", "adam", "adamw", "lion"}) {
     const auto optimizer = make_optimizer(name, {.lr = 0.25});
     EXPECT_EQ(optimizer->name(), name);
     EXPECT_EQ(optimizer->clone()->name(), name);

@@ -88,6 +88,10 @@ TEST_F(CudaOptimizer, StepsRmsPropWithoutMomentumAndAdamWithoutBeta1OnOneState) 
   expect_steps_as_the_cpu(8, 1, 1, [&](const auto& slots, const auto& clip) { adam_step(slots, step, clip); });
 }
 
+TEST_F(CudaOptimizer, StepsLionAsTheCpuDoes) {
+  expect_steps_as_the_cpu(100, 1, 1, [](const auto& slots, const auto& clip) { lion_step(slots, {0.1, 0.9, 0.99, 0.2}, clip); });
+}
+
 TEST_F(CudaOptimizer, ScalesGradientsOfTooLargeANorm) {
   expect_steps_as_the_cpu(8, 2, 1, [](const auto& slots, const auto& clip) { adam_step(slots, kAdam, clip); });
   expect_steps_as_the_cpu(8, 0, 1, [](const auto& slots, const auto& clip) { sgd_step(slots, {0.1, 0.2, 0, false}, clip); });

@@ -33,7 +33,7 @@ layers::Graph transformer(bool tied) {
   return models::transformer_lm(options);
 }
 
-Model random_model(Draw& draw) {
+Model whole_model(Draw& draw) {
   switch (draw.from(0, 3)) {
     case 0:
       return {"skips", sluice::testing::skip_graph(), sluice::testing::skip_batch};
@@ -44,6 +44,18 @@ Model random_model(Draw& draw) {
     default:
       return {"transformer", transformer(false), tiny_tokens};
   }
+}
+
+/// A model, or one that is fine-tuned: parts of it are frozen.
+Model random_model(Draw& draw) {
+  Model model = whole_model(draw);
+  if (!draw.one_in(3)) return model;
+  std::vector<std::string> names;
+  for (const auto& parameter : model.graph.parameters())
+    if (draw.one_in(2)) names.push_back(parameter.name);
+  if (names.size() < model.graph.parameters().size())
+    for (const auto& name : names) model.graph.freeze(name);
+  return model;
 }
 
 std::vector<DevicePtr> cpus(int count) {

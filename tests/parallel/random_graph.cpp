@@ -303,7 +303,19 @@ class Drawing {
     for (const auto& [name, group] : groups_)
       for (size_t node = 0; node < group.size(); ++node)
         if (!group[node].empty() && *group[node].begin() < node) tie_in_graph(*group[node].begin(), node, name);
+    if (draw_.one_in(3)) freeze_some();
     return std::move(out_);
+  }
+
+  /// Never the weights of the logits, so that something is trained.
+  void freeze_some() {
+    std::vector<std::string> names;
+    for (const auto& parameter : out_.graph.parameters())
+      if (parameter.name != "logits.weight" && !draw_.one_in(3)) names.push_back(parameter.name);
+    for (const auto& name : names) {
+      out_.graph.freeze(name);
+      out_.description += join(" !", name);
+    }
   }
 
   void tie_in_graph(size_t first, size_t later, const std::string& parameter) {

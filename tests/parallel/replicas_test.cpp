@@ -82,6 +82,18 @@ TEST(Replicas, GiveOneAnswerForADagWithSkipsThatIsRecomputed) {
     expect_one_answer(skip_graph(), 9, {.remat = remat}, [](uint64_t seed) { return skip_batch(9, seed); });
 }
 
+/// Frozen parameters are in no replica's shard: each has them whole.
+TEST(Replicas, GiveOneAnswerWithFrozenParameters) {
+  auto options = tiny_transformer_options();
+  options.vocab = 4100;
+  for (const char* names : {"*embedding*", "block1.*"}) {
+    layers::Graph graph = models::transformer_lm(options);
+    graph.freeze(names);
+    for (const auto precision : {Precision::f32, Precision::bf16})
+      expect_one_answer(graph, 10, {.precision = precision, .ema = 0.9}, [&](uint64_t seed) { return token_batch(options, 10, seed); });
+  }
+}
+
 TEST(Replicas, OneBlockGivesTheBitsOfTrainingsWithoutBlocks) {
   const auto options = tiny_transformer_options();
   const layers::Graph graph = models::transformer_lm(options);
@@ -195,7 +207,9 @@ TEST(Replicas, EvaluateFewerMicroBatchesThanThereAreReplicas) {
 TEST(Replicas, GoOnFromCheckpointsOfAnyNumberOfThem) {
   auto options = tiny_transformer_options();
   options.vocab = 4100;
-  const layers::Graph graph = models::transformer_lm(options);
+  const layers::Graph whole = models::transformer_lm(options);
+  layers::Graph tuned = whole;
+  tuned.freeze("block1.*");
   const auto batch = [&](uint64_t seed) { return token_batch(options, 10, seed); };
   std::vector<Job> jobs = {{.replicas = 1, .stages = 2},
                            {.replicas = 2, .stages = 1, .ranks = 2},
@@ -207,7 +221,7 @@ TEST(Replicas, GoOnFromCheckpointsOfAnyNumberOfThem) {
       job.precision = precision;
       job.ema = 0.9;
     }
-    expect_checkpoints_go_on(graph, jobs, 10, batch);
+    for (const auto& graph : {whole, tuned}) expect_checkpoints_go_on(graph, jobs, 10, batch);
   }
 }
 
