@@ -121,8 +121,10 @@
 #include "data/dataset.h"
 #include "data/language_dataset.h"
 #include "data/loader.h"
+#include "data/map_dataset.h"
 #include "data/sentencepiece_tokenizer.h"
 #include "data/synthetic.h"
+#include "data/tensor_dataset.h"
 #include "data/text_dataset.h"
 #include "data/tokenizer.h"
 
