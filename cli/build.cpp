@@ -146,12 +146,28 @@ int64_t tokens_per_sample(const Settings& settings) {
   return settings.integer("model.context");
 }
 
-layers::Graph build_graph(const Settings& settings) {
+namespace {
+
+layers::Graph build_model(const Settings& settings) {
   const std::string& name = settings.text("model.name");
   if (name.starts_with("amoebanet-")) return build_amoebanet(settings);
   if (name.starts_with("resnet")) return build_resnet(settings);
   if (is_pixel_model(settings)) return build_unet(settings);
   return is_translation_model(settings) ? build_translation(settings) : build_transformer(settings);
+}
+
+}  // namespace
+
+layers::Graph build_graph(const Settings& settings) {
+  layers::Graph graph = build_model(settings);
+  for (const auto& pattern : settings.texts("train.freeze")) {
+    try {
+      graph.freeze(pattern);
+    } catch (const UsageError& error) {
+      throw UsageError(join("train.freeze: ", error.what()));
+    }
+  }
+  return graph;
 }
 
 std::unique_ptr<Optimizer> build_optimizer(const Settings& settings) {

@@ -24,7 +24,7 @@ std::string tell_of_text(Json& json, double loss, const Corpus& corpus, const Se
   return fmt::format("{:.4f} bits per byte; trigram model on the same split: loss {:.4f}\n", bits_per_byte, baseline);
 }
 
-std::string tell_of_classes(Json& json, const Classification& classification, bool of_pixels) {
+std::string tell_of_classes(Json& json, const training::Classification& classification, bool of_pixels) {
   json["accuracy"] = classification.top(1);
   json["top5"] = classification.top(5);
   json["samples"] = classification.samples();

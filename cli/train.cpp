@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <cmath>
 
 #include "cli/build.h"
@@ -23,10 +22,10 @@
 #include "cli/trained_model.h"
 #include "cli/validate.h"
 #include "core/file/file.h"
-#include "data/loader.h"
 #include "parallel/checkpoint/initialize.h"
 #include "parallel/plan/replicas.h"
 #include "parallel/run/agreement.h"
+#include "training/loop.h"
 
 namespace sluice::cli {
 
@@ -36,8 +35,6 @@ namespace fs = std::filesystem;
 
 /// One training from settings to results.
 class Training {
-  using Clock = std::chrono::steady_clock;
-
  public:
   Training(Settings settings, const Arguments& arguments, const Job& job, std::optional<parallel::Checkpoint> resumed)
       : settings_(std::move(settings)),
@@ -75,11 +72,12 @@ class Training {
     say("{}", corpus_.parallel.summary);
     parallel::on_root(ranks(), [&] { predicted_peaks(); });  // refuses lengths that do not fit
     auto trainer = std::make_unique<parallel::Trainer>(graph_, plan_, *optimizer_, trainer_options());
-    if (resumed_) resume(*trainer);
+    loop_.emplace(*trainer, corpus_.dataset, loop_options(), output);
+    if (resumed_) resume(*loop_);
     if (model) say("{}: {}\n", model->folder.string(), parallel::describe(parallel::initialize(*model, *trainer)));
-    output.keep_room(*trainer, further_bytes());
+    loop_->keep_room();
     make_room(output);
-    train_and_save(*trainer, output);
+    train(*trainer, *loop_);
     finish(std::move(trainer));
     return end_signal() == 0 ? 0 : exit_code_of_signal(end_signal());
   }
@@ -91,7 +89,7 @@ class Training {
     auto options = build_trainer_options(settings_);
     options.group = job_.ranks();
     options.config = list_text(answer_lines(settings_), "\n");
-    options.wish = [this] { return parallel::Wish{caught_signal(), is_time_to_save()}; };
+    options.wish = [this] { return parallel::Wish{caught_signal(), loop_ && loop_->is_time_to_save()}; };
     return options;
   }
 
@@ -131,8 +129,8 @@ class Training {
     return peaks;
   }
 
-  void resume(parallel::Trainer& trainer) {
-    parallel::restore(*resumed_, trainer);
+  void resume(training::Loop& loop) {
+    loop.restore(*resumed_);
     for (const auto& change : changes_of_answer(settings_of(*resumed_, {}), settings_)) warn(change);
     say("continuing from {}\n", resumed_->folder.string());
   }
@@ -146,62 +144,63 @@ class Training {
     if (!aside.empty()) say("moved other checkpoints of {} to {}\n", output.path().string(), aside.string());
   }
 
-  /// However the training ends, its last good step is saved, in the room that was kept for it.
-  void train_and_save(parallel::Trainer& trainer, parallel::OutputFolder& output) {
-    first_step_ = trainer.steps_done();
-    try {
-      train(trainer, output);
-    } catch (const std::exception& error) {
-      output.release_room();
-      if (trainer.steps_done() > first_step_ && can_save_after(error)) save_before_error(trainer, output);
-      throw;
-    }
-    output.release_room();
-    save(trainer, output);
-  }
-
-  /// Ranks save together or not at all.
-  bool can_save_after(const std::exception& error) const {
-    return !ranks() || dynamic_cast<const parallel::ThrownByAll*>(&error) != nullptr;
-  }
-
-  /// The error that ends the training counts for more than one of saving.
-  void save_before_error(const parallel::Trainer& trainer, parallel::OutputFolder& output) try {
-    save(trainer, output);
-    say("step {} is saved in {}; --resume auto continues\n", trainer.steps_done(), saved_.string());
-  } catch (const std::exception& error) {
-    warn(fmt::format("step {} is not saved: {}", trainer.steps_done(), error.what()));
-  }
-
-  void train(parallel::Trainer& trainer, parallel::OutputFolder& output) {
-    data::LoaderOptions loading;
-    loading.threads = static_cast<int>(settings_.integer("data.threads"));
-    loading.inputs = trainer.inputs_here();
-    if (loading.inputs.empty()) loading.threads = 0;
-    data::Loader loader(corpus_.dataset, training_sampler(corpus_, settings_), loading);
+  /// In the room that was kept for its last checkpoint.
+  void train(parallel::Trainer& trainer, training::Loop& loop) {
     peaks_.assign(plan_.devices.size(), 0);
     ProgressLine progress(console_, trainer.steps_done(), steps_);
+    loop.on_step = [&](const training::Loop::Step& step) { note(trainer, step, progress); };
+    loop.on_evaluation = [&](int64_t step, const training::Evaluation& evaluation) {
+      if (step == steps_) progress.finish();
+      progress.say(note_validation(step, evaluation));
+    };
+    loop.on_save = [&](const training::Loop::Saved& saved) {
+      if (!saved.is_best) saved_ = saved.folder;
+      if (saved.after_error) say("step {} is saved in {}; --resume auto continues\n", saved.step, saved.folder.string());
+    };
+    loop.on_warning = warn;
+    loop.stop = [this] { return end_signal() != 0; };
     watch_signals();
-    saved_at_ = Clock::now();
-    while (trainer.steps_done() < steps_ && end_signal() == 0) {
-      const Batch batch = loader.at(trainer.steps_done());
-      const auto result = trainer.step(batch);
-      note_tokens(batch);
-      wish_ = result.wish;
-      note_peaks(result);
-      const int64_t step = trainer.steps_done();
-      if (result.was_skipped) {
-        note_skipped(progress, step);
-      } else {
-        note_step(record_, step, result);
-        progress.show(progress_of(step, result));
-        hold_against_plan(trainer, progress);
-      }
-      if (is_multiple(step, "train.evaluate_every") && step < steps_) progress.say(note_validation(trainer));
-      if ((is_multiple(step, "output.save_every") || result.wish.save) && step < steps_) save(trainer, output);
-    }
+    const auto end = loop.run();
     progress.finish();
     record_.steps_done = trainer.steps_done();
+    if (end == training::Loop::End::no_better) say("{}\n", why_it_ended(loop.history()));
+  }
+
+  training::LoopOptions loop_options() {
+    training::LoopOptions options;
+    options.steps = steps_;
+    options.threads = static_cast<int>(settings_.integer("data.threads"));
+    options.sampler = training_sampler(corpus_, settings_);
+    options.evaluate_every = settings_.integer("train.evaluate_every");
+    options.evaluate_sampler = validation_sampler(corpus_, settings_);
+    if (!corpus_.class_names.empty()) options.metrics["accuracy"] = [this] { return classification_ = classification_of(corpus_); };
+    options.patience = static_cast<int>(settings_.integer("train.patience"));
+    options.save_every = settings_.integer("output.save_every");
+    options.save_minutes = settings_.number("output.save_minutes");
+    options.keep = static_cast<int>(settings_.integer("output.keep"));
+    options.keep_best = settings_.flag("output.keep_best");
+    options.config = record_.config;
+    options.files = files_of(corpus_);
+    return options;
+  }
+
+  std::string why_it_ended(const training::EvaluationHistory& history) const {
+    const auto* best = history.best();
+    return fmt::format("ended after {} validations without a smaller loss{}", settings_.integer("train.patience"),
+                       best ? fmt::format(" than {:.4f}, that of step {}", best->loss, best->step) : "");
+  }
+
+  void note(parallel::Trainer& trainer, const training::Loop::Step& step, ProgressLine& progress) {
+    note_tokens(step.batch);
+    wish_ = step.result.wish;
+    note_peaks(step.result);
+    if (step.result.was_skipped) {
+      note_skipped(progress, step.number);
+    } else {
+      note_step(record_, step.number, step.result);
+      progress.show(progress_of(step.number, step.result));
+      hold_against_plan(trainer, progress);
+    }
   }
 
   /// What the first steps took corrects what is predicted, and may move the training to another plan.
@@ -216,8 +215,6 @@ class Training {
   } catch (const parallel::StoppedError&) {
   }
 
-  bool is_multiple(int64_t step, std::string_view key) const { return settings_.integer(key) > 0 && step % settings_.integer(key) == 0; }
-
   /// Says so of the 1st, 2nd, 4th, 8th, ...: all steps may be skipped once weights have gone wrong.
   void note_skipped(ProgressLine& progress, int64_t step) {
     if (std::has_single_bit(static_cast<uint64_t>(++record_.skipped_steps)))
@@ -230,11 +227,6 @@ class Training {
     for (const char* lengths : {"source_length", "target_length"})
       for (const double tokens : batch.load(lengths, 0, batch.samples).to_vector()) tokens_ += static_cast<int64_t>(tokens);
     record_.items_per_step = tokens_ / ++batches_;
-  }
-
-  bool is_time_to_save() const {
-    const double minutes = settings_.number("output.save_minutes");
-    return minutes > 0 && std::chrono::duration<double>(Clock::now() - saved_at_).count() >= minutes * 60;
   }
 
   void note_peaks(const parallel::StepResult& result) {
@@ -257,24 +249,13 @@ class Training {
   }
 
   /// Returns what to say of it. Its memory does not count as training's.
-  std::string note_validation(parallel::Trainer& trainer) {
-    const Validation validation = validate(trainer, corpus_, settings_, [this] { return end_signal() != 0; });
+  std::string note_validation(int64_t step, const training::Evaluation& evaluation) {
     for (auto& device : plan_.devices) device->reset_peak();
-    if (!validation.is_complete) return fmt::format("validation after step {}: stopped by a signal", trainer.steps_done());
-    const auto accuracy = validation.loss && validation.classification ? std::optional(validation.classification->top(1)) : std::nullopt;
-    if (validation.loss) record_.validations.push_back({trainer.steps_done(), *validation.loss, accuracy});
-    return fmt::format("validation after step {}: {}", trainer.steps_done(), describe(validation));
-  }
-
-  void save(const parallel::Trainer& trainer, parallel::OutputFolder& output) {
-    saved_ = output.save(trainer, record_.config, files_of(corpus_), static_cast<int>(settings_.integer("output.keep")));
-  }
-
-  /// Of what a checkpoint holds beside its tensors.
-  int64_t further_bytes() const {
-    size_t bytes = 2 * record_.config.size();
-    for (const auto& [name, content] : files_of(corpus_)) bytes += content.size();
-    return static_cast<int64_t>(bytes);
+    if (!evaluation.is_complete) return fmt::format("validation after step {}: stopped by a signal", step);
+    const Validation validation{evaluation, classification_, corpus_.labels == "mask"};
+    const auto accuracy = validation.loss && classification_ ? std::optional(classification_->top(1)) : std::nullopt;
+    if (validation.loss) record_.validations.push_back({step, *validation.loss, accuracy});
+    return fmt::format("validation after step {}: {}", step, describe(validation));
   }
 
   /// All is saved by now: what follows may take a while, and a second signal ends the program.
@@ -285,10 +266,7 @@ class Training {
     const auto predicted = job_.is_root() ? predicted_peaks() : std::vector<int64_t>();
     for (size_t i = 0; i < predicted.size(); ++i)
       record_.devices.push_back({plan_.devices[i]->name(), predicted[i], peaks_[i], plan_.devices[i]->budget_bytes()});
-    if (end_signal() == 0) {
-      say("{}\n", note_validation(*trainer));
-      if (settings_.flag("train.baseline") && end_signal() == 0 && job_.is_root()) baseline();
-    }
+    if (settings_.flag("train.baseline") && end_signal() == 0 && job_.is_root()) baseline();
     if (job_.is_root()) tell();
     if (!report_.empty() && end_signal() == 0) show_samples(std::move(trainer));
     parallel::on_root(ranks(), [&] { write_results(); });
@@ -361,7 +339,7 @@ class Training {
   const Job& job_;
   Console console_;
   const std::string report_, trace_;  ///< files to write at the end; empty for none
-  int64_t steps_, first_step_ = 0;
+  int64_t steps_;
   layers::Graph graph_;
   std::unique_ptr<Optimizer> optimizer_;
   std::vector<parallel::ReplicaTrial> trials_;
@@ -370,10 +348,11 @@ class Training {
   parallel::Replanner replanner_;
   std::optional<double> peak_flops_;  ///< of all devices together, in the precision of the products
   Corpus corpus_;
+  std::optional<training::Loop> loop_;
+  std::shared_ptr<training::Classification> classification_;  ///< of the last evaluation, of a model of classes
   std::vector<int64_t> peaks_;
   int64_t tokens_ = 0, batches_ = 0;  ///< of sentences, of this run
   fs::path saved_;
-  Clock::time_point saved_at_;
   parallel::Wish wish_;  ///< of all ranks, in the last step
   RunRecord record_;
 };

@@ -453,6 +453,33 @@ class Checkpoints(ProgramTest):
         self.train(train__steps=2)
         self.assertTrue((self.folder / "run" / "previous-1" / "step-00000006").is_dir())
 
+    def test_patience_ends_a_training_and_the_best_is_kept(self):
+        keys = dict(optimizer__lr=0.3, train__steps=60, train__evaluate_every=2, train__patience=3, output__keep_best="true")
+        result = self.train(**keys)
+        newest = json.loads((self.folder / f"run/step-{result['steps']:08}/evaluations.json").read_text())
+        losses = {entry["step"]: entry["loss"] for entry in newest}
+        best = min(losses, key=losses.get)
+        self.assertEqual(result["steps"], best + 6)
+        self.assertEqual(list(losses), list(range(2, best + 7, 2)))
+        self.assertEqual([folder.name for folder in (self.folder / "run/best").iterdir() if folder.is_dir()], [f"step-{best:08}"])
+        done = sluice("eval", self.folder / "run/best", "--json", "-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertAlmostEqual(json.loads(done.stdout)["loss"]["validation"], losses[best], places=6)
+        again = self.train("--resume", "auto", **keys)
+        self.assertEqual(again["weights_hash"], result["weights_hash"], "it has had all its patience")
+
+    def test_frozen_parameters_stay(self):
+        self.train(train__steps=1, train__freeze='["embedding.*", "block0.*"]', optimizer__lr=0, optimizer__weight_decay=0)
+        start = tensors_of(self.folder / "run/step-00000001/model.safetensors")
+        for pipeline in ({}, dict(pipeline__devices='["cpu:0", "cpu:1"]')):
+            self.train(train__steps=3, train__freeze='["embedding.*", "block0.*"]', out="tuned", **pipeline)
+            tuned = tensors_of(self.folder / "tuned/step-00000003/model.safetensors")
+            for name, value in tuned.items():
+                self.assertEqual(value == start[name], name.startswith(("embedding.", "block0.")), name)
+            states = tensors_of(self.folder / "tuned/step-00000003/optimizer.safetensors")
+            self.assertFalse([name for name in states if name.startswith(("embedding.", "block0."))])
+        self.refuse(2, "train.freeze", "'blok0.*'", "NODE.*", arguments=["train", "tiny", *sets(train__freeze='["blok0.*"]')])
+
     def test_files_of_killed_savings_are_removed(self):
         stale = self.folder / "run" / "step-00000003.tmp-1"
         stale.mkdir(parents=True)

@@ -1,11 +1,11 @@
-#include "cli/classification.h"
+#include "training/metrics/classification.h"
 
 #include <gtest/gtest.h>
 
 #include "core/error.h"
 #include "tests/expect_error.h"
 
-namespace sluice::cli {
+namespace sluice::training {
 namespace {
 
 Classification three_classes() { return Classification({"shirt", "boot", "bag"}); }
@@ -63,4 +63,4 @@ TEST(Classification, RefusesOtherClasses) {
 }
 
 }  // namespace
-}  // namespace sluice::cli
+}  // namespace sluice::training

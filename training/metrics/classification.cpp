@@ -1,4 +1,4 @@
-#include "cli/classification.h"
+#include "training/metrics/classification.h"
 
 #include <fmt/core.h>
 
@@ -7,16 +7,11 @@
 
 #include "core/error.h"
 
-namespace sluice::cli {
+namespace sluice::training {
 
-namespace {
-
-constexpr double kIgnored = -100;  // as in CrossEntropyOptions
-
-}  // namespace
-
-Classification::Classification(std::vector<std::string> class_names)
+Classification::Classification(std::vector<std::string> class_names, std::string labels)
     : class_names_(std::move(class_names)),
+      labels_(std::move(labels)),
       ranks_(class_names_.size()),
       confusion_(class_names_.size(), std::vector<int64_t>(class_names_.size())) {}
 
@@ -26,7 +21,7 @@ void Classification::add(const Tensor& logits, const Tensor& labels) {
           "classification: needs logits of ", classes, " classes and a label for each row, got ", logits, " and ", labels);
   const std::vector<double> all = logits.to_vector(), wanted = labels.to_vector();
   for (size_t sample = 0; sample < wanted.size(); ++sample) {
-    if (wanted[sample] == kIgnored) continue;
+    if (wanted[sample] == kIgnoredLabel) continue;
     const double* row = all.data() + sample * classes;
     const auto label = static_cast<size_t>(wanted[sample]);
     require(wanted[sample] >= 0 && label < classes, "classification: needs labels below ", classes, ", got ", wanted[sample]);
@@ -73,4 +68,4 @@ std::string Classification::table() const {
   return text + "\n";
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::training

@@ -3,17 +3,22 @@
 #include <string>
 #include <vector>
 
-#include "core/tensor.h"
+#include "training/metrics/metric.h"
 
-namespace sluice::cli {
+namespace sluice::training {
 
 /// How predictions of classes, of images or of their pixels, meet the labels, over any number of batches.
 /// Errors  UsageError for logits of other classes, and a label that is none of them.
-class Classification {
+class Classification : public Metric {
  public:
-  explicit Classification(std::vector<std::string> class_names);
+  /// `labels`  the name of their input.
+  explicit Classification(std::vector<std::string> class_names, std::string labels = "label");
 
-  /// Logits [..., classes] and labels i32 [...]: a sample each. Those labelled -100 are left out, as they are of the loss.
+  void add(const Tensor& output, const Batch& batch) override { add(output, batch.load(labels_, 0, batch.samples)); }
+  /// top(1)
+  double value() const override { return top(1); }
+
+  /// Logits [..., classes] and labels i32 [...]: a sample each. Those of kIgnoredLabel are left out.
   void add(const Tensor& logits, const Tensor& labels);
 
   int64_t samples() const;
@@ -29,8 +34,9 @@ class Classification {
 
  private:
   std::vector<std::string> class_names_;
+  std::string labels_;
   std::vector<int64_t> ranks_;  ///< by place of the label among the sorted logits: samples
   std::vector<std::vector<int64_t>> confusion_;
 };
 
-}  // namespace sluice::cli
+}  // namespace sluice::training

@@ -1,0 +1,250 @@
+// The training loop: what is done at which step, where it ends, and that it goes on as if it had never stopped.
+#include "training/loop.h"
+
+#include <gtest/gtest.h>
+
+#include "core/file/file.h"
+#include "core/ops/comparison.h"
+#include "core/ops/copy.h"
+#include "core/ops/operators.h"
+#include "core/random.h"
+#include "data/tensor_dataset.h"
+#include "layers/activation.h"
+#include "layers/cross_entropy.h"
+#include "layers/linear.h"
+#include "tests/expect_error.h"
+#include "tests/temporary_folder.h"
+
+namespace sluice::training {
+namespace {
+
+constexpr int64_t kBatch = 16;
+
+layers::Graph classifier() {
+  layers::Graph graph;
+  const auto x = graph.input("x", {4}), label = graph.input("label", {}, DType::i32);
+  const auto hidden = graph.add("relu", layers::ReLU(), graph.add("hidden", layers::Linear(4, 12), x));
+  const auto logits = graph.add("logits", layers::Linear(12, 2), hidden);
+  graph.output(logits);
+  graph.loss(graph.add("loss", layers::CrossEntropy(), {logits, label}));
+  return graph;
+}
+
+data::TensorDataset::Inputs points(int64_t samples, uint64_t key) {
+  const Tensor x = randn({samples, 4}, key);
+  return {{"x", x}, {"label", cast(x.select(1, 0) * x.select(1, 1) > 0.0, DType::i32)}};
+}
+
+/// Points of four axes, of which two decide the class.
+data::DatasetPtr dataset() { return std::make_shared<data::TensorDataset>(points(256, 1), points(64, 2)); }
+
+std::unique_ptr<parallel::Trainer> trainer_over(const char* names, double lr = 1e-2) {
+  const layers::Graph graph = classifier();
+  return std::make_unique<parallel::Trainer>(graph, parallel::plan(graph, devices(names), {.batch = kBatch, .micro_batches = 2}),
+                                             AdamW({.lr = lr}), parallel::TrainerOptions{.seed = 5});
+}
+
+LoopOptions options_of(int64_t steps) {
+  return {.steps = steps, .batch = kBatch, .seed = 3, .evaluate_every = 10, .metrics = {{"accuracy", accuracy()}}};
+}
+
+TEST(TrainingLoop, TrainsEvaluatesAndSavesAtTheStepsThatAreAskedFor) {
+  const TemporaryFolder folder;
+  LoopOptions options = options_of(60);
+  options.output = folder.path() / "run";
+  options.save_every = 25;
+  options.config = "words = 1";
+  options.files = {{"labels.txt", "two"}};
+  const auto trainer = trainer_over("cpu:0,cpu:1");
+  Loop loop(*trainer, dataset(), options);
+  std::vector<int64_t> steps, evaluations, saves;
+  std::vector<double> losses, accuracies;
+  loop.on_step = [&](const Loop::Step& step) {
+    steps.push_back(step.number);
+    EXPECT_EQ(step.batch.samples, kBatch);
+  };
+  loop.on_evaluation = [&](int64_t step, const Evaluation& evaluation) {
+    evaluations.push_back(step);
+    losses.push_back(evaluation.loss.value());
+    accuracies.push_back(evaluation.metrics.at("accuracy"));
+  };
+  loop.on_save = [&](const Loop::Saved& saved) {
+    saves.push_back(saved.step);
+    EXPECT_TRUE(is_directory(saved.folder));
+    EXPECT_FALSE(saved.is_best || saved.after_error);
+  };
+  EXPECT_EQ(loop.run(), Loop::End::steps_done);
+  ASSERT_EQ(steps.size(), 60u);
+  EXPECT_EQ(steps.front(), 1);
+  EXPECT_EQ(steps.back(), 60);
+  EXPECT_EQ(evaluations, (std::vector<int64_t>{10, 20, 30, 40, 50, 60}));
+  EXPECT_EQ(saves, (std::vector<int64_t>{25, 50, 60}));
+  EXPECT_LT(losses.back(), losses.front());
+  EXPECT_GT(accuracies.back(), std::max(0.7, accuracies.front()));
+  const auto latest = parallel::find_latest(folder.path() / "run", [](const std::string&) {});
+  ASSERT_TRUE(latest.has_value());
+  EXPECT_EQ(latest->step, 60);
+  EXPECT_EQ(latest->config, "words = 1");
+  EXPECT_EQ(read_file(latest->folder / "labels.txt"), "two");
+}
+
+TEST(TrainingLoop, EvaluatesAsThePlainWayDoes) {
+  const auto trainer = trainer_over("cpu:0");
+  Loop loop(*trainer, dataset(), options_of(10));
+  Evaluation last;
+  loop.on_evaluation = [&](int64_t, const Evaluation& evaluation) { last = evaluation; };
+  loop.run();
+  const Batch all = batch_of(points(64, 2));
+  const auto result = trainer->evaluate(all, true);
+  EXPECT_NEAR(*last.loss, result.loss_sum / result.weight, 1e-6);
+  const auto logits = result.output.to_vector(), labels = points(64, 2).at("label").to_vector();
+  int hits = 0;
+  for (size_t i = 0; i < labels.size(); ++i) hits += (logits[2 * i + 1] > logits[2 * i]) == (labels[i] == 1);
+  EXPECT_DOUBLE_EQ(last.metrics.at("accuracy"), hits / 64.0);
+}
+
+TEST(TrainingLoop, GoesOnBitForBitWithItsEvaluations) {
+  const TemporaryFolder folder;
+  LoopOptions options = options_of(40);
+  const auto whole = trainer_over("cpu:0,cpu:1");
+  Loop at_once(*whole, dataset(), options);
+  at_once.run();
+  options.output = folder.path() / "run";
+  std::string hash;
+  EvaluationHistory history;
+  for (const int64_t steps : {15, 40}) {
+    options.steps = steps;
+    const auto trainer = trainer_over(steps == 15 ? "cpu:0" : "cpu:0,cpu:1,cpu:2");
+    Loop loop(*trainer, dataset(), options);
+    EXPECT_EQ(loop.resume(), steps == 40);
+    loop.run();
+    hash = trainer->weights_hash();
+    history = loop.history();
+  }
+  EXPECT_EQ(hash, whole->weights_hash());
+  std::map<int64_t, double> losses;
+  for (const auto& entry : history.entries()) losses[entry.step] = entry.loss;
+  for (const auto& entry : at_once.history().entries()) EXPECT_EQ(losses.at(entry.step), entry.loss) << entry.step;
+}
+
+TEST(TrainingLoop, EndsWhenNothingGetsBetterAndKeepsTheBest) {
+  const TemporaryFolder folder;
+  LoopOptions options = options_of(1000);
+  options.output = folder.path() / "run";
+  options.evaluate_every = 1;
+  options.patience = 4;
+  options.keep_best = true;
+  const auto trainer = trainer_over("cpu:0", 0.3);  // a rate that soon goes up and down
+  Loop loop(*trainer, dataset(), options);
+  std::map<int64_t, std::string> hashes;
+  loop.on_evaluation = [&](int64_t step, const Evaluation&) { hashes[step] = trainer->weights_hash(); };
+  ASSERT_EQ(loop.run(), Loop::End::no_better);
+  const auto* best = loop.history().best();
+  ASSERT_NE(best, nullptr);
+  EXPECT_EQ(trainer->steps_done(), best->step + 4);
+  for (const auto& entry : loop.history().entries()) EXPECT_GE(entry.loss, best->loss);
+  const auto kept = parallel::find_latest(folder.path() / "run" / Loop::kBestFolder, [](const std::string&) {});
+  ASSERT_TRUE(kept.has_value());
+  EXPECT_EQ(kept->step, best->step);
+  EXPECT_EQ(kept->weights_hash, hashes.at(best->step));
+  EXPECT_EQ(parallel::finished_checkpoints(folder.path() / "run" / Loop::kBestFolder).size(), 1u);
+  const auto again = trainer_over("cpu:0", 0.3);
+  LoopOptions more = options;
+  more.output.clear();
+  more.keep_best = false;
+  Loop resumed(*again, dataset(), more);
+  resumed.restore(parallel::open_checkpoint(parallel::finished_checkpoints(folder.path() / "run").back()));
+  EXPECT_EQ(resumed.run(), Loop::End::no_better);
+  EXPECT_EQ(again->steps_done(), trainer->steps_done()) << "it has had all its patience";
+}
+
+TEST(TrainingLoop, WatchesAMetricThatShouldRise) {
+  LoopOptions options = options_of(50);
+  int evaluations = 0;
+  options.metrics["falling"] = mean_of([&](const Tensor&, const Batch&) { return -evaluations; });
+  options.watched = "falling";
+  options.patience = 2;
+  const auto trainer = trainer_over("cpu:0");
+  Loop loop(*trainer, dataset(), options);
+  loop.on_evaluation = [&](int64_t, const Evaluation&) { ++evaluations; };
+  EXPECT_EQ(loop.run(), Loop::End::no_better);
+  EXPECT_EQ(loop.history().best()->step, 10);
+  EXPECT_EQ(trainer->steps_done(), 30);
+}
+
+TEST(TrainingLoop, EndsWhereItIsToldAndSaves) {
+  const TemporaryFolder folder;
+  LoopOptions options = options_of(100);
+  options.output = folder.path() / "run";
+  const auto trainer = trainer_over("cpu:0");
+  Loop loop(*trainer, dataset(), options);
+  loop.stop = [&] { return trainer->steps_done() >= 7; };
+  EXPECT_EQ(loop.run(), Loop::End::stopped);
+  EXPECT_TRUE(loop.history().entries().empty());
+  EXPECT_EQ(parallel::find_latest(folder.path() / "run", [](const std::string&) {})->step, 7);
+}
+
+TEST(TrainingLoop, SavesTheLastGoodStepBeforeAnErrorIsThrown) {
+  const TemporaryFolder folder;
+  LoopOptions options = options_of(100);
+  options.output = folder.path() / "run";
+  const auto trainer = trainer_over("cpu:0");
+  Loop loop(*trainer, dataset(), options);
+  std::optional<Loop::Saved> saved;
+  loop.on_save = [&](const Loop::Saved& now) { saved = now; };
+  loop.on_step = [](const Loop::Step& step) { require<DataError>(step.number < 5, "the log is full"); };
+  expect_error<DataError>([&] { loop.run(); }, {"the log is full"});
+  ASSERT_TRUE(saved.has_value());
+  EXPECT_TRUE(saved->after_error);
+  EXPECT_EQ(saved->step, 5);
+  EXPECT_EQ(parallel::open_checkpoint(saved->folder).weights_hash, trainer->weights_hash());
+}
+
+TEST(TrainingLoop, RefusesOptionsOutOfRangeAndNamesThem) {
+  const auto trainer = trainer_over("cpu:0");
+  const auto made = [&](const auto& change) {
+    LoopOptions options = options_of(10);
+    change(options);
+    Loop(*trainer, dataset(), options);
+  };
+  expect_error<UsageError>([&] { made([](auto& o) { o.steps = -1; }); }, {"LoopOptions::steps", "got -1"});
+  expect_error<UsageError>([&] { made([](auto& o) { o.keep = 0; }); }, {"LoopOptions::keep", "at least 1"});
+  expect_error<UsageError>([&] { made([](auto& o) { o.watched = "acuracy"; }); }, {"LoopOptions::watched", "acuracy"});
+  expect_error<UsageError>([&] { made([](auto& o) { o.keep_best = true; }); }, {"keep_best", "set LoopOptions::output"});
+  expect_error<UsageError>([&] { made([](auto& o) { o.save_every = 5; }); }, {"save_every", "set LoopOptions::output"});
+  expect_error<UsageError>(
+      [&] {
+        Loop loop(*trainer, dataset(), options_of(10));
+        loop.resume();
+      },
+      {"resume", "set LoopOptions::output"});
+  expect_error<UsageError>(
+      [&] {
+        LoopOptions options = options_of(1);
+        options.metrics = {{"accuracy", accuracy("x")}};
+        Loop(*trainer, dataset(), options).run();
+      },
+      {"accuracy", "'x'", "for each row"});
+}
+
+TEST(EvaluationHistory, KeepsItsEntriesAsTextAndNeverTakesWhatIsNotFiniteForBetter) {
+  EvaluationHistory history("f1");
+  history.add({10, 2.5, {{"f1", 0.25}}});
+  history.add({20, NAN, {{"f1", NAN}}});
+  history.add({30, 2.0, {{"f1", 0.25}}});
+  EXPECT_EQ(history.best()->step, 10) << "of equal ones the first";
+  EXPECT_EQ(history.since_best(), 2);
+  EvaluationHistory read("f1");
+  read.read(history.text(), "evaluations.json");
+  ASSERT_EQ(read.entries().size(), 3u);
+  EXPECT_EQ(read.entries()[0], history.entries()[0]);
+  EXPECT_TRUE(std::isnan(read.entries()[1].loss));
+  EXPECT_EQ(read.since_best(), 2);
+  for (const char* text : {"", "[1]", "{\"step\": 1}", "[{\"step\": \"x\", \"loss\": 1, \"metrics\": {}}]"})
+    expect_error<DataError>([&] { read.read(text, "evaluations.json"); }, {"evaluations.json", "another checkpoint"});
+  expect_error<UsageError>([&] { history.add({40, 1, {{"f2", 1}}}); }, {"'f1'", "f2"});
+  EXPECT_EQ(EvaluationHistory().best(), nullptr);
+}
+
+}  // namespace
+}  // namespace sluice::training

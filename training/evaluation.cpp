@@ -1,0 +1,57 @@
+#include "training/evaluation.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <vector>
+
+namespace sluice::training {
+
+namespace {
+
+/// Nothing when it was stopped.
+std::optional<parallel::EvaluationResult> evaluate_unless(const std::function<bool()>& stop, parallel::Trainer& trainer, const Batch& batch,
+                                                          bool with_output) try {
+  return trainer.evaluate(batch, with_output, stop);
+} catch (const parallel::StoppedError&) {
+  return std::nullopt;
+}
+
+void note_times(std::vector<double> seconds, int64_t samples, Evaluation& evaluation) {
+  if (seconds.empty()) return;
+  evaluation.samples_per_second = static_cast<double>(samples) / std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  std::ranges::nth_element(seconds, seconds.begin() + static_cast<ptrdiff_t>(seconds.size() / 2));
+  evaluation.latency_seconds = seconds[seconds.size() / 2];
+}
+
+}  // namespace
+
+Evaluation evaluate(parallel::Trainer& trainer, data::ValidationLoader& batches,
+                    const std::map<std::string, std::shared_ptr<Metric>>& metrics, const std::function<bool()>& stop) {
+  Evaluation evaluation;
+  double loss = 0, weight = 0;
+  std::vector<double> seconds;
+  int64_t samples = 0;
+  for (int64_t number = 0; number < batches.size(); ++number) {
+    evaluation.is_complete = !stop || !stop();
+    if (!evaluation.is_complete) break;
+    const Batch batch = batches.at(number);
+    const auto began = std::chrono::steady_clock::now();
+    const auto result = evaluate_unless(stop, trainer, batch, !metrics.empty());
+    evaluation.is_complete = result.has_value();
+    if (!result) break;
+    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+    samples += batch.samples;
+    loss += result->loss_sum;
+    weight += result->weight;
+    for (const auto& [name, metric] : metrics) metric->add(result->output, batch);
+  }
+  if (weight > 0) {
+    evaluation.loss = loss / weight;
+    for (const auto& [name, metric] : metrics) evaluation.metrics[name] = metric->value();
+  }
+  note_times(std::move(seconds), samples, evaluation);
+  return evaluation;
+}
+
+}  // namespace sluice::training

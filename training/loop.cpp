@@ -1,0 +1,199 @@
+#include "training/loop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/file/file.h"
+#include "parallel/run/agreement.h"
+
+namespace sluice::training {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kHistoryFile = "evaluations.json";
+
+void check(const LoopOptions& options) {
+  const auto at_least = [](const char* name, double least, double value) {
+    require(value >= least, "training loop: LoopOptions::", name, " needs at least ", least, ", got ", value);
+  };
+  at_least("steps", 0, static_cast<double>(options.steps));
+  at_least("evaluate_every", 0, static_cast<double>(options.evaluate_every));
+  at_least("evaluate_samples", 0, static_cast<double>(options.evaluate_samples));
+  at_least("patience", 0, options.patience);
+  at_least("save_every", 0, static_cast<double>(options.save_every));
+  at_least("save_minutes", 0, options.save_minutes);
+  at_least("keep", 1, options.keep);
+  require(options.watched == "loss" || options.metrics.contains(options.watched),
+          "training loop: LoopOptions::watched needs \"loss\" or one ", "of LoopOptions::metrics, got \"", options.watched, '"');
+}
+
+/// Ranks save together or not at all.
+bool can_save_after(const std::exception& error, const parallel::Trainer& trainer) {
+  return !trainer.group() || dynamic_cast<const parallel::ThrownByAll*>(&error) != nullptr;
+}
+
+bool has_file(const parallel::Checkpoint& checkpoint, const char* name) { return std::ranges::binary_search(checkpoint.files, name); }
+
+}  // namespace
+
+Loop::Loop(parallel::Trainer& trainer, data::DatasetPtr dataset, LoopOptions options)
+    : trainer_(trainer), dataset_(std::move(dataset)), options_(std::move(options)), history_(options_.watched) {
+  check(options_);
+  const bool saves = !options_.output.empty();
+  require(saves || !options_.keep_best, "training loop: LoopOptions::keep_best needs an output; set LoopOptions::output");
+  require(saves || (options_.save_every == 0 && options_.save_minutes == 0),
+          "training loop: LoopOptions::save_every and save_minutes need an output; set LoopOptions::output");
+  if (!saves) return;
+  own_output_ = std::make_unique<parallel::OutputFolder>(options_.output, trainer_.group());
+  output_ = own_output_.get();
+}
+
+Loop::Loop(parallel::Trainer& trainer, data::DatasetPtr dataset, LoopOptions options, parallel::OutputFolder& output)
+    : trainer_(trainer), dataset_(std::move(dataset)), options_(std::move(options)), output_(&output), history_(options_.watched) {
+  check(options_);
+}
+
+void Loop::restore(const parallel::Checkpoint& checkpoint) {
+  parallel::restore(checkpoint, trainer_);
+  const auto read = [&](const parallel::Checkpoint& from) {
+    const fs::path file = from.folder / kHistoryFile;
+    if (has_file(from, kHistoryFile)) history_.read(read_file(file), file.string());
+  };
+  read(checkpoint);
+  // The best one's evaluation may be later than the checkpoint of its step.
+  const auto best = parallel::find_latest(checkpoint.folder.parent_path() / kBestFolder, [](const std::string&) {});
+  if (best && best->step <= checkpoint.step) read(*best);
+}
+
+bool Loop::resume() {
+  require(output_ != nullptr, "training loop: resume needs the folder of checkpoints; set LoopOptions::output");
+  const auto warn = [this](const std::string& text) {
+    if (on_warning) on_warning(text);
+  };
+  const auto latest = parallel::find_latest(output_->path(), warn);
+  if (latest) restore(*latest);
+  return latest.has_value();
+}
+
+void Loop::keep_room() {
+  constexpr size_t kBytesOfAMetric = 64;
+  constexpr int64_t kMostEvaluations = 1 << 14;  // a training of more will hardly come to its end
+  const int64_t evaluations = options_.evaluate_every > 0 ? std::min(options_.steps / options_.evaluate_every + 1, kMostEvaluations) : 1;
+  size_t bytes = 2 * options_.config.size() + static_cast<size_t>(evaluations) * (options_.metrics.size() + 2) * kBytesOfAMetric;
+  for (const auto& [name, content] : options_.files) bytes += content.size();
+  output_->keep_room(trainer_, static_cast<int64_t>(bytes));
+  keeps_room_ = true;
+}
+
+Loop::End Loop::run() {
+  if (output_ && !keeps_room_) keep_room();
+  keeps_room_ = false;
+  const int64_t first = trainer_.steps_done();
+  End end;
+  try {
+    end = run_steps();
+  } catch (const std::exception& error) {
+    if (output_) save_after(error, first);
+    throw;
+  }
+  if (output_) {
+    output_->release_room();
+    if (saved_step_ != trainer_.steps_done()) save();
+  }
+  if (end != End::stopped && evaluated_step_ != trainer_.steps_done()) evaluate_now();
+  return end;
+}
+
+Loop::End Loop::run_steps() {
+  data::Loader loader = options_.sampler ? data::Loader(dataset_, options_.sampler, loading()) : data::Loader(dataset_, loading());
+  saved_at_ = std::chrono::steady_clock::now();
+  while (trainer_.steps_done() < options_.steps) {
+    if (is_stopped()) return End::stopped;
+    if (!has_patience()) return End::no_better;
+    step(loader);
+    if (trainer_.steps_done() == options_.steps) break;
+    if (is_due(options_.evaluate_every)) evaluate_now();
+    if ((is_due(options_.save_every) || wants_save_) && output_) save();
+  }
+  return is_stopped() ? End::stopped : End::steps_done;
+}
+
+void Loop::step(data::Loader& loader) {
+  const Batch batch = loader.at(trainer_.steps_done());
+  const auto result = trainer_.step(batch);
+  wants_save_ = result.wish.save || (!trainer_.group() && is_time_to_save());
+  if (on_step) on_step({trainer_.steps_done(), batch, result});
+}
+
+void Loop::evaluate_now() {
+  auto batches = validation_batches();
+  if (batches.size() == 0 && !on_evaluation) return;
+  std::map<std::string, std::shared_ptr<Metric>> metrics;
+  for (const auto& [name, make] : options_.metrics) metrics[name] = make();
+  note(evaluate(trainer_, batches, metrics, stop));
+}
+
+void Loop::note(const Evaluation& evaluation) {
+  const int64_t step = trainer_.steps_done();
+  if (evaluation.is_complete && evaluation.loss) {
+    history_.add({step, *evaluation.loss, evaluation.metrics});
+    evaluated_step_ = step;
+  }
+  if (on_evaluation) on_evaluation(step, evaluation);
+  const auto* best = history_.best();
+  if (options_.keep_best && evaluated_step_ == step && best && best->step == step) save_best();
+}
+
+fs::path Loop::save_to(parallel::OutputFolder& folder, int keep) {
+  auto files = options_.files;
+  if (!history_.entries().empty()) files[kHistoryFile] = history_.text();
+  return folder.save(trainer_, options_.config, files, keep);
+}
+
+void Loop::save(bool after_error) {
+  const fs::path folder = save_to(*output_, options_.keep);
+  saved_at_ = std::chrono::steady_clock::now();
+  saved_step_ = trainer_.steps_done();
+  if (on_save) on_save({folder, trainer_.steps_done(), false, after_error});
+}
+
+void Loop::save_best() {
+  if (!best_output_) best_output_ = std::make_unique<parallel::OutputFolder>(output_->path() / kBestFolder, trainer_.group());
+  const fs::path folder = save_to(*best_output_, 1);
+  if (on_save) on_save({folder, trainer_.steps_done(), true, false});
+}
+
+/// The error that ends the training counts for more than one of saving.
+void Loop::save_after(const std::exception& error, int64_t first) {
+  output_->release_room();
+  if (trainer_.steps_done() == first || !can_save_after(error, trainer_)) return;
+  try {
+    save(true);
+  } catch (const std::exception& second) {
+    if (on_warning) on_warning(join("step ", trainer_.steps_done(), " is not saved: ", second.what()));
+  }
+}
+
+bool Loop::is_due(int64_t every) const { return every > 0 && trainer_.steps_done() % every == 0; }
+
+bool Loop::is_time_to_save() const {
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - saved_at_;
+  return options_.save_minutes > 0 && passed.count() >= options_.save_minutes * 60;
+}
+
+data::LoaderOptions Loop::loading() const {
+  data::LoaderOptions loading{
+      .batch = options_.batch, .seed = options_.seed, .threads = options_.threads, .inputs = trainer_.inputs_here()};
+  if (loading.inputs.empty()) loading.threads = 0;
+  return loading;
+}
+
+data::ValidationLoader Loop::validation_batches() const {
+  const data::LoaderOptions loading{.batch = options_.batch, .threads = options_.threads};
+  if (options_.evaluate_sampler) return {dataset_, options_.evaluate_sampler, loading};
+  return {dataset_, loading, options_.evaluate_samples};
+}
+
+}  // namespace sluice::training
