@@ -50,7 +50,7 @@ Found checkpoint_to_resume(const Arguments& arguments, const Settings& settings,
   return found_by_root(ranks, [&]() -> Found {
     const std::string wanted = arguments.text("--resume");
     if (wanted == "auto") return parallel::find_latest(settings.text("output.dir"), warn);
-    if (!wanted.empty()) return find_checkpoint(wanted);
+    if (!wanted.empty()) return parallel::find_checkpoint(wanted, warn);
     return std::nullopt;
   });
 }
@@ -59,7 +59,7 @@ Found checkpoint_to_begin_with(const Arguments& arguments, parallel::Group* rank
   return found_by_root(ranks, [&]() -> Found {
     const std::string wanted = arguments.text("--init");
     if (wanted.empty()) return std::nullopt;
-    return find_checkpoint(wanted);
+    return parallel::find_checkpoint(wanted, warn);
   });
 }
 

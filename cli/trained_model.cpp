@@ -21,17 +21,10 @@ bool has_file(const parallel::Checkpoint& checkpoint, const char* name) { return
 
 }  // namespace
 
-parallel::Checkpoint find_checkpoint(const fs::path& path, parallel::Wanted wanted) {
-  if (is_there(path / "state.json")) return parallel::open_checkpoint(path, wanted);
-  const auto latest = parallel::find_latest(path, warn, wanted);
-  require<DataError>(latest.has_value(), path.string(), ": needs a checkpoint (step-... with state.json) or a folder of them, found none");
-  return *latest;
-}
-
 int with_checkpoint(const fs::path& path, parallel::Wanted wanted, const std::function<int(const parallel::Checkpoint&)>& use) {
   constexpr int kMostAttempts = 100;
   for (int attempt = 1;; ++attempt) {
-    const auto checkpoint = find_checkpoint(path, wanted);
+    const auto checkpoint = parallel::find_checkpoint(path, warn, wanted);
     try {
       return use(checkpoint);
     } catch (const parallel::HangError&) {

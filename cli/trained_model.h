@@ -18,10 +18,6 @@ namespace sluice::cli {
 inline constexpr const char* kTokenizerFile = "tokenizer.model";
 inline constexpr const char* kNormalisationFile = "normalisation.json";
 
-/// A checkpoint given as "runs/x/step-00000100", or as "runs/x" for the newest whole one there.
-/// Errors  DataError when there is none.
-parallel::Checkpoint find_checkpoint(const std::filesystem::path& path, parallel::Wanted wanted = parallel::Wanted::everything);
-
 /// Calls `use` with the checkpoint of `path` and returns the exit code that it gives. A training that goes on in a folder of checkpoints may
 /// remove the newest one while it is read: `use` is then called again with the newest one of that time, so it has to read before it prints.
 int with_checkpoint(const std::filesystem::path& path, parallel::Wanted wanted, const std::function<int(const parallel::Checkpoint&)>& use);

@@ -184,10 +184,8 @@ void Graph::loss(Value value) {
 }
 
 void Graph::output(Value value) {
-  const int node = node_with("the output", value);
-  require(output_ < 0 || output_ == node, "graph: the output is node '", output_ < 0 ? "" : nodes_[output_].name, "' already, got '",
-          nodes_[node].name, "' too");
-  output_ = node;
+  const int node = node_with("an output", value);
+  if (std::ranges::find(outputs_, node) == outputs_.end()) outputs_.push_back(node);
 }
 
 void Graph::check_samples(int input, const Tensor& samples) const {
@@ -202,13 +200,13 @@ int Graph::loss_node() const {
 }
 
 int Graph::output_node() const {
-  require(output_ >= 0, "graph: has no output; call Graph::output with the value that predictions are read from");
-  return output_;
+  require(!outputs_.empty(), "graph: has no output; call Graph::output with the value that predictions are read from");
+  return outputs_.front();
 }
 
-std::set<int> Graph::values_upstream(int value, const std::set<int>& given) const {
+std::set<int> Graph::values_upstream(const std::vector<int>& values, const std::set<int>& given) const {
   std::set<int> upstream;
-  std::vector<int> open{value};
+  std::vector<int> open = values;
   while (!open.empty()) {
     const int next = open.back();
     open.pop_back();
@@ -241,12 +239,16 @@ void Graph::adopt(const Graph& whole, int node, std::map<int, int>& values, std:
   values[whole.value_of(node)] = stamped(original.name, whole.types_[whole.value_of(node)]).id;
 }
 
-Graph Graph::upstream_of(int value, const std::set<int>& given) const {
-  require(node_of(value) >= 0 && node_of(value) < static_cast<int>(nodes_.size()) && !given.contains(value),
-          "graph: upstream_of needs the value of a node that is not given, got value ", value);
+Graph Graph::upstream_of(int value, const std::set<int>& given) const { return upstream_of(std::vector<int>{value}, given); }
+
+Graph Graph::upstream_of(const std::vector<int>& outputs, const std::set<int>& given) const {
+  for (const int value : outputs)
+    require(node_of(value) >= 0 && node_of(value) < static_cast<int>(nodes_.size()) && !given.contains(value),
+            "graph: upstream_of needs the value of a node that is not given, got value ", value);
   Graph part;
   std::map<int, int> values, parameters;
-  for (const int made : values_upstream(value, given)) {  // ascending: inputs first
+  const std::set<int> upstream = values_upstream(outputs, given);
+  for (const int made : upstream) {  // ascending: inputs first
     if (node_of(made) < 0) {
       const Input& input = inputs_[made];
       values[made] = (input.sample_shape ? part.input(input.name, *input.sample_shape, input.dtype) : part.input(input.name)).id;
@@ -256,9 +258,9 @@ Graph Graph::upstream_of(int value, const std::set<int>& given) const {
       values[made] = part.input(name, types_[made]->shape.without(0), DType::f32).id;
     }
   }
-  for (const int made : values_upstream(value, given))
+  for (const int made : upstream)
     if (node_of(made) >= 0 && !given.contains(made)) part.adopt(*this, node_of(made), values, parameters);
-  part.output_ = part.node_of(values.at(value));
+  for (const int value : outputs) part.outputs_.push_back(part.node_of(values.at(value)));
   return part;
 }
 

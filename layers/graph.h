@@ -87,7 +87,8 @@ class Graph {
   void freeze(const std::string& pattern);
   /// The node whose scalar value is trained. One node only.
   void loss(Value value);
-  /// The value that predictions are read from (logits); generation runs what it depends on. One node only.
+  /// A value that predictions are read from: logits; of the first one generation runs what it depends on, and metrics are computed of it.
+  /// Others go by the names of their nodes: an embedding beside the logits, boxes beside classes.
   void output(Value value);
 
   const std::vector<Input>& inputs() const { return inputs_; }
@@ -97,14 +98,17 @@ class Graph {
   int value_of(int node) const { return static_cast<int>(inputs_.size()) + node; }
   int node_of(int value) const { return value < static_cast<int>(inputs_.size()) ? -1 : value - static_cast<int>(inputs_.size()); }
   bool has_loss() const { return loss_ >= 0; }
-  int loss_node() const;                    ///< Errors  UsageError when no loss was set.
-  int output_node() const;                  ///< Errors  UsageError when no output was set.
-  int64_t parameter_count() const;          ///< elements, each tied parameter once
-  int64_t parameter_count(int node) const;  ///< of one node; tied ones count where they are owned
+  int loss_node() const;                                             ///< Errors  UsageError when no loss was set.
+  int output_node() const;                                           ///< the first one's. Errors  UsageError when no output was set.
+  const std::vector<int>& output_nodes() const { return outputs_; }  ///< in the order of Graph::output
+  int64_t parameter_count() const;                                   ///< elements, each tied parameter once
+  int64_t parameter_count(int node) const;                           ///< of one node; tied ones count where they are owned
   /// The nodes that `value` depends on as a graph of their own, whose output it is, without a loss. Those of `given` are inputs of it, under
   /// the names of their nodes and in f32, and what they alone depend on is left out. Names of parameters and states stay.
   /// Errors  UsageError for a value that no node makes, and when one of `given` has no known shape.
   Graph upstream_of(int value, const std::set<int>& given = {}) const;
+  /// The same for several values, which are its outputs in their order.
+  Graph upstream_of(const std::vector<int>& outputs, const std::set<int>& given = {}) const;
   /// Errors  UsageError for samples of another dtype than the input was declared with, naming both.
   void check_samples(int input, const Tensor& samples) const;
 
@@ -113,7 +117,7 @@ class Graph {
   void check_name(const std::string& name) const;
   void check_tensors(const Node& node) const;
   std::optional<ValueType> output_of(const Node& node) const;
-  std::set<int> values_upstream(int value, const std::set<int>& given) const;
+  std::set<int> values_upstream(const std::vector<int>& values, const std::set<int>& given) const;
   void adopt(const Graph& whole, int node, std::map<int, int>& values, std::map<int, int>& parameters);
   Value stamped(const std::string& name, std::optional<ValueType> type);
   int id_of(const std::string& what, Value value) const;
@@ -128,7 +132,8 @@ class Graph {
   std::vector<std::optional<ValueType>> types_;  ///< by value, where it is known
   std::set<std::string> names_;                  ///< of inputs and nodes
   std::map<std::string, std::string> tensors_;   ///< the node that has each
-  int loss_ = -1, output_ = -1;
+  int loss_ = -1;
+  std::vector<int> outputs_;  ///< nodes
 };
 
 }  // namespace sluice::layers

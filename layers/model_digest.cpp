@@ -77,11 +77,6 @@ void describe_nodes(std::ostream& out, const Graph& graph) {
   }
 }
 
-/// -1 for a graph that has none.
-int number_of(const Graph& graph, int (Graph::*node)() const) try { return (graph.*node)(); } catch (const UsageError&) {
-  return -1;
-}
-
 }  // namespace
 
 std::string model_digest(const Graph& graph) {
@@ -91,7 +86,9 @@ std::string model_digest(const Graph& graph) {
   describe_nodes(out, graph);
   for (const auto& parameter : graph.parameters()) describe(out, parameter);
   for (const auto& statistics : graph.statistics()) describe(out, statistics);
-  out << "loss " << number_of(graph, &Graph::loss_node) << " output " << number_of(graph, &Graph::output_node) << '\n';
+  out << "loss " << (graph.has_loss() ? graph.loss_node() : -1) << " output";
+  describe(out, graph.output_nodes());
+  out << '\n';
   return hash_of(std::move(out).str());
 }
 

@@ -144,12 +144,19 @@ std::optional<Checkpoint> find_latest(const fs::path& output, const std::functio
         return open_checkpoint(folder, wanted);
       } catch (const DataError& error) {
         has_changed = !fs::exists(fs::symlink_status(folder, ignored));
-        if (!has_changed) warn(error.what());
+        if (!has_changed && warn) warn(error.what());
       }
     }
     if (!has_changed) break;
   }
   return std::nullopt;
+}
+
+Checkpoint find_checkpoint(const fs::path& path, const std::function<void(const std::string&)>& warn, Wanted wanted) {
+  if (checkpoint_layout::is_checkpoint(path)) return open_checkpoint(path, wanted);
+  const auto latest = find_latest(path, warn, wanted);
+  require<DataError>(latest.has_value(), path.string(), ": needs a checkpoint (step-... with state.json) or a folder of them, found none");
+  return *latest;
 }
 
 namespace {

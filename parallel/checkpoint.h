@@ -48,6 +48,11 @@ std::vector<std::filesystem::path> finished_checkpoints(const std::filesystem::p
 std::optional<Checkpoint> find_latest(const std::filesystem::path& output, const std::function<void(const std::string&)>& warn,
                                       Wanted wanted = Wanted::everything);
 
+/// The checkpoint at a path: that folder, or of an output folder the newest that is whole.
+/// Errors  DataError where there is none.
+Checkpoint find_checkpoint(const std::filesystem::path& path, const std::function<void(const std::string&)>& warn = {},
+                           Wanted wanted = Wanted::everything);
+
 /// Puts parameters, optimizer states, moving averages and the step into a trainer of the same model, whatever its partition, devices and
 /// schedule. A trainer that keeps no averages leaves those of the checkpoint aside, and one whose optimizer's options need fewer states
 /// (Optimizer::unneeded_state_names) the others: a momentum that is 0 now, or RMSProp's of checkpoints from before it was left out.

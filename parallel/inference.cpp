@@ -85,7 +85,7 @@ struct InferencePipeline::State {
 
   const std::string& tokens_name(int input) const { return graph.inputs().at(static_cast<size_t>(input)).name; }
 
-  Tensor run(const Program& program, const Batch& batch, const PlanPrograms::Use& use, const Sequences* sequences) {
+  std::map<int, Tensor> run(const Program& program, const Batch& batch, const PlanPrograms::Use& use, const Sequences* sequences) {
     RunContext run;
     run.batch = &batch;
     run.shape = use.shape;
@@ -95,7 +95,12 @@ struct InferencePipeline::State {
     run.sequences = sequences;
     RunResult result = executor.run(program, run, {});
     trace = std::move(result.trace);
-    return result.output;
+    return std::move(result.outputs);
+  }
+
+  std::map<int, Tensor> run(const Batch& batch) {
+    const auto use = programs.evaluation(shape_of(graph, batch), true);
+    return run(verified(use), batch, use, nullptr);
   }
 
   const layers::Graph graph;
@@ -118,9 +123,12 @@ InferencePipeline::~InferencePipeline() {
   if (state_->executor.is_abandoned()) keep_to_the_end(std::move(state_));
 }
 
-Tensor InferencePipeline::run(const Batch& batch) {
-  const auto use = state_->programs.evaluation(shape_of(state_->graph, batch), true);
-  return state_->run(state_->verified(use), batch, use, nullptr);
+Tensor InferencePipeline::run(const Batch& batch) { return state_->run(batch).at(state_->graph.output_node()); }
+
+std::map<std::string, Tensor> InferencePipeline::run_all(const Batch& batch) {
+  std::map<std::string, Tensor> outputs;
+  for (auto& [node, output] : state_->run(batch)) outputs[state_->graph.nodes()[static_cast<size_t>(node)].name] = std::move(output);
+  return outputs;
 }
 
 namespace {
@@ -168,7 +176,7 @@ Tensor InferencePipeline::run(const Batch& batch, const Sequences& sequences, in
   const bool continues = std::ranges::count(sequences.lengths, 0) < micro_batches;
   const Program* program = begins ? &state_->verified(use, true) : nullptr;
   if (continues) program = &state_->verified(use, false);
-  return state_->run(*program, batch, use, &sequences);
+  return state_->run(*program, batch, use, &sequences).at(state_->graph.output_node());
 }
 
 std::vector<int64_t> InferencePipeline::kept_bytes() { return state_->programs.counter().kept(); }

@@ -25,7 +25,7 @@ struct InferenceOptions {
   double timeout_seconds = 600;  ///< of every wait of one device for another, and of every action
 };
 
-/// Computes the output of a graph by forward-only programs, a stage a device: no gradient, no optimizer, and weights in the working dtype
+/// Computes the outputs of a graph by forward-only programs, a stage a device: no gradient, no optimizer, and weights in the working dtype
 /// alone. Each program is lowered, verified and counted on meta devices, and held against the budgets, before it runs.
 /// Threads  one caller.
 /// Errors   OutOfMemory before anything runs, when a budget does not hold a program; else as Trainer.
@@ -36,8 +36,10 @@ class InferencePipeline {
   InferencePipeline(layers::Graph graph, std::vector<DevicePtr> devices, const Weights& weights, const InferenceOptions& options);
   ~InferencePipeline();
 
-  /// The output of all samples in their order, on the host.
+  /// The first output of all samples in their order, on the host.
   Tensor run(const Batch& batch);
+  /// All outputs, by the names of their nodes.
+  std::map<std::string, Tensor> run_all(const Batch& batch);
   /// The same of each row's last token, where the batch has the rows' next tokens: each group's of `sequences`, one after the other. Other
   /// inputs are asked for by group when it begins. Bytes are counted for the declared shapes of those, and for caches as full as they get.
   /// `groups`  that may be there at once.

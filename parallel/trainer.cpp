@@ -244,6 +244,7 @@ StepResult Trainer::step(const Batch& batch, int micro_batches) {
 
 EvaluationResult Trainer::evaluate(const Batch& batch, bool with_output, const std::function<bool()>& stop) {
   require_whole();
+  if (with_output) graph().output_node();  // throws where there is none
   const auto use = state_->programs->evaluation(shape_of(state_->graph, batch), with_output);
   RunContext run = state_->context(batch, use);
   if (!state_->group) run.stop = stop;
@@ -251,7 +252,10 @@ EvaluationResult Trainer::evaluate(const Batch& batch, bool with_output, const s
   state_->show_averages(true);
   const RunResult result = state_->run(program, run, {});
   require<StoppedError>(!state_->group || !stop || result.wish.signal == 0, "stopped, as a rank asked for");
-  return {result.loss, result.loss_weight, result.wish, result.output};
+  EvaluationResult evaluation{result.loss, result.loss_weight, result.wish, {}, {}};
+  for (const auto& [node, output] : result.outputs) evaluation.outputs[graph().nodes()[static_cast<size_t>(node)].name] = output;
+  if (!result.outputs.empty()) evaluation.output = result.outputs.at(graph().output_node());
+  return evaluation;
 }
 
 namespace {

@@ -54,10 +54,11 @@ struct StepResult {
 };
 
 struct EvaluationResult {
-  double loss_sum = 0;  ///< summed over the targets of the batch
-  double weight = 0;    ///< of the targets
-  Wish wish;            ///< of all ranks
-  Tensor output;        ///< of the graph's output node (logits), a row a sample, on the host; when it was asked for
+  double loss_sum = 0;                    ///< summed over the targets of the batch
+  double weight = 0;                      ///< of the targets
+  Wish wish;                              ///< of all ranks
+  Tensor output;                          ///< the graph's first output (logits), a row a sample, on the host; when it was asked for
+  std::map<std::string, Tensor> outputs;  ///< all of them, by the names of their nodes
 };
 
 /// One parameter with all that a checkpoint keeps of it; of several replicas with a sharded optimizer the part of it that one steps, as a

@@ -63,16 +63,13 @@ void Loop::restore(const parallel::Checkpoint& checkpoint) {
   };
   read(checkpoint);
   // The best one's evaluation may be later than the checkpoint of its step.
-  const auto best = parallel::find_latest(checkpoint.folder.parent_path() / kBestFolder, [](const std::string&) {});
+  const auto best = parallel::find_latest(checkpoint.folder.parent_path() / kBestFolder, {});
   if (best && best->step <= checkpoint.step) read(*best);
 }
 
 bool Loop::resume() {
   require(output_ != nullptr, "training loop: resume needs the folder of checkpoints; set LoopOptions::output");
-  const auto warn = [this](const std::string& text) {
-    if (on_warning) on_warning(text);
-  };
-  const auto latest = parallel::find_latest(output_->path(), warn);
+  const auto latest = parallel::find_latest(output_->path(), on_warning);
   if (latest) restore(*latest);
   return latest.has_value();
 }

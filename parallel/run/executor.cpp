@@ -427,10 +427,11 @@ RunResult Executor::collect(const Attempt& attempt) {
   for (const auto& stage : stages_)
     for (const auto& [micro_batch, loss] : stage->losses()) result.losses.push_back(loss.item());
   result.loss = std::accumulate(result.losses.begin(), result.losses.end(), 0.0);
-  std::vector<Tensor> outputs;
+  std::map<int, std::vector<Tensor>> outputs;
   for (const auto& stage : stages_)
-    for (const auto& [micro_batch, output] : stage->outputs()) outputs.push_back(output.to(default_device()));
-  if (!outputs.empty()) result.output = concat(outputs, 0);
+    for (const auto& [node, parts] : stage->outputs())
+      for (const auto& [micro_batch, output] : parts) outputs[node].push_back(output.to(default_device()));
+  for (const auto& [node, parts] : outputs) result.outputs[node] = concat(parts, 0);
   return result;
 }
 

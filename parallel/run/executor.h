@@ -38,7 +38,7 @@ struct RunResult {
   std::vector<double> losses;  ///< of the micro-batches whose loss is computed here, in their order
   double gradient_norm = 0;    ///< 0 in evaluation and on meta; when it is not finite no weight has changed
   double flops = 0;
-  Tensor output;                    ///< of the graph's output node, all samples in order, on the host; when the run keeps it
+  std::map<int, Tensor> outputs;    ///< by output node, all samples in order, on the host; when the run keeps them
   double loss_weight = 0;           ///< of the mini-batch
   std::vector<int64_t> peak_bytes;  ///< by device, since it was last reset; those of the job
   double bubble = 0;                ///< of the trace

@@ -1,6 +1,7 @@
 #include "parallel/run/rank_results.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "core/ops/concat.h"
@@ -17,11 +18,28 @@ struct Span {
   int64_t live_bytes;
 };
 
+void write(PacketWriter& packet, const std::map<int, Tensor>& outputs) {
+  packet << static_cast<int64_t>(outputs.size());
+  for (const auto& [node, output] : outputs) {
+    packet << node;
+    write(packet, output);
+  }
+}
+
+std::map<int, Tensor> read_outputs(PacketReader& packet) {
+  std::map<int, Tensor> outputs;
+  for (auto left = packet.read<int64_t>(); left > 0; --left) {
+    const int node = packet.read<int>();
+    outputs[node] = read_tensor(packet);
+  }
+  return outputs;
+}
+
 /// What one rank alone knows.
 std::string of_this_rank(const DeviceRanks& ranks, double began, const RunResult& result) {
   PacketWriter packet;
   packet << result.losses << result.loss_weight << result.flops << result.wish << result.bytes_between_ranks << began;
-  write(packet, result.output);
+  write(packet, result.outputs);
   for (int device = ranks.rank() * ranks.per_rank(), end = device + ranks.per_rank(); device < end; ++device) {
     packet << result.peak_bytes[device];
     std::vector<Span> spans;
@@ -50,8 +68,10 @@ void add(const std::string& bytes, int rank, const DeviceRanks& ranks, const Pro
   result.wish.signal = std::max(result.wish.signal, packet.read<Wish>().signal);
   result.bytes_between_ranks += packet.read<int64_t>();
   const double shift = packet.read<double>() - began;
-  if (Tensor output = read_tensor(packet); output.defined())
-    result.output = result.output.defined() ? concat({result.output, output}, 0) : std::move(output);
+  for (auto& [node, output] : read_outputs(packet)) {
+    Tensor& all = result.outputs[node];
+    all = all.defined() ? concat({all, output}, 0) : std::move(output);
+  }
   for (int device = rank * ranks.per_rank(), end = device + ranks.per_rank(); device < end; ++device) {
     packet >> result.peak_bytes[device];
     add_events(device, program.devices[device], packet.read<std::vector<Span>>(), shift, result.trace);
@@ -62,7 +82,7 @@ std::string of_all(const RunResult& result) {
   PacketWriter packet;
   packet << result.loss << result.loss_weight << result.flops << result.wish << result.bytes_between_ranks << result.trace.seconds
          << result.bubble << result.peak_bytes;
-  write(packet, result.output);
+  write(packet, result.outputs);
   return packet.take();
 }
 
@@ -70,7 +90,7 @@ void take_over(const std::string& bytes, RunResult& result) {
   PacketReader packet(bytes);
   packet >> result.loss >> result.loss_weight >> result.flops >> result.wish >> result.bytes_between_ranks >> result.trace.seconds >>
       result.bubble >> result.peak_bytes;
-  result.output = read_tensor(packet);
+  result.outputs = read_outputs(packet);
 }
 
 }  // namespace

@@ -144,7 +144,8 @@ void Stage::run_nodes(const RunContext& run, int micro_batch, bool again) {
     if (kept_for_recompute) state.kept[made] = y;
     if (!again && flow.sent) state.to_send[made] = y.dense();
     if (!again && node == loss_node_) losses_[micro_batch] = y;
-    if (run.keeps_output && node == graph_.output_node()) outputs_[micro_batch] = run.sequences ? last_token(y) : y;
+    if (run.keeps_output && std::ranges::count(graph_.output_nodes(), node) > 0)
+      outputs_[node][micro_batch] = run.sequences ? last_token(y) : y;
     if (last_use[made] >= 0) live[made] = std::move(y);
     for (int value : topology_.nodes[node].inputs) {
       const bool loaded_here = topology_.node_of(value) < 0;

@@ -138,7 +138,7 @@ class Stage {
   /// Loss values of the micro-batches that ran, by micro-batch; only the stage with the loss node has any.
   const std::map<int, Tensor>& losses() const { return losses_; }
   /// What the graph's output node made of the micro-batches, when the run keeps it; only the stage with that node has any.
-  const std::map<int, Tensor>& outputs() const { return outputs_; }
+  const std::map<int, std::map<int, Tensor>>& outputs() const { return outputs_; }
   /// Frees everything but parameters, running statistics, optimizer states and sequences: after a step, or after a failure.
   void reset();
   /// Frees what is kept of one group of sequences, or of all.
@@ -245,10 +245,11 @@ class Stage {
   std::map<std::tuple<int, int, int>, Tensor> tied_received_;  ///< by (tied, node, replica)
   std::map<std::pair<int, int>, Tensor> packed_;               ///< shards by (stage that made it, stage that adds it up)
   std::map<std::pair<size_t, int>, TreeSum<Tensor>> blocks_;   ///< by (position in parameters_, node): sums of fold blocks
-  std::map<int, Tensor> losses_, outputs_;
-  std::map<int, Group> sequences_;   ///< by group
-  int loss_node_;                    ///< -1 for a graph without a loss
-  const RunContext* run_ = nullptr;  ///< while there is one
+  std::map<int, Tensor> losses_;
+  std::map<int, std::map<int, Tensor>> outputs_;  ///< by node, by micro-batch
+  std::map<int, Group> sequences_;                ///< by group
+  int loss_node_;                                 ///< -1 for a graph without a loss
+  const RunContext* run_ = nullptr;               ///< while there is one
 };
 
 }  // namespace sluice::parallel

@@ -61,7 +61,8 @@ Outcome train(const layers::Graph& graph, const BatchMaker& batch, const Pipelin
   for (size_t i = 0; i < chosen.devices.size(); ++i) EXPECT_EQ(chosen.devices[i]->peak_bytes(), prediction.devices[i].peak_bytes);
   const auto evaluation = trainer.evaluate(batch(kEvaluationSeed), true);
   outcome.losses.push_back(evaluation.loss_sum);
-  outcome.outputs = evaluation.output.to_vector();
+  for (const auto& [name, output] : evaluation.outputs)
+    for (const double value : output.to_vector()) outcome.outputs.push_back(value);
   outcome.hash = trainer.weights_hash();
   return outcome;
 }

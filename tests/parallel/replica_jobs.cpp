@@ -35,7 +35,8 @@ ReplicaOutcome steps_of(Trainer& trainer, const ReplicaJob& job, int64_t samples
   }
   const auto evaluation = trainer.evaluate(batch(kEvaluationSeed), true);
   outcome.losses.push_back(evaluation.loss_sum / evaluation.weight);
-  for (const double value : evaluation.output.to_vector()) outcome.losses.push_back(value);
+  for (const auto& [name, output] : evaluation.outputs)
+    for (const double value : output.to_vector()) outcome.losses.push_back(value);
   outcome.losses.push_back(trainer.step(batch(4)).loss);
   outcome.hash = trainer.weights_hash();
   for (const auto& [name, tensor] : trainer.optimizer_states()) outcome.states[name] = tensor.to_vector();

@@ -29,6 +29,7 @@ layers::Graph skip_graph() {
   const Value h = graph.add("h", Sum(), {g, stem, c, f, late});
   const Value logits = graph.add("logits", Linear(8, 5), h);
   graph.output(logits);
+  graph.output(c);
   graph.loss(graph.add("loss", CrossEntropy(), {logits, label}));
   return graph;
 }

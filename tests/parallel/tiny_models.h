@@ -45,7 +45,7 @@ class Sum : public layers::Module {
   Var forward(const layers::Call& call) const override;
 };
 
-/// A DAG with long skips, an input and a value with consumers in many stages, and dropout: [B, 6] floats and labels below 5.
+/// A DAG with long skips, an input and a value with consumers in many stages, dropout and two outputs: [B, 6] floats and labels below 5.
 layers::Graph skip_graph();
 Batch skip_batch(int64_t samples, uint64_t seed);
 

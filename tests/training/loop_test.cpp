@@ -81,7 +81,7 @@ TEST(TrainingLoop, TrainsEvaluatesAndSavesAtTheStepsThatAreAskedFor) {
   EXPECT_EQ(saves, (std::vector<int64_t>{25, 50, 60}));
   EXPECT_LT(losses.back(), losses.front());
   EXPECT_GT(accuracies.back(), std::max(0.7, accuracies.front()));
-  const auto latest = parallel::find_latest(folder.path() / "run", [](const std::string&) {});
+  const auto latest = parallel::find_latest(folder.path() / "run", {});
   ASSERT_TRUE(latest.has_value());
   EXPECT_EQ(latest->step, 60);
   EXPECT_EQ(latest->config, "words = 1");
@@ -143,7 +143,7 @@ TEST(TrainingLoop, EndsWhenNothingGetsBetterAndKeepsTheBest) {
   ASSERT_NE(best, nullptr);
   EXPECT_EQ(trainer->steps_done(), best->step + 4);
   for (const auto& entry : loop.history().entries()) EXPECT_GE(entry.loss, best->loss);
-  const auto kept = parallel::find_latest(folder.path() / "run" / Loop::kBestFolder, [](const std::string&) {});
+  const auto kept = parallel::find_latest(folder.path() / "run" / Loop::kBestFolder, {});
   ASSERT_TRUE(kept.has_value());
   EXPECT_EQ(kept->step, best->step);
   EXPECT_EQ(kept->weights_hash, hashes.at(best->step));
@@ -181,7 +181,7 @@ TEST(TrainingLoop, EndsWhereItIsToldAndSaves) {
   loop.stop = [&] { return trainer->steps_done() >= 7; };
   EXPECT_EQ(loop.run(), Loop::End::stopped);
   EXPECT_TRUE(loop.history().entries().empty());
-  EXPECT_EQ(parallel::find_latest(folder.path() / "run", [](const std::string&) {})->step, 7);
+  EXPECT_EQ(parallel::find_latest(folder.path() / "run", {})->step, 7);
 }
 
 TEST(TrainingLoop, SavesTheLastGoodStepBeforeAnErrorIsThrown) {
