@@ -13,6 +13,7 @@
 #include "core/file/npz.h"
 #include "core/file/safetensors.h"
 #include "core/machine_limits.h"
+#include "core/name_pattern.h"
 #include "core/ops/activation.h"
 #include "core/ops/argmax.h"
 #include "core/ops/attention.h"
@@ -130,6 +131,7 @@
 
 // Plans, programs and the trainer that runs them.
 #include "parallel/checkpoint.h"
+#include "parallel/checkpoint/initialize.h"
 #include "parallel/inference.h"
 #include "parallel/plan.h"
 #include "parallel/program/partition.h"

@@ -1,4 +1,5 @@
 #pragma once
+#include <initializer_list>
 #include <vector>
 
 #include "core/tensor.h"
@@ -10,11 +11,14 @@ namespace sluice {
 /// Dtypes  all; the parts share one.
 /// Errors  UsageError for no parts, or parts of different shape, dtype or device.
 Tensor concat(const std::vector<Tensor>& parts, int axis);
+/// Of a list in braces it is clear by these which ones are meant, those of Tensors or of Vars.
+inline Tensor concat(std::initializer_list<Tensor> parts, int axis) { return concat(std::vector<Tensor>(parts), axis); }
 
 /// The parts side by side along a new axis, which is then `axis` of the result.
 /// Shape   parts all equal -> one axis more, as long as there are parts; row-major.
 /// Dtypes, Errors  those of concat.
 Tensor stack(const std::vector<Tensor>& parts, int axis);
+inline Tensor stack(std::initializer_list<Tensor> parts, int axis) { return stack(std::vector<Tensor>(parts), axis); }
 
 /// Views of consecutive ranges of an axis, of the given sizes.
 /// Errors  UsageError unless the sizes add up to the axis.

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "autograd/backward.h"
+#include "autograd/ops/concat.h"
 #include "autograd/ops/reduction.h"
 #include "autograd/ops/select.h"
 
@@ -34,6 +35,19 @@ TEST(Operators, CompareTensorsAndNumbers) {
   EXPECT_EQ((1 <= x).to_vector(), (Values{1, 1, 0}));
   EXPECT_EQ((Var(x) >= x).to_vector(), (Values{1, 1, 1}));
   EXPECT_EQ((x == Var(x)).to_vector(), (Values{1, 1, 1}));
+}
+
+/// Calls that could mean two functions do not compile.
+TEST(Operators, TakeListsInBracesOfTensorsVarsAndBoth) {
+  const Tensor x = tensor_of({1, 2}, {2});
+  const Var v = Var::parameter(x);
+  const Tensor tensors = concat({x, x}, 0), rows = stack({x, x + 1, x}, 0);
+  EXPECT_EQ(tensors.to_vector(), (Values{1, 2, 1, 2}));
+  EXPECT_EQ(rows.shape(), Shape({3, 2}));
+  for (const Var& y : {concat({v, v}, 0), concat({x, v}, 0), stack({v, x}, 0)}) {
+    EXPECT_NE(y.node(), nullptr);
+    EXPECT_EQ(y.value().to_vector(), (Values{1, 2, 1, 2}));
+  }
 }
 
 TEST(Operators, MixTensorsAndVars) {
