@@ -108,6 +108,7 @@
 #include "layers/loss.h"
 #include "layers/loss_sum.h"
 #include "layers/losses.h"
+#include "layers/mixture_of_experts.h"
 #include "layers/module.h"
 #include "layers/normalization.h"
 #include "layers/pooling.h"
