@@ -6,6 +6,11 @@
 #include "core/random.h"
 #include "data/parallel/synthetic_translation.h"
 #include "data/parallel/token_budget_sampler.h"
+#include "layers/combine.h"
+#include "layers/loss_sum.h"
+#include "layers/losses.h"
+#include "layers/mixture_of_experts.h"
+#include "layers/normalization.h"
 #include "models/amoebanet.h"
 #include "models/transformer.h"
 #include "models/translation.h"
@@ -43,6 +48,12 @@ StepModel gpt(int64_t layers, int64_t dim, int64_t heads, int64_t vocab, int64_t
           "6N + 6LCT"};
 }
 
+Tensor random_values(const Shape& shape, const char* name) {
+  Tensor x = empty(shape, DType::f32);
+  fill_normal(x, 0, 1, random_key(1, name));
+  return x;
+}
+
 /// Of a sample.
 double forward_flops(const layers::Graph& graph) {
   const DeviceSpeed arithmetic_alone{.flops_per_second = 1, .bytes_per_second = std::numeric_limits<double>::infinity()};
@@ -57,8 +68,7 @@ StepModel amoebanet(const ImageSizes& sizes, int64_t samples) {
   options.filters = sizes.filters;
   options.image_size = sizes.image_size;
   options.classes = 10;
-  Tensor images = empty({samples, options.image_size, options.image_size, options.channels}, DType::f32);
-  fill_normal(images, 0, 1, random_key(1, "image"));
+  const Tensor images = random_values({samples, options.image_size, options.image_size, options.channels}, "image");
   auto graph = models::amoebanet(options);
   const double flops = 3 * forward_flops(graph) * static_cast<double>(samples);
   return {std::move(graph),
@@ -66,6 +76,40 @@ StepModel amoebanet(const ImageSizes& sizes, int64_t samples) {
           std::make_unique<SGD>(SGD::Options{.lr = 0.01}),
           "images",
           static_cast<double>(samples),
+          flops,
+          "3 x forward's"};
+}
+
+/// Two residual layers of experts, whose sum has to be a random target.
+layers::Graph mixture_graph(const Shape& sample) {
+  using namespace layers;
+  const Experts::Options options{.width = sample[1], .inner = 4 * sample[1], .experts = 8};
+  Graph graph;
+  Value x = graph.input("x", sample);
+  const Value target = graph.input("target", sample);
+  auto loss = LossSum().with("error", MeanSquaredError(), 1, {0, 1});
+  std::vector<Value> judged{x, target};
+  for (const std::string name : {"first", "second"}) {
+    const auto mixture = add_mixture_of_experts(graph, name, options, graph.add(name + ".norm", LayerNorm(sample[1]), x));
+    x = graph.add(name + ".sum", Add(), {x, mixture.output});
+    loss = std::move(loss).with(name, BalanceLoss(options.chosen), 0.01, {static_cast<int>(judged.size())});
+    judged.push_back(mixture.probabilities);
+  }
+  judged[0] = x;
+  graph.loss(graph.add("loss", std::move(loss), judged));
+  return graph;
+}
+
+StepModel mixture_of_experts(int64_t samples) {
+  const int64_t tokens = 256, width = 384;
+  auto graph = mixture_graph({tokens, width});
+  const double flops = 3 * forward_flops(graph) * static_cast<double>(samples);
+  const Shape shape{samples, tokens, width};
+  return {std::move(graph),
+          {batch_of({{"x", random_values(shape, "x")}, {"target", random_values(shape, "target")}})},
+          std::make_unique<Adam>(Adam::Options{.lr = 1e-3}),
+          "tokens",
+          static_cast<double>(samples * tokens),
           flops,
           "3 x forward's"};
 }
@@ -135,10 +179,11 @@ StepModel step_model(const StepModelOptions& options) {
   require<UsageError>(padding == Padding::none || name == "translation", "padding: is of the model translation, got ", name,
                       "; leave it out");
   if (name == "amoebanet") return amoebanet(image, samples);
+  if (name == "moe") return mixture_of_experts(samples);
   if (name == "translation") return translation(samples, padding);
   if (name == "gpt-bytes") return gpt(6, 384, 6, 256, 256, samples);
   if (name == "gpt2-124m") return gpt(12, 768, 12, 50257, 1024, samples);
-  require<UsageError>(name == "gpt", "model: needs gpt, gpt-bytes, gpt2-124m, amoebanet or translation, got ", name);
+  require<UsageError>(name == "gpt", "model: needs gpt, gpt-bytes, gpt2-124m, amoebanet, moe or translation, got ", name);
   return gpt(6, 384, 6, 8192, 256, samples);
 }
 

@@ -42,6 +42,8 @@ struct StepModelOptions {
 /// "gpt": 6 layers, dim 384, 6 heads, context 256, vocabulary 8192, "gpt-bytes": the same with a vocabulary of 256, and "gpt2-124m": the
 /// smallest GPT-2, context 1024. All pre-LN with learned positions, tanh-GELU, tied, no dropout, under Adam; FLOPs as MFU counts them.
 /// "amoebanet": AmoebaNet-D under SGD; FLOPs are three times those that the ops of its forward pass declare.
+/// "moe": two residual layers of experts, width 384, inner 1536, 8 experts of which 2 are chosen, 256 tokens, mean squared error and balance
+/// losses, under Adam; FLOPs as amoebanet's.
 /// "translation": 3 + 3 layers, dim 384, 6 heads, up to 128 tokens a side, vocabulary 8192, one table, under Adam; FLOPs likewise, and
 /// those of padding are counted. Tokens are those of both sides without padding.
 /// Errors  UsageError for another name, and padding of another model than translation.
