@@ -19,7 +19,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from program_test import PROGRAM, ProgramTest, idx, patience, sets, sluice  # noqa: E402  (it takes the program's path from the arguments)
+from program import PROGRAM, ProgramTest, idx, patience, sets, sluice  # noqa: E402  (it takes the program's path from the arguments)
 
 NOBODY = 54321  # a user who owns nothing and runs nothing
 

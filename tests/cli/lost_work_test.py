@@ -18,10 +18,10 @@ import time
 import unittest
 import zlib
 
-import program_test
-from program_test import ProgramTest, patience, sets, sluice
+import program
+from program import ProgramTest, patience, sets, sluice
 
-PROGRAM = program_test.PROGRAM = str(pathlib.Path(program_test.PROGRAM).resolve())  # some cases run it in folders of their own
+PROGRAM = program.PROGRAM = str(pathlib.Path(program.PROGRAM).resolve())  # some cases run it in folders of their own
 FOREVER = 10**9
 
 

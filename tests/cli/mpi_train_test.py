@@ -22,11 +22,11 @@ LAUNCHERS = {
 LAUNCHER_NAME = sys.argv.pop(1)
 LAUNCHER = LAUNCHERS[LAUNCHER_NAME]
 
-import program_test  # takes the program from the command line
-from program_test import ProgramTest, patience, sets, sluice, tensors_of
+import program  # takes the program from the command line
+from program import ProgramTest, patience, sets, sluice, tensors_of
 
-PROGRAM = pathlib.Path(program_test.PROGRAM).resolve()
-program_test.PROGRAM = str(PROGRAM)
+PROGRAM = pathlib.Path(program.PROGRAM).resolve()
+program.PROGRAM = str(PROGRAM)
 PROGRAM_TESTS = pathlib.Path(__file__).resolve().parent
 FOREVER = 10**9
 ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "TERM": "dumb"}  # Open MPI gives its ranks terminals

@@ -13,11 +13,11 @@ import subprocess
 import time
 import unittest
 
-import program_test
-from program_test import ProgramTest, patience
+import program
+from program import ProgramTest, patience
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "train-until-done"
-PROGRAM = program_test.PROGRAM = str(pathlib.Path(program_test.PROGRAM).resolve())
+PROGRAM = program.PROGRAM = str(pathlib.Path(program.PROGRAM).resolve())
 KILLS = 5
 
 

@@ -9,10 +9,10 @@ import re
 import subprocess
 import unittest
 
-import program_test  # takes the program from the command line
-from program_test import ProgramTest, patience, sets, sluice
+import program  # takes the program from the command line
+from program import ProgramTest, patience, sets, sluice
 
-PROGRAM = program_test.PROGRAM
+PROGRAM = program.PROGRAM
 
 
 class Translation(ProgramTest):

@@ -7,7 +7,7 @@ import json
 import shutil
 import unittest
 
-from program_test import ProgramTest, sluice, tensors_of
+from program import ProgramTest, sluice, tensors_of
 
 
 class Verification(ProgramTest):

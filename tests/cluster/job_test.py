@@ -16,7 +16,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
 from mpi_train_test import ENVIRONMENT, LAUNCHER, LAUNCHER_NAME, PROGRAM, RanksTest  # takes launcher and program from the command line
-from program_test import patience, sets, sluice
+from program import patience, sets, sluice
 
 IS_LONG = "--long" in sys.argv
 if IS_LONG:

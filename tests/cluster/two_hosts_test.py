@@ -19,7 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
 import two_hosts
 # Takes launcher and program from the command line.
 from mpi_train_test import AMOEBANET, LAUNCHER, LAUNCHER_NAME, PROGRAM, RanksTest
-from program_test import patience
+from program import patience
 
 LAYOUTS = ((2, 1), (4, 2), (4, 1))  # devices, devices a rank
 LANGUAGE_MODEL = dict(train__steps=4, model__layers=4, model__tied_embeddings="true")
