@@ -1,4 +1,4 @@
-// Whole training steps of a GPT or an AmoebaNet: K = 1, 2, M = 1..32, both schedules, remat on and off.
+// Whole training steps of a GPT, an AmoebaNet and others: K = 1, 2, M = 1..32, both schedules, remat on and off.
 //
 //   step_bench [--benchmark_filter=K=2]     Google Benchmark over all choices, with percent of the measured peak
 //   step_bench --compare 7                  7 rounds of the choices that docs/performance.md quotes, in turn, and their ratios
@@ -174,7 +174,7 @@ void register_all(StepChoice choice) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"Whole training steps of a GPT or an AmoebaNet"};
+  CLI::App app{"Whole training steps of a GPT, an AmoebaNet and others"};
   app.allow_extras();
   StepChoice choice;
   bool serving = false, nodes = false;
@@ -183,7 +183,7 @@ int run(int argc, char** argv) {
   app.add_option("--steps", steps, "timed steps of one choice");
   app.add_flag("--nodes", nodes, "with --steps: also every node inside the steps");
   app.add_option("--compare", rounds, "rounds of the choices that are compared");
-  app.add_option("--model", choice.model, "gpt, gpt-bytes, gpt2-124m, amoebanet or translation");
+  app.add_option("--model", choice.model, "gpt, gpt-bytes, gpt2-124m, amoebanet, moe or translation");
   app.add_option("--layers", choice.image.layers, "normal cells of amoebanet");
   app.add_option("--filters", choice.image.filters, "of amoebanet");
   app.add_option("--image-size", choice.image.image_size, "pixels, of amoebanet");

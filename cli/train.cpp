@@ -75,8 +75,7 @@ class Training {
     loop_.emplace(*trainer, corpus_.dataset, loop_options(), output);
     if (resumed_) resume(*loop_);
     if (model) say("{}: {}\n", model->folder.string(), parallel::describe(parallel::initialize(*model, *trainer)));
-    loop_->keep_room();
-    make_room(output);
+    for (const auto& aside : loop_->prepare()) say("moved other checkpoints of {} to {}\n", aside.parent_path().string(), aside.string());
     train(*trainer, *loop_);
     finish(std::move(trainer));
     return end_signal() == 0 ? 0 : exit_code_of_signal(end_signal());
@@ -133,15 +132,6 @@ class Training {
     loop.restore(*resumed_);
     for (const auto& change : changes_of_answer(settings_of(*resumed_, {}), settings_)) warn(change);
     say("continuing from {}\n", resumed_->folder.string());
-  }
-
-  void make_room(parallel::OutputFolder& output) {
-    std::error_code ignored;
-    // The path may end with a slash, be "." or a link: only the real one has the output folder as its parent.
-    const fs::path resumed = resumed_ ? fs::canonical(resumed_->folder) : fs::path();
-    const bool same_folder = resumed_ && fs::equivalent(resumed.parent_path(), output.path(), ignored);
-    const auto aside = output.set_aside_after(same_folder ? resumed_->step : -1);
-    if (!aside.empty()) say("moved other checkpoints of {} to {}\n", output.path().string(), aside.string());
   }
 
   /// In the room that was kept for its last checkpoint.
@@ -252,7 +242,7 @@ class Training {
   std::string note_validation(int64_t step, const training::Evaluation& evaluation) {
     for (auto& device : plan_.devices) device->reset_peak();
     if (!evaluation.is_complete) return fmt::format("validation after step {}: stopped by a signal", step);
-    const Validation validation{evaluation, classification_, corpus_.labels == "mask"};
+    const Validation validation = validation_of(evaluation, classification_, corpus_);
     const auto accuracy = validation.loss && classification_ ? std::optional(classification_->top(1)) : std::nullopt;
     if (validation.loss) record_.validations.push_back({step, *validation.loss, accuracy});
     return fmt::format("validation after step {}: {}", step, describe(validation));

@@ -17,8 +17,6 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, unreadable);
 }
 
-bool has_file(const parallel::Checkpoint& checkpoint, const char* name) { return std::ranges::binary_search(checkpoint.files, name); }
-
 }  // namespace
 
 int with_checkpoint(const fs::path& path, parallel::Wanted wanted, const std::function<int(const parallel::Checkpoint&)>& use) {
@@ -46,13 +44,13 @@ Settings settings_of(const parallel::Checkpoint& checkpoint, const std::vector<s
 }
 
 std::string tokenizer_of(const parallel::Checkpoint& checkpoint) {
-  return has_file(checkpoint, kTokenizerFile) ? read_file(checkpoint.folder / kTokenizerFile) : "";
+  return checkpoint.has_file(kTokenizerFile) ? read_file(checkpoint.folder / kTokenizerFile) : "";
 }
 
 Preparation preparation_of(const parallel::Checkpoint& checkpoint) {
   Preparation preparation{tokenizer_of(checkpoint), std::nullopt};
   const auto file = checkpoint.folder / kNormalisationFile;
-  if (has_file(checkpoint, kNormalisationFile)) preparation.normalisation = data::parse_normalisation(read_file(file), file.string());
+  if (checkpoint.has_file(kNormalisationFile)) preparation.normalisation = data::parse_normalisation(read_file(file), file.string());
   return preparation;
 }
 

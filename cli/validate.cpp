@@ -14,6 +14,11 @@ std::shared_ptr<training::Classification> classification_of(const Corpus& corpus
   return corpus.class_names.empty() ? nullptr : std::make_shared<training::Classification>(corpus.class_names, corpus.labels);
 }
 
+Validation validation_of(const training::Evaluation& evaluation, const std::shared_ptr<training::Classification>& classification,
+                         const Corpus& corpus) {
+  return {evaluation, classification, corpus.labels == "mask"};
+}
+
 Validation validate(parallel::Trainer& trainer, const Corpus& corpus, const Settings& settings) {
   data::LoaderOptions loading;
   loading.threads = static_cast<int>(settings.integer("data.threads"));
@@ -21,7 +26,7 @@ Validation validate(parallel::Trainer& trainer, const Corpus& corpus, const Sett
   const auto classification = classification_of(corpus);
   std::map<std::string, std::shared_ptr<training::Metric>> metrics;
   if (classification) metrics["accuracy"] = classification;
-  return {training::evaluate(trainer, batches, metrics), classification, corpus.labels == "mask"};
+  return validation_of(training::evaluate(trainer, batches, metrics), classification, corpus);
 }
 
 std::string describe(const Validation& validation) {

@@ -18,6 +18,10 @@ struct Validation : training::Evaluation {
 /// The metric of a model of classes, which goes by the name "accuracy"; null for other models.
 std::shared_ptr<training::Classification> classification_of(const Corpus& corpus);
 
+/// An evaluation with what that metric has gathered in it.
+Validation validation_of(const training::Evaluation& evaluation, const std::shared_ptr<training::Classification>& classification,
+                         const Corpus& corpus);
+
 /// Over train.evaluate_batches mini-batches spread over the validation split.
 Validation validate(parallel::Trainer& trainer, const Corpus& corpus, const Settings& settings);
 

@@ -122,7 +122,7 @@ std::vector<ParameterSpec> Experts::parameters() const {
 int64_t Experts::capacity(int64_t tokens) const {
   constexpr double kRounding = 1e-9;  // a factor such as 1.1 is no binary fraction
   const double share = options_.capacity_factor * static_cast<double>(options_.chosen * tokens) / static_cast<double>(options_.experts);
-  return static_cast<int64_t>(std::ceil(std::min(share - kRounding, static_cast<double>(tokens))));
+  return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(std::min(share - kRounding, static_cast<double>(tokens)))));
 }
 
 Var Experts::forward(const Call& call) const {

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -28,6 +29,8 @@ struct Checkpoint {
   bool has_averages = false;
   int parts = 1;                   ///< files of each kind of tensor
   std::vector<std::string> files;  ///< that state.json names, in name order; what else is in the folder is not of the checkpoint
+
+  bool has_file(const std::string& name) const { return std::ranges::binary_search(files, name); }
 };
 
 /// Steps of the longest training.

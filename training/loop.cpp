@@ -34,8 +34,6 @@ bool can_save_after(const std::exception& error, const parallel::Trainer& traine
   return !trainer.group() || dynamic_cast<const parallel::ThrownByAll*>(&error) != nullptr;
 }
 
-bool has_file(const parallel::Checkpoint& checkpoint, const char* name) { return std::ranges::binary_search(checkpoint.files, name); }
-
 }  // namespace
 
 Loop::Loop(parallel::Trainer& trainer, data::DatasetPtr dataset, LoopOptions options)
@@ -59,11 +57,13 @@ void Loop::restore(const parallel::Checkpoint& checkpoint) {
   parallel::restore(checkpoint, trainer_);
   const auto read = [&](const parallel::Checkpoint& from) {
     const fs::path file = from.folder / kHistoryFile;
-    if (has_file(from, kHistoryFile)) history_.read(read_file(file), file.string());
+    if (from.has_file(kHistoryFile)) history_.read(read_file(file), file.string());
   };
+  // The path may end with a slash, be "." or a link: only the real one has the output folder as its parent.
+  origin_ = {fs::canonical(checkpoint.folder).parent_path(), checkpoint.step};
   read(checkpoint);
-  // The best one's evaluation may be later than the checkpoint of its step.
-  const auto best = parallel::find_latest(checkpoint.folder.parent_path() / kBestFolder, {});
+  // The last evaluation comes after the last checkpoint.
+  const auto best = parallel::find_latest(origin_->folder / kBestFolder, on_warning, parallel::Wanted::weights);
   if (best && best->step <= checkpoint.step) read(*best);
 }
 
@@ -74,19 +74,37 @@ bool Loop::resume() {
   return latest.has_value();
 }
 
+std::vector<fs::path> Loop::prepare() {
+  require(output_ != nullptr, "training loop: prepare needs the folder of checkpoints; set LoopOptions::output");
+  keep_room();
+  is_prepared_ = true;
+  std::vector<fs::path> aside{output_->set_aside_after(last_own_step(output_->path()))};
+  const auto has_best = [&] { return std::string(fs::is_directory(best_folder()) ? "yes" : ""); };
+  if (options_.keep_best || !parallel::on_root(trainer_.group(), has_best).empty()) {
+    best_output_ = std::make_unique<parallel::OutputFolder>(best_folder(), trainer_.group());
+    aside.push_back(best_output_->set_aside_after(std::max(last_own_step(output_->path()), last_own_step(best_folder()))));
+  }
+  std::erase(aside, fs::path());
+  return aside;
+}
+
+/// Of the checkpoints in a folder, the last that this training goes on from; -1: none.
+int64_t Loop::last_own_step(const fs::path& folder) const {
+  std::error_code ignored;
+  return origin_ && fs::equivalent(origin_->folder, folder, ignored) ? origin_->step : -1;
+}
+
 void Loop::keep_room() {
   constexpr size_t kBytesOfAMetric = 64;
-  constexpr int64_t kMostEvaluations = 1 << 14;  // a training of more will hardly come to its end
+  constexpr int64_t kMostEvaluations = 1 << 14;  // of a training without end, which has no room for all
   const int64_t evaluations = options_.evaluate_every > 0 ? std::min(options_.steps / options_.evaluate_every + 1, kMostEvaluations) : 1;
   size_t bytes = 2 * options_.config.size() + static_cast<size_t>(evaluations) * (options_.metrics.size() + 2) * kBytesOfAMetric;
   for (const auto& [name, content] : options_.files) bytes += content.size();
   output_->keep_room(trainer_, static_cast<int64_t>(bytes));
-  keeps_room_ = true;
 }
 
 Loop::End Loop::run() {
-  if (output_ && !keeps_room_) keep_room();
-  keeps_room_ = false;
+  if (output_ && !std::exchange(is_prepared_, false)) prepare();
   const int64_t first = trainer_.steps_done();
   End end;
   try {
@@ -157,7 +175,6 @@ void Loop::save(bool after_error) {
 }
 
 void Loop::save_best() {
-  if (!best_output_) best_output_ = std::make_unique<parallel::OutputFolder>(output_->path() / kBestFolder, trainer_.group());
   const fs::path folder = save_to(*best_output_, 1);
   if (on_save) on_save({folder, trainer_.steps_done(), true, false});
 }

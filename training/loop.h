@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "data/loader.h"
 #include "parallel/checkpoint.h"
@@ -77,10 +78,11 @@ class Loop {
   /// Goes on from the newest whole checkpoint of the output; false where there is none.
   bool resume();
 
-  /// Keeps room on the disk for the last checkpoint of a run, which does so itself where it has not been done: before what a full disk
-  /// should not let happen.
-  /// Errors  ResourceError when the room is not there.
-  void keep_room();
+  /// Keeps room on the disk for the last checkpoint of a run, and then sets aside what other trainings have left in the output and its
+  /// best folder: checkpoints later than the one that was restored from there, or all. A run does so itself where it has not been done.
+  /// Returns  the folders they went to, "previous-1" each.
+  /// Errors   ResourceError when the room is not there: then nothing is moved.
+  std::vector<std::filesystem::path> prepare();
 
   enum class End { steps_done, no_better, stopped };
   End run();
@@ -92,6 +94,13 @@ class Loop {
   bool is_time_to_save() const;
 
  private:
+  struct Origin {
+    std::filesystem::path folder;  ///< that the checkpoint is in, the real one
+    int64_t step;
+  };
+  void keep_room();
+  int64_t last_own_step(const std::filesystem::path& folder) const;
+  std::filesystem::path best_folder() const { return output_->path() / kBestFolder; }
   bool is_stopped() const { return stop && stop(); }
   bool is_due(int64_t every) const;
   bool has_patience() const { return options_.patience == 0 || history_.since_best() < options_.patience; }
@@ -114,7 +123,8 @@ class Loop {
   EvaluationHistory history_;
   std::chrono::steady_clock::time_point saved_at_ = std::chrono::steady_clock::now();
   bool wants_save_ = false;  ///< of all ranks
-  bool keeps_room_ = false;
+  bool is_prepared_ = false;
+  std::optional<Origin> origin_;                        ///< what was restored
   std::optional<int64_t> evaluated_step_, saved_step_;  ///< the last, of this loop
 };
 

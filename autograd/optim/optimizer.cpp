@@ -28,18 +28,26 @@ void Optimizer::groups(std::vector<ParameterGroup> groups) {
     for (const auto& [what, value] : {std::pair("lr", settings.lr), std::pair("weight_decay", settings.weight_decay)})
       require(!value || (*value >= 0 && std::isfinite(*value)), name(), ": needs ", what, " in [0, inf) for the group '", names, "', got ",
               value.value_or(0));
-    require(!settings.lr || rate.base > 0, name(), ": the group '", names,
-            "' has a rate of its own, which runs as the optimizer's does: give that an lr > 0");
   }
   groups_ = std::move(groups);
+  check_rates();
+}
+
+/// Rates are shares of the optimizer's, which may have been set since.
+void Optimizer::check_rates() const {
+  for (const auto& [names, settings] : groups_)
+    require(!settings.lr || rate.base > 0, name(), ": the group '", names,
+            "' has a rate of its own, which runs as the optimizer's does: give that an lr > 0");
 }
 
 void Optimizer::require_groups(const std::vector<std::string>& parameters) const {
+  check_rates();
   for (const auto& group : groups_) require_matches(name() + ": a group of parameters", group.names, parameters);
 }
 
 void Optimizer::step(const std::vector<OptimizerSlot>& slots, const Update& update) const {
   if (groups_.empty()) return apply(slots, update);
+  check_rates();
   std::vector<std::vector<OptimizerSlot>> parts(groups_.size() + 1);
   for (const OptimizerSlot& slot : slots) {
     const auto of = std::ranges::find_if(groups_, [&](const auto& group) { return matches_pattern(group.names, slot.name); });

@@ -13,7 +13,7 @@ namespace sluice {
 struct ParameterGroup {
   std::string names;  ///< a pattern of full names: "head.*" (matches_pattern)
   struct Settings {
-    std::optional<double> lr{};            ///< in the place of the optimizer's: the schedule runs from it
+    std::optional<double> lr{};            ///< in the place of the optimizer's (rate.base): the schedule, a function too, is scaled to it
     std::optional<double> weight_decay{};  ///< as the optimizer's, for those parameters that decay
   } settings;
 };
@@ -60,6 +60,8 @@ class Optimizer {
   double ema = 0;
 
  private:
+  void check_rates() const;
+
   std::vector<ParameterGroup> groups_;
 };
 

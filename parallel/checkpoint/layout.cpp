@@ -72,7 +72,7 @@ std::set<std::string> known_states(const Trainer& trainer) {
   return names;
 }
 
-TensorParts::TensorParts(const Checkpoint& checkpoint, const std::string& name) {
+TensorParts::TensorParts(const Checkpoint& checkpoint, const std::string& name) : is_of_states_(name == kOptimizerFile) {
   for (const std::string& part : part_names(name, checkpoint.parts)) {
     const std::string& path = paths_.emplace_back((checkpoint.folder / part).string());
     for (const auto& [tensor, entry] : files_.emplace_back(path).tensors()) {
@@ -93,7 +93,8 @@ void TensorParts::require_tensor(const std::string& name, DType dtype, const Sha
   const auto found = tensors_.find(name);
   require<DataError>(
       found != tensors_.end(), file, ": needs '", name, "' ", shape,
-      ", the checkpoint has none: it is of another model or optimizer; check [model] and [optimizer] against the checkpoint's config");
+      ", the checkpoint has none: it is of another model or optimizer; check [model] and [optimizer] against the checkpoint's config",
+      is_of_states_ ? "; or its training had the parameter frozen (train.freeze): begin a new one with its weights (--init)" : "");
   require<DataError>(found->second.shape == shape && found->second.dtype == dtype, file, ", '", name, "': the model needs ", name_of(dtype),
                      " ", shape, ", the checkpoint has ", name_of(found->second.dtype), " ", found->second.shape,
                      "; check [model] against the checkpoint's config");

@@ -60,6 +60,7 @@ class TensorParts {
   void read(const std::string& name, const Tensor& into) const { files_[part_of_.at(name)].read(name, into); }
 
  private:
+  bool is_of_states_;
   std::vector<std::string> paths_;
   std::vector<SafetensorsFile> files_;
   std::map<std::string, SafetensorsEntry> tensors_;

@@ -143,15 +143,15 @@ class ByteCounter {
 };
 
 /// The tables of all nodes: those that are alike are one on a stage.
-std::vector<TableCost> table_costs(const layers::Graph& graph, Precision precision) {
-  std::map<layers::TableSpec, TableCost> tables;
+std::vector<SharedCost> table_costs(const layers::Graph& graph, Precision precision) {
+  std::map<layers::TableSpec, SharedCost> tables;
   for (int node = 0; node < static_cast<int>(graph.nodes().size()); ++node)
     for (const auto& table : graph.nodes()[node].module->tables()) {
       const auto element = static_cast<int64_t>(size_of(dtype_of(table, working_dtype(precision))));
       tables[table].bytes = Device::charged_size(table.length * table.width * element);
       tables[table].nodes.push_back(node);
     }
-  std::vector<TableCost> costs;
+  std::vector<SharedCost> costs;
   for (const auto& [spec, cost] : tables) costs.push_back(cost);
   return costs;
 }
@@ -182,7 +182,7 @@ ModelCost model_bytes(const layers::Graph& graph, int64_t samples, Precision pre
     for (int parameter : graph.nodes()[node].parameters) {
       const bool owned = graph.parameters()[parameter].nodes.front() == node;
       if (graph.parameters()[parameter].frozen) {
-        cost.state_bytes += (owned ? single(parameter) : 0) + copy(parameter);
+        if (owned && copy(parameter) > 0) cost.state_bytes += single(parameter);  // the master beside what forward reads
         continue;
       }
       cost.state_bytes +=
@@ -194,10 +194,14 @@ ModelCost model_bytes(const layers::Graph& graph, int64_t samples, Precision pre
       cost.state_bytes += (optimizer.ema > 0 ? 4 : 2) *
                           Device::charged_size(graph.statistics()[statistics].spec.channels * static_cast<int64_t>(size_of(DType::f32)));
   }
-  for (int parameter = 0; parameter < static_cast<int>(graph.parameters().size()); ++parameter)
-    if (graph.parameters()[parameter].nodes.size() > 1 && !graph.parameters()[parameter].frozen)
-      model.tied_bytes.push_back(working_dtype(precision) == DType::f32 ? single(parameter) : copy(parameter));
-  model.tables = table_costs(graph, precision);
+  model.shared = table_costs(graph, precision);
+  for (int parameter = 0; parameter < static_cast<int>(graph.parameters().size()); ++parameter) {
+    const auto& [name, spec, nodes, frozen] = graph.parameters()[parameter];
+    const int64_t read = working_dtype(precision) == DType::f32 ? single(parameter) : copy(parameter);
+    if (frozen && nodes.size() == 1) model.nodes[nodes[0]].state_bytes += read;
+    if (frozen && nodes.size() > 1) model.shared.push_back({read, nodes});
+    if (!frozen && nodes.size() > 1) model.tied_bytes.push_back(read);
+  }
   return model;
 }
 

@@ -194,9 +194,9 @@ void add_tied_copies(const Topology& topology, const ModelCost& model, int first
   }
 }
 
-void add_tables(const ModelCost& model, int first, int end, StageCost& cost) {
-  for (const TableCost& table : model.tables)
-    if (std::ranges::any_of(table.nodes, [&](int node) { return node >= first && node < end; })) cost.state_bytes += table.bytes;
+void add_shared(const ModelCost& model, int first, int end, StageCost& cost) {
+  for (const SharedCost& shared : model.shared)
+    if (std::ranges::any_of(shared.nodes, [&](int node) { return node >= first && node < end; })) cost.state_bytes += shared.bytes;
 }
 
 }  // namespace
@@ -209,7 +209,7 @@ double Crowding::factor(int64_t held) const {
 StageCost stage_cost(const Topology& topology, const ModelCost& model, int first, int end, const std::vector<bool>& rematerialize) {
   StageCost cost = StageWalk(topology, model, first, end, rematerialize).run();
   add_tied_copies(topology, model, first, end, cost);
-  add_tables(model, first, end, cost);
+  add_shared(model, first, end, cost);
   return cost;
 }
 

@@ -40,8 +40,8 @@ struct Crowding {
   double factor(int64_t held) const;
 };
 
-/// A table of positions, which is on every device once that runs one of the nodes.
-struct TableCost {
+/// What is on every device once that runs one of the nodes: a table of positions, or what forward reads of a frozen parameter.
+struct SharedCost {
   int64_t bytes = 0;
   std::vector<int> nodes;  ///< that read it, ascending
 };
@@ -52,7 +52,7 @@ struct ModelCost {
   std::vector<int64_t> input_bytes;  ///< by input of the graph
   std::vector<int64_t> tied_bytes;   ///< by tied parameter: one more copy on a stage that does not own it
   Crowding crowding{};
-  std::vector<TableCost> tables{};
+  std::vector<SharedCost> shared{};
   NormBytes norm{};
 };
 

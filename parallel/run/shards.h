@@ -33,6 +33,11 @@ static_assert(kShardGrain % squares_chunk(DeviceKind::cpu) == 0 && kShardGrain %
 /// equal in the bytes that are sent, of a tied parameter once for each use.
 std::vector<Shard> shards_of(const layers::Graph& graph, const Partition& partition, int stage, int replicas);
 
+/// Whether replicas step a part each of a parameter. A frozen one has no shard: each replica has it whole.
+inline bool is_sharded(const Replication& replication, const layers::Graph::Parameter& parameter) {
+  return replication.shards() && !parameter.frozen;
+}
+
 /// Which elements of a parameter are in a shard; none of one that is not.
 ElementRange elements_in(const Shard& shard, int parameter);
 

@@ -27,8 +27,7 @@ class SharedWeights {
   int owner(int parameter, int replica) const { return layout_.stage_of(graph_.parameters()[parameter].nodes.front(), replica); }
   int rank_of(int stage) const { return executor_.ranks().of(layout_.device_of_stage[stage]); }
 
-  /// Of a frozen one every replica has the whole.
-  bool is_sharded(int parameter) const { return layout_.replication.shards() && !graph_.parameters()[parameter].frozen; }
+  bool is_sharded(int parameter) const { return parallel::is_sharded(layout_.replication, graph_.parameters()[parameter]); }
 
   ElementRange elements(int parameter, int replica) const {
     if (is_sharded(parameter)) return elements_in(shards_[owner(parameter, 0)][replica], parameter);

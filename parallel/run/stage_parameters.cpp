@@ -14,7 +14,7 @@ Stage::Parameter Stage::make_parameter(int index) const {
   const bool is_mine = is_here(description.nodes.front());
   Parameter made{.index = index, .uses = uses_here(index), .master = start, .working = start};
   if (is_mine && !description.frozen) made.shard = replication_.replicas == 1 ? whole(index) : elements_in(shard(), index);
-  made.range = replication_.shards() && !description.frozen ? made.shard : whole(index);
+  made.range = is_sharded(replication_, description) ? made.shard : whole(index);
   made.owned = is_mine && made.range.count > 0;
   const bool is_part = made.owned && made.range != whole(index);
   const DType dtype = working_dtype(options_.precision);

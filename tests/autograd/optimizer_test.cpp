@@ -190,6 +190,11 @@ TEST(ParameterGroups, AreCheckedWithTheCure) {
   expect_error<UsageError>([&] { optimizer.groups({{"head.*", {.lr = -1}}}); }, {"adamw", "lr in [0, inf)", "'head.*'", "-1"});
   expect_error<UsageError>([&] { optimizer.groups({{"head.*", {.weight_decay = NAN}}}); }, {"weight_decay in [0, inf)", "'head.*'"});
   expect_error<UsageError>([] { AdamW({.lr = 0}).groups({{"head.*", {.lr = 1}}}); }, {"'head.*'", "lr > 0"});
+  SGD later({.lr = 0.5});
+  later.groups({{"head.*", {.lr = 1}}});
+  later.rate.base = 0;
+  expect_error<UsageError>([&] { stepped(later); }, {"'head.*'", "lr > 0"});
+  expect_error<UsageError>([&] { later.require_groups({"head.weight"}); }, {"'head.*'", "lr > 0"});
   optimizer.groups({{"heads.*", {.lr = 1}}});
   expect_error<UsageError>(
       [&] {

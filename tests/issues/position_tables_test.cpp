@@ -82,13 +82,13 @@ TEST(PositionTables, CountOnceInTheSearchesModelOfAStage) {
   const auto options = options_of(PositionEncoding::rotary);
   const layers::Graph with = models::transformer_lm(options), without = models::transformer_lm(options_of(PositionEncoding::learned));
   const ModelCost model = model_bytes(with, 1, Precision::f32, DeviceKind::cpu, SGD({}));
-  ASSERT_EQ(model.tables.size(), 1);
-  EXPECT_EQ(model.tables[0].bytes, table_bytes(options));
-  EXPECT_EQ(model.tables[0].nodes.size(), static_cast<size_t>(options.layers));
+  ASSERT_EQ(model.shared.size(), 1);
+  EXPECT_EQ(model.shared[0].bytes, table_bytes(options));
+  EXPECT_EQ(model.shared[0].nodes.size(), static_cast<size_t>(options.layers));
   const Topology topology = topology_of(with);
   const std::vector<bool> none(topology.node_count(), false);
   ModelCost bare = model;
-  bare.tables.clear();
+  bare.shared.clear();
   for (int first : {0, topology.node_count() - 1}) {
     const int64_t more = stage_cost(topology, model, first, topology.node_count(), none).state_bytes -
                          stage_cost(topology, bare, first, topology.node_count(), none).state_bytes;

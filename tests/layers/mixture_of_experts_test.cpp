@@ -114,6 +114,7 @@ TEST(Experts, HaveRoomForTheirShareRoundedUp) {
   EXPECT_EQ(Experts(options_of(2, 1.1)).capacity(30), 22);
   EXPECT_EQ(Experts(options_of(2, 9)).capacity(7), 7);  // no token comes twice
   EXPECT_EQ(Experts(options_of(1, 0.01)).capacity(7), 1);
+  EXPECT_EQ(Experts(options_of(1, 1e-12)).capacity(7), 1);
 }
 
 TEST(Experts, DropTheTokensThatComeLast) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <mutex>
+
 #include "core/file/file.h"
 #include "core/ops/comparison.h"
 #include "core/ops/copy.h"
@@ -12,6 +14,9 @@
 #include "layers/activation.h"
 #include "layers/cross_entropy.h"
 #include "layers/linear.h"
+#include "parallel/group/thread_group.h"
+#include "parallel/plan/plan_codec.h"
+#include "parallel/run/job_devices.h"
 #include "tests/expect_error.h"
 #include "tests/temporary_folder.h"
 
@@ -156,6 +161,83 @@ TEST(TrainingLoop, EndsWhenNothingGetsBetterAndKeepsTheBest) {
   resumed.restore(parallel::open_checkpoint(parallel::finished_checkpoints(folder.path() / "run").back()));
   EXPECT_EQ(resumed.run(), Loop::End::no_better);
   EXPECT_EQ(again->steps_done(), trainer->steps_done()) << "it has had all its patience";
+}
+
+/// Also where the earlier one got further, and kept a better best.
+TEST(TrainingLoop, SetsAsideWhatAnotherTrainingLeft) {
+  const TemporaryFolder folder;
+  const auto output = folder.path() / "run", best = output / Loop::kBestFolder;
+  LoopOptions options = options_of(30);
+  options.output = output;
+  options.keep_best = true;
+  const auto train = [&](double lr, bool resumes) {
+    const auto trainer = trainer_over("cpu:0", lr);
+    Loop loop(*trainer, dataset(), options);
+    if (resumes) {
+      EXPECT_TRUE(loop.resume());
+    }
+    loop.run();
+    return loop.history();
+  };
+  train(1e-2, false);
+  options.steps = 10;
+  const EvaluationHistory second = train(1e-5, false);
+  EXPECT_EQ(second.entries().size(), 1u);
+  EXPECT_TRUE(is_directory(output / "previous-1" / "step-00000030"));
+  EXPECT_TRUE(is_directory(best / "previous-1" / "step-00000030"));
+  EXPECT_EQ(parallel::finished_checkpoints(output), std::vector<std::filesystem::path>{output / "step-00000010"});
+  EXPECT_EQ(parallel::finished_checkpoints(best), std::vector<std::filesystem::path>{best / "step-00000010"});
+  options.steps = 20;
+  const EvaluationHistory resumed = train(1e-5, true);
+  EXPECT_EQ(resumed.entries().size(), 2u);
+  EXPECT_EQ(resumed.entries()[0], second.entries()[0]) << "of the second training, not of the first";
+  EXPECT_FALSE(exists(output / "previous-2"));
+}
+
+/// Two ranks of a device each against one process with both: the same evaluations, the same best, and a resume.
+TEST(TrainingLoop, DoesTheSameOverRanks) {
+  const TemporaryFolder folder;
+  const layers::Graph graph = classifier();
+  LoopOptions options = options_of(40);
+  options.evaluate_every = 2;
+  options.patience = 3;
+  options.keep_best = true;
+  options.save_every = 5;
+  std::mutex mutex;
+  std::map<std::string, std::vector<EvaluationHistory::Entry>> entries;
+  std::map<std::string, std::string> hashes;
+  const auto train = [&](const std::string& name, parallel::Group& group) {
+    const auto all = parallel::devices_of_job("2x cpu", {}, {}, &group);
+    parallel::Group* const ranks = group.size() > 1 ? &group : nullptr;
+    const auto plan =
+        parallel::planned_by_root(ranks, all, [&] { return parallel::plan(graph, all, {.batch = kBatch, .micro_batches = 2}); });
+    parallel::TrainerOptions of_trainer{.seed = 5, .timeout_seconds = 60};
+    of_trainer.group = std::shared_ptr<parallel::Group>(std::shared_ptr<parallel::Group>(), &group);
+    LoopOptions own = options;
+    own.output = folder.path() / name;
+    for (const int64_t steps : {7, 40}) {
+      own.steps = steps;
+      parallel::Trainer trainer(graph, plan, AdamW({.lr = 0.3}), of_trainer);
+      Loop loop(trainer, dataset(), own);
+      EXPECT_EQ(loop.resume(), steps == 40);
+      const auto end = loop.run();
+      EXPECT_EQ(end, steps == 40 ? Loop::End::no_better : Loop::End::steps_done) << name;
+      const std::string hash = trainer.weights_hash();
+      std::lock_guard lock(mutex);
+      entries[join(name, steps, " of rank ", group.rank())] = loop.history().entries();
+      hashes[join(name, steps, " of rank ", group.rank())] = hash;
+    }
+  };
+  parallel::run_ranks(1, [&](parallel::Group& group) { train("one", group); });
+  parallel::run_ranks(2, [&](parallel::Group& group) { train("two", group); });
+  for (const char* steps : {"7", "40"})
+    for (const int rank : {0, 1}) {
+      EXPECT_EQ(entries.at(join("two", steps, " of rank ", rank)), entries.at(join("one", steps, " of rank 0")));
+      EXPECT_EQ(hashes.at(join("two", steps, " of rank ", rank)), hashes.at(join("one", steps, " of rank 0")));
+    }
+  const auto best_of = [&](const char* name) { return parallel::find_checkpoint(folder.path() / name / Loop::kBestFolder); };
+  EXPECT_EQ(best_of("two").step, best_of("one").step);
+  EXPECT_EQ(best_of("two").weights_hash, best_of("one").weights_hash);
 }
 
 TEST(TrainingLoop, WatchesAMetricThatShouldRise) {
