@@ -14,6 +14,7 @@
 #include "autograd/ops/embedding.h"
 #include "autograd/ops/gather.h"
 #include "autograd/ops/linear.h"
+#include "autograd/ops/masked_attention.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/normalization.h"
 #include "autograd/ops/reduction.h"
@@ -175,6 +176,10 @@ void add_products(Rows& rows) {
   const Shape sample{1, 1024, 12, 64};
   rows.add("attention", "gpt2_one_sample", {large(sample), large(sample), large(sample)},
            [](const Vars& x) { return attention(x[0], x[1], x[2], {.causal = true}); });
+  // With a learned bias for each head, query and key.
+  rows.add("masked_attention", "gpt2_biased",
+           {large({8, 1024, 12, 64}), large({8, 1024, 12, 64}), large({8, 1024, 12, 64}), large({1, 12, 1024, 1024})},
+           [](const Vars& x) { return masked_attention(x[0], x[1], x[2], {.causal = true}, x[3]); });
   // Sentences of 32 to 1024 tokens, half of the tensors: costs are counted as if all were long.
   rows.add(
       "cross_attention", "half_padded", {large({32, 1024, 1024}), large({32, 1024, 2 * 1024}), rising_lengths(32, 1024)},
