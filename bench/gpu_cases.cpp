@@ -17,6 +17,7 @@
 #include "autograd/ops/masked_attention.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/normalization.h"
+#include "autograd/ops/recurrent.h"
 #include "autograd/ops/reduction.h"
 #include "autograd/ops/rotary.h"
 #include "autograd/ops/select.h"
@@ -180,6 +181,10 @@ void add_products(Rows& rows) {
   rows.add("masked_attention", "gpt2_biased",
            {large({8, 1024, 12, 64}), large({8, 1024, 12, 64}), large({8, 1024, 12, 64}), large({1, 12, 1024, 1024})},
            [](const Vars& x) { return masked_attention(x[0], x[1], x[2], {.causal = true}, x[3]); });
+  // A step is a product of few rows and one small kernel.
+  rows.add("lstm", "units_1024", {large({32, 128, 4 * 1024}), large({4 * 1024, 1024})}, [](const Vars& x) { return lstm(x[0], x[1]); });
+  rows.add("gru", "units_1024", {large({32, 128, 3 * 1024}), large({3 * 1024, 1024}), large({1024})},
+           [](const Vars& x) { return gru(x[0], x[1], x[2]); });
   // Sentences of 32 to 1024 tokens, half of the tensors: costs are counted as if all were long.
   rows.add(
       "cross_attention", "half_padded", {large({32, 1024, 1024}), large({32, 1024, 2 * 1024}), rising_lengths(32, 1024)},

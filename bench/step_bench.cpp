@@ -50,7 +50,7 @@ int serve(const StepChoice& choice) {
 
 /// [{"source": [[id, ...], ...], "source_length": [n, ...], ...}, ...], what a peer trains on, too.
 int write_batches(const StepChoice& choice, const std::string& path) {
-  const StepModel model = step_model({choice.model, choice.batch, choice.image, choice.padding});
+  const StepModel model = step_model({choice.model, choice.batch, choice.image, choice.padding, choice.sequence});
   nlohmann::json batches;
   for (const Batch& batch : model.batches)
     for (auto& written = batches.emplace_back(); const auto& input : model.graph.inputs()) {
@@ -183,7 +183,8 @@ int run(int argc, char** argv) {
   app.add_option("--steps", steps, "timed steps of one choice");
   app.add_flag("--nodes", nodes, "with --steps: also every node inside the steps");
   app.add_option("--compare", rounds, "rounds of the choices that are compared");
-  app.add_option("--model", choice.model, "gpt, gpt-bytes, gpt2-124m, amoebanet, moe or translation");
+  app.add_option("--model", choice.model, "gpt, gpt-bytes, gpt2-124m, amoebanet, moe, lstm, gru or translation");
+  app.add_option("--sequence", choice.sequence, "items of each sample of lstm and gru");
   app.add_option("--layers", choice.image.layers, "normal cells of amoebanet");
   app.add_option("--filters", choice.image.filters, "of amoebanet");
   app.add_option("--image-size", choice.image.image_size, "pixels, of amoebanet");

@@ -7,10 +7,12 @@
 #include "data/parallel/synthetic_translation.h"
 #include "data/parallel/token_budget_sampler.h"
 #include "layers/combine.h"
+#include "layers/linear.h"
 #include "layers/loss_sum.h"
 #include "layers/losses.h"
 #include "layers/mixture_of_experts.h"
 #include "layers/normalization.h"
+#include "layers/recurrent.h"
 #include "models/amoebanet.h"
 #include "models/transformer.h"
 #include "models/translation.h"
@@ -114,6 +116,25 @@ StepModel mixture_of_experts(int64_t samples) {
           "3 x forward's"};
 }
 
+/// One recurrent layer, whose states have to be a random target.
+template <class Layer>
+StepModel recurrent(int64_t steps, int64_t samples) {
+  using namespace layers;
+  const int64_t width = 256;
+  Graph graph;
+  const Value x = graph.input("x", {steps, width}), target = graph.input("target", {steps, width});
+  graph.loss(graph.add("loss", MeanSquaredError(), {graph.add("layer", Layer(width, width), x), target}));
+  const double flops = 3 * forward_flops(graph) * static_cast<double>(samples);
+  const Shape shape{samples, steps, width};
+  return {std::move(graph),
+          {batch_of({{"x", random_values(shape, "x")}, {"target", random_values(shape, "target")}})},
+          std::make_unique<Adam>(Adam::Options{.lr = 1e-3}),
+          "items of sequences",
+          static_cast<double>(samples * steps),
+          flops,
+          "3 x forward's"};
+}
+
 models::TranslationOptions translation_options(int64_t source_tokens, int64_t target_tokens) {
   models::TranslationOptions options;
   options.encoder_layers = options.decoder_layers = 3;
@@ -175,15 +196,17 @@ StepModel translation(int64_t samples, Padding padding) {
 }  // namespace
 
 StepModel step_model(const StepModelOptions& options) {
-  const auto& [name, samples, image, padding] = options;
+  const auto& [name, samples, image, padding, sequence] = options;
   require<UsageError>(padding == Padding::none || name == "translation", "padding: is of the model translation, got ", name,
                       "; leave it out");
   if (name == "amoebanet") return amoebanet(image, samples);
   if (name == "moe") return mixture_of_experts(samples);
+  if (name == "lstm") return recurrent<layers::LSTM>(sequence, samples);
+  if (name == "gru") return recurrent<layers::GRU>(sequence, samples);
   if (name == "translation") return translation(samples, padding);
   if (name == "gpt-bytes") return gpt(6, 384, 6, 256, 256, samples);
   if (name == "gpt2-124m") return gpt(12, 768, 12, 50257, 1024, samples);
-  require<UsageError>(name == "gpt", "model: needs gpt, gpt-bytes, gpt2-124m, amoebanet, moe or translation, got ", name);
+  require<UsageError>(name == "gpt", "model: needs gpt, gpt-bytes, gpt2-124m, amoebanet, moe, lstm, gru or translation, got ", name);
   return gpt(6, 384, 6, 8192, 256, samples);
 }
 

@@ -26,7 +26,7 @@ struct StepModel {
   layers::Graph graph;
   std::vector<Batch> batches;  ///< random samples, the same at every call; several only where their shapes differ
   std::unique_ptr<Optimizer> optimizer;
-  const char* item;  ///< what is counted a second: "tokens" or "images"
+  const char* item;  ///< what is counted a second: "tokens", "images" ...
   double items;
   double flops;
   const char* flops_rule;  ///< how they were counted
@@ -37,6 +37,7 @@ struct StepModelOptions {
   int64_t samples = 8;  ///< of a mini-batch; of one of the longest sentences
   ImageSizes image{};
   Padding padding = Padding::none;
+  int64_t sequence = 512;  ///< items of each sample of lstm and gru
 };
 
 /// "gpt": 6 layers, dim 384, 6 heads, context 256, vocabulary 8192, "gpt-bytes": the same with a vocabulary of 256, and "gpt2-124m": the
@@ -44,6 +45,7 @@ struct StepModelOptions {
 /// "amoebanet": AmoebaNet-D under SGD; FLOPs are three times those that the ops of its forward pass declare.
 /// "moe": two residual layers of experts, width 384, inner 1536, 8 experts of which 2 are chosen, 256 tokens, mean squared error and balance
 /// losses, under Adam; FLOPs as amoebanet's.
+/// "lstm", "gru": one layer from 256 to 256 over sequences, mean squared error, under Adam; FLOPs as amoebanet's.
 /// "translation": 3 + 3 layers, dim 384, 6 heads, up to 128 tokens a side, vocabulary 8192, one table, under Adam; FLOPs likewise, and
 /// those of padding are counted. Tokens are those of both sides without padding.
 /// Errors  UsageError for another name, and padding of another model than translation.

@@ -95,7 +95,8 @@ std::vector<DevicePtr> stages(const StepChoice& choice) {
 
 }  // namespace
 
-TrainingStep::TrainingStep(const StepChoice& choice) : model_(step_model({choice.model, choice.batch, choice.image, choice.padding})) {
+TrainingStep::TrainingStep(const StepChoice& choice)
+    : model_(step_model({choice.model, choice.batch, choice.image, choice.padding, choice.sequence})) {
   if (choice.bare) {
     bare_ = std::make_unique<Bare>(model_, choice.threads);
     return;

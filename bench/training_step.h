@@ -12,6 +12,7 @@ struct StepChoice {
   std::string model = "gpt";  ///< see step_model
   ImageSizes image{};
   Padding padding = Padding::none;
+  int64_t sequence = 512;      ///< items of each sample of lstm and gru
   std::string device = "cpu";  ///< "cpu" for cpu:0, cpu:1, ...; or one GPU of all stages: "cuda:0"
   int devices = 1;             ///< stages
   int micro_batches = 1;
