@@ -116,8 +116,16 @@ class Composite : public Module {
 
 /// Children one after another: the first gets the inputs, each later one the output before it.
 ///   Sequence().then("norm", LayerNorm(64)).then("linear", Linear(64, 256))
+///   Sequence(LayerNorm(64), Linear(64, 256))    children "0" and "1"
 class Sequence : public Composite {
  public:
+  Sequence() = default;
+  template <class First, class Second, class... Rest>
+  Sequence(First first, Second second, Rest... rest) {
+    int number = 0;
+    const auto append = [&](auto& child) { add(std::to_string(number++), std::move(child)); };
+    append(first), append(second), (append(rest), ...);
+  }
   template <class M>
   Sequence then(std::string name, M child) && {
     add(std::move(name), std::move(child));

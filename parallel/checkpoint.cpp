@@ -22,12 +22,12 @@ std::set<std::string> known_tensors(const layers::Graph& graph) {
   return names;
 }
 
-/// Reads all of a kind, and returns the parts as messages name them.
+/// Reads what is wanted of a kind, and returns the parts as messages name them. Nothing else than what is `known` may be there, if given.
 checkpoint_layout::TensorParts read_all(const Checkpoint& checkpoint, const char* name, const std::vector<StatePart>& wanted,
-                                        const std::set<std::string>& known) {
+                                        const std::set<std::string>* known) {
   checkpoint_layout::TensorParts parts(checkpoint, name);
   for (const StatePart& part : wanted) parts.require_tensor(part.name, part.tensor.dtype(), part.shape);
-  parts.require_no_more(known);
+  if (known) parts.require_no_more(*known);
   for (const StatePart& part : wanted) {
     if (part.is_whole()) {
       parts.read(part.name, part.tensor);
@@ -171,12 +171,13 @@ void read_into(const StateParts& places, const Checkpoint& checkpoint, const Tra
   const auto known = known_tensors(trainer.graph());
   if (trainer.optimizer().ema > 0) {
     checkpoint_layout::require_averages(checkpoint);
-    read_all(checkpoint, checkpoint_layout::kAverageFile, places.averages, known);
+    read_all(checkpoint, checkpoint_layout::kAverageFile, places.averages, &known);
   }
   // After the averages: those of a frozen parameter are the parameter itself.
-  const auto model = read_all(checkpoint, checkpoint_layout::kModelFile, places.model, known);
+  const auto model = read_all(checkpoint, checkpoint_layout::kModelFile, places.model, &known);
   checkpoint_layout::check_finite(model, places.model);
-  read_all(checkpoint, checkpoint_layout::kOptimizerFile, places.states, checkpoint_layout::known_states(trainer));
+  const auto known_states = checkpoint_layout::known_states(trainer);
+  read_all(checkpoint, checkpoint_layout::kOptimizerFile, places.states, &known_states);
 }
 
 }  // namespace
@@ -192,8 +193,9 @@ void restore_weights(const Checkpoint& checkpoint, bool averages, Trainer& train
   const StateParts places = trainer.state_parts();
   together(trainer.group(), [&] {
     if (averages) checkpoint_layout::require_averages(checkpoint);
-    const auto parts = read_all(checkpoint, averages ? checkpoint_layout::kAverageFile : checkpoint_layout::kModelFile, places.model,
-                                known_tensors(trainer.graph()));
+    const auto known = known_tensors(trainer.graph());
+    const auto parts =
+        read_all(checkpoint, averages ? checkpoint_layout::kAverageFile : checkpoint_layout::kModelFile, places.model, &known);
     checkpoint_layout::check_finite(parts, places.model);
   });
   publish(checkpoint, trainer);
@@ -208,7 +210,7 @@ std::map<std::string, Tensor> load_parameters(const Checkpoint& checkpoint, cons
     model[name] = empty(shape, DType::f32, device);
     places.push_back({name, shape, {0, shape.elements()}, model[name]});
   }
-  const auto parts = read_all(checkpoint, checkpoint_layout::shown_file(checkpoint), places, known_tensors(graph));
+  const auto parts = read_all(checkpoint, checkpoint_layout::shown_file(checkpoint), places, nullptr);
   checkpoint_layout::check_finite(parts, places);
   for (const auto& parameter : graph.parameters()) model[parameter.name] = in_working_dtype(model[parameter.name], precision);
   return model;
