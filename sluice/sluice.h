@@ -147,6 +147,8 @@
 // Plans, programs and the trainer that runs them.
 #include "parallel/checkpoint.h"
 #include "parallel/checkpoint/initialize.h"
+#include "parallel/group/group.h"
+#include "parallel/group/job.h"
 #include "parallel/inference.h"
 #include "parallel/plan.h"
 #include "parallel/program/partition.h"
@@ -155,6 +157,7 @@
 #include "parallel/program/simulate.h"
 #include "parallel/program/verify.h"
 #include "parallel/replan.h"
+#include "parallel/run/job_devices.h"
 #include "parallel/run/trace.h"
 #include "parallel/trainer.h"
 
