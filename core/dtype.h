@@ -51,7 +51,7 @@ constexpr DType dtype_of() {
 template <class T>
 using compute_t = std::conditional_t<std::is_same_v<T, bfloat16>, float, T>;
 
-/// Calls f.template operator()<T>() with the element type of a floating dtype; used inside backend files only.
+/// Calls `f.template operator()<T>()` with the element type of a floating dtype; used inside backend files only.
 /// Errors  UsageError "op: needs a floating dtype, got i32".
 template <class F>
 decltype(auto) on_float(DType dtype, const char* op, F&& f) {

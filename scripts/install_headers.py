@@ -3,6 +3,7 @@
 "sluice/core/tensor.h", so that a program may have a core/tensor.h of its own. No other header is installed.
 
 usage: install_headers.py SOURCE_ROOT INCLUDE_FOLDER     meson install calls it; INCLUDE_FOLDER is relative to the prefix
+       install_headers.py --list SOURCE_ROOT             prints them instead, in one line
 """
 import os
 import pathlib
@@ -24,6 +25,9 @@ def with_what_it_includes(root, first):
 
 
 def main():
+    if sys.argv[1] == "--list":
+        print(*sorted(with_what_it_includes(pathlib.Path(sys.argv[2]), "sluice/sluice.h")))
+        return
     root = pathlib.Path(sys.argv[1])
     include = pathlib.Path(os.environ["MESON_INSTALL_DESTDIR_PREFIX"]) / sys.argv[2]
     for path, text in with_what_it_includes(root, "sluice/sluice.h").items():
