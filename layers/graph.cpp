@@ -123,7 +123,7 @@ Value Graph::add_node(std::string name, ModulePtr module, const std::vector<Valu
   const int number = static_cast<int>(nodes_.size());
   for (auto& spec : node.module->parameters()) {
     node.parameters.push_back(static_cast<int>(parameters_.size()));
-    parameters_.push_back({.name = node.name + "." + spec.name, .spec = spec, .nodes = {number}});
+    parameters_.push_back({.name = node.name + "." + spec.name, .spec = spec, .nodes = {number}, .frozen = !spec.trained});
   }
   for (auto& spec : node.module->statistics()) {
     node.statistics.push_back(static_cast<int>(statistics_.size()));

@@ -32,10 +32,10 @@ void describe(std::ostream& out, const Initializer& start) {
 }
 
 void describe(std::ostream& out, const Graph::Parameter& parameter) {
-  const auto& [name, shape, initializer, decay] = parameter.spec;
-  out << "parameter " << std::quoted(parameter.name) << ' ' << shape << " starts";
-  describe(out, initializer);
-  out << " decay " << decay << " of";
+  const ParameterSpec& spec = parameter.spec;
+  out << "parameter " << std::quoted(parameter.name) << ' ' << spec.shape << " starts";
+  describe(out, spec.initializer);
+  out << " decay " << spec.decay << " of";
   describe(out, parameter.nodes);
   if (parameter.frozen) out << " frozen";
   out << '\n';

@@ -8,6 +8,7 @@
 #include <typeinfo>
 
 #include "autograd/ops/cast.h"
+#include "core/suggestion.h"
 
 namespace sluice::layers {
 
@@ -18,6 +19,15 @@ Var in_working_dtype(const Var& x, const Var& weight) {
 
 double Module::loss_weight(const std::vector<Tensor>&, int64_t) const {
   throw UsageError("loss: needs a loss module such as CrossEntropy at the node given to Graph::loss");
+}
+
+const Var& Module::parameter(const Call& call, std::string_view name) const {
+  std::vector<std::string> names;
+  for (auto& spec : parameters()) names.push_back(std::move(spec.name));
+  const auto found = std::ranges::find(names, name);
+  require(found != names.end(), type_of(*this), ": has no parameter '", name, "'", suggestion(std::string(name), names),
+          "; Module::parameters() names them");
+  return call.parameters[static_cast<size_t>(found - names.begin())];
 }
 
 std::vector<double> Module::loss_weights(const std::vector<Tensor>& inputs, int64_t samples) const {

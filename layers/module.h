@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "layers/call.h"
@@ -16,6 +17,8 @@ struct ParameterSpec {
   Shape shape;
   Initializer initializer;
   bool decay = true;  ///< weight decay applies (matrices); not to biases and norms
+  /// false: a buffer, part of the model and of its checkpoints as it starts, that training leaves alone, as if frozen (Graph::freeze)
+  bool trained = true;
 };
 
 /// Running statistics of a batch normalization: a state of the model, in f32, that no gradient changes. The mean starts at 0, the variance
@@ -70,6 +73,11 @@ class Module {
   virtual std::vector<double> loss_weights(const std::vector<Tensor>& inputs, int64_t samples) const;
   /// What type_of() shows beside the type: the name of a Lambda, or those within a composite.
   virtual std::string label() const { return {}; }
+
+ protected:
+  /// Of the call's parameters the one of that name, as parameters() has it: "weight".
+  /// Errors  UsageError naming the nearest, and for a call with other parameters than the module's.
+  const Var& parameter(const Call& call, std::string_view name) const;
 };
 using ModulePtr = std::shared_ptr<const Module>;
 

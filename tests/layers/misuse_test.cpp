@@ -55,6 +55,35 @@ TEST(Misuse, ChildrenThatAreNotThereAreNamed) {
   EXPECT_EQ(second.forward(call_on({1, 4})).value().to_vector(), std::vector<double>(4, 1));
 }
 
+/// y = gain x + offset, read by name; the offset is a buffer.
+class Affine : public Module {
+ public:
+  explicit Affine(std::string gain = "gain") : gain_(std::move(gain)) {}
+  std::vector<ParameterSpec> parameters() const override {
+    return {{"offset", {1}, Initializer::constant(3), false, false}, {"gain", {1}, Initializer::constant(2)}};
+  }
+  Var forward(const Call& call) const override { return add(mul(call.inputs[0], parameter(call, gain_)), parameter(call, "offset")); }
+
+ private:
+  std::string gain_;
+};
+
+TEST(Misuse, ParametersThatAreNotThereAreNamed) {
+  Call call = call_on({1, 4});
+  call.parameters = {Var(full({1}, 3)), Var(full({1}, 2))};
+  EXPECT_EQ(Affine().forward(call).value().to_vector(), std::vector<double>(4, 5));
+  expect_error<UsageError>([&] { Affine("gian").forward(call); }, {"Affine", "no parameter 'gian'", "did you mean 'gain'"});
+  call.parameters.pop_back();
+  expect_error<UsageError>([&] { Affine().forward(call); }, {"reads its parameter 1, got 1 parameters"});
+}
+
+TEST(Misuse, BuffersAreFrozenFromTheStart) {
+  Graph graph;
+  graph.add("affine", Affine(), graph.input("x", {4}));
+  EXPECT_TRUE(graph.parameters()[0].frozen);
+  EXPECT_FALSE(graph.parameters()[1].frozen);
+}
+
 TEST(Misuse, AResidualBranchOfAnotherShapeIsNotRepeated) {
   Graph graph;
   const Value x = graph.input("x", {4});

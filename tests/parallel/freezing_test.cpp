@@ -1,6 +1,10 @@
 // Frozen parameters: they stay as they are, cost no gradient and no states, and change neither the others' gradients nor the one answer.
 #include <gtest/gtest.h>
 
+#include "autograd/ops/elementwise.h"
+#include "core/ops/noise.h"
+#include "layers/linear.h"
+#include "layers/losses.h"
 #include "parallel/checkpoint.h"
 #include "parallel/plan/model_topology.h"
 #include "parallel/plan/node_bytes.h"
@@ -100,6 +104,33 @@ TEST(Freezing, CountsNoGradientsAndNoStates) {
   EXPECT_EQ(without.optimizer_bytes, with.optimizer_bytes - 3 * bytes) << "m, v and the average";
   EXPECT_LT(predict(tuned.graph, plan(tuned.graph, devices("cpu:0"), {.batch = kSamples}), optimizer, kSamples, {}).flops,
             predict(whole.graph, plan(whole.graph, devices("cpu:0"), {.batch = kSamples}), optimizer, kSamples, {}).flops);
+}
+
+/// Shifts its input by a buffer.
+class Shift : public layers::Module {
+ public:
+  std::vector<layers::ParameterSpec> parameters() const override {
+    return {{.name = "by", .shape = {3}, .initializer = layers::Initializer::normal(1), .decay = false, .trained = false}};
+  }
+  Var forward(const layers::Call& call) const override { return add(call.inputs[0], parameter(call, "by")); }
+};
+
+TEST(Freezing, IsWhatABufferOfAModuleIs) {
+  layers::Graph graph;
+  const auto x = graph.input("x", {3}), target = graph.input("target", {3});
+  const auto shifted = graph.add("shift", Shift(), graph.add("first", layers::Linear(3, 3), x));
+  const auto y = graph.add("last", layers::Linear(3, 3), shifted);
+  graph.output(y);
+  graph.loss(graph.add("loss", layers::MeanSquaredError(), {y, target}));
+  const TinyModel model{std::move(graph), [](uint64_t seed) {
+                          return batch_of({{"x", randn({kSamples, 3}, seed)}, {"target", randn({kSamples, 3}, seed + 1)}});
+                        }};
+  expect_one_answer(model.graph, model.batch);
+  const auto trainer = trainer_of(model, "cpu:0,cpu:1", AdamW({.lr = 1e-2}));
+  const auto before = trainer->model().at("shift.by").to_vector(), others = trainer->model().at("last.weight").to_vector();
+  trainer->step(model.batch(1));
+  EXPECT_EQ(trainer->model().at("shift.by").to_vector(), before);
+  EXPECT_NE(trainer->model().at("last.weight").to_vector(), others);
 }
 
 TEST(Freezing, SendsNoGradientsToWhereNothingIsTrained) {
