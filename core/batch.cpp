@@ -2,20 +2,23 @@
 
 #include <memory>
 
+#include "core/suggestion.h"
+
 namespace sluice {
 
 Batch batch_of(std::map<std::string, Tensor> inputs) {
   require(!inputs.empty(), "batch_of: needs at least one input");
   const int64_t samples = inputs.begin()->second.dim(0);
-  std::string names;
+  std::vector<std::string> names;
   for (const auto& [name, tensor] : inputs) {
     require(tensor.dim(0) == samples, "batch_of: needs ", samples, " samples in every input, got ", tensor.shape(), " for '", name, "'");
-    names += (names.empty() ? "" : ", ") + name;
+    names.push_back(name);
   }
   const auto shared = std::make_shared<const std::map<std::string, Tensor>>(std::move(inputs));
   return {samples, [shared, names](const std::string& input, int64_t first, int64_t count) {
             const auto found = shared->find(input);
-            require(found != shared->end(), "batch: the model asks for input '", input, "'; the batch has ", names);
+            require(found != shared->end(), "batch: the model asks for input '", input, "', which is not in the batch",
+                    suggestion(input, names));
             return found->second.slice(0, first, first + count);
           }};
 }

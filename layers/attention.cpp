@@ -13,9 +13,10 @@ namespace sluice::layers {
 namespace {
 
 int64_t head_width_of(const char* layer, int64_t width, int64_t heads, int64_t head_width) {
-  require(head_width >= 0, layer, ": needs a head width >= 0 (0 = width / heads), got ", head_width, "; change model.head_width");
+  require(head_width >= 0, layer, ": needs a head width >= 0 (0 = width / heads), got ", head_width,
+          "; change head_width (model.head_width)");
   require(width > 0 && heads > 0 && (head_width > 0 || width % heads == 0), layer, ": needs heads that divide the width, got ", heads,
-          " heads for width ", width, "; change model.heads or model.dim");
+          " heads for width ", width, "; change heads or width (model.heads, model.dim), or set head_width");
   return head_width > 0 ? head_width : width / heads;
 }
 

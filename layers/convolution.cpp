@@ -27,6 +27,14 @@ std::vector<ParameterSpec> convolution_parameters(int64_t from, int64_t to, cons
   return specs;
 }
 
+/// Of a layer that takes images with so many channels.
+void check_images(const char* layer, const Var& x, int64_t channels) {
+  const bool is_turned = x.rank() == 4 && x.dim(1) == channels;
+  require(x.rank() == 4 && x.dim(3) == channels && is_floating(x.dtype()), layer, ": needs floats [batch, height, width, ", channels,
+          "], got ", name_of(x.dtype()), " ", x.shape(),
+          is_turned ? "; channels are the last axis: permute({0, 2, 3, 1})" : "; its first argument is the number of channels");
+}
+
 }  // namespace
 
 Conv2d::Conv2d(int64_t in, int64_t out, const Window& window, int64_t groups, bool bias)
@@ -38,6 +46,7 @@ std::vector<ParameterSpec> Conv2d::parameters() const { return convolution_param
 
 Var Conv2d::forward(const Call& call) const {
   const Var &x = call.inputs[0], &weight = call.parameters[0];
+  check_images("Conv2d", x, in_);
   const Var y = conv2d(in_working_dtype(x, weight), weight, window_, groups_);
   return bias_ ? sluice::add(y, call.parameters[1]) : y;
 }
@@ -53,6 +62,7 @@ std::vector<ParameterSpec> ConvTranspose2d::parameters() const {
 
 Var ConvTranspose2d::forward(const Call& call) const {
   const Var &x = call.inputs[0], &weight = call.parameters[0];
+  check_images("ConvTranspose2d", x, in_);
   const Var y = conv_transpose2d(in_working_dtype(x, weight), weight, window_, groups_);
   return bias_ ? sluice::add(y, call.parameters[1]) : y;
 }

@@ -35,7 +35,7 @@ std::vector<TableSpec> Positions::tables() const {
 Var Positions::forward(const Call& call) const {
   const Var& x = call.inputs[0];
   const int64_t first = call.first_position, count = x.dim(1);
-  require(first + count <= context_, "Positions: needs at most ", context_, " tokens (model.context), got ", first + count);
+  require(first + count <= context_, "Positions: needs at most ", context_, " tokens, its context (model.context), got ", first + count);
   const Var table =
       kind_ == Kind::sinusoidal ? Var(rows_of_table("Positions", call, first, count)) : slice(call.parameters[0], 0, first, first + count);
   return add(in_working_dtype(x, table), table);

@@ -9,6 +9,7 @@ LinearActivation::LinearActivation(int64_t in, int64_t out, Activation::Kind kin
 
 Var LinearActivation::forward(const Call& call) const {
   const Var &x = call.inputs[0], &weight = call.parameters[0];
+  check_input(x);
   return linear_activation(rule_, in_working_dtype(x, weight), weight, call.parameters[1]);
 }
 

@@ -20,8 +20,15 @@ std::vector<ParameterSpec> Linear::parameters() const {
   return specs;
 }
 
+void Linear::check_input(const Var& x) const {
+  require(x.rank() > 0 && x.dim(-1) == in_ && is_floating(x.dtype()), "Linear: needs floats [..., ", in_, "], got ", name_of(x.dtype()),
+          " ", x.shape(),
+          x.rank() > 2 && x.elements() == x.dim(0) * in_ ? "; put a Flatten before it" : "; its first argument is the width that comes");
+}
+
 Var Linear::forward(const Call& call) const {
   const Var &x = call.inputs[0], &weight = call.parameters[0];
+  check_input(x);
   return linear(in_working_dtype(x, weight), weight, bias_ ? call.parameters[1] : Var());
 }
 

@@ -10,7 +10,11 @@ class Linear : public Module {
  public:
   Linear(int64_t in, int64_t out, bool bias = true, double standard_deviation = 0);
   std::vector<ParameterSpec> parameters() const override;
+  /// Errors  UsageError for x of another width, or of integers.
   Var forward(const Call& call) const override;
+
+ protected:
+  void check_input(const Var& x) const;
 
  private:
   int64_t in_, out_;

@@ -38,7 +38,8 @@ Tensor rows_of_table(const char* module, const Call& call, int64_t first, int64_
   require(call.tables.size() == 1, module, ": needs its table of positions in Call::tables, got ", call.tables.size(),
           " tables; make them with layers::Tables");
   const Tensor& table = call.tables[0];
-  require(first + count <= table.dim(0), module, ": needs at most ", table.dim(0), " tokens (model.context), got ", first + count);
+  require(first + count <= table.dim(0), module, ": needs at most ", table.dim(0), " tokens, its context (model.context), got ",
+          first + count);
   return table.slice(0, first, first + count);
 }
 

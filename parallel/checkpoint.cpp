@@ -154,8 +154,14 @@ std::optional<Checkpoint> find_latest(const fs::path& output, const std::functio
 
 Checkpoint find_checkpoint(const fs::path& path, const std::function<void(const std::string&)>& warn, Wanted wanted) {
   if (checkpoint_layout::is_checkpoint(path)) return open_checkpoint(path, wanted);
-  const auto latest = find_latest(path, warn, wanted);
-  require<DataError>(latest.has_value(), path.string(), ": needs a checkpoint (step-... with state.json) or a folder of them, found none");
+  std::string damages;
+  const auto note = [&](const std::string& damage) {
+    damages += "; " + damage;
+    if (warn) warn(damage);
+  };
+  const auto latest = find_latest(path, note, wanted);
+  require<DataError>(latest.has_value(), path.string(), ": needs a checkpoint (step-... with state.json) or a folder of them, found ",
+                     damages.empty() ? "none" : "none that is whole", damages);
   return *latest;
 }
 

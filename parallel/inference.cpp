@@ -33,7 +33,7 @@ Partition balanced(const layers::Graph& graph, int stages, const DevicePtr& devi
 Plan plan_of(const layers::Graph& graph, std::vector<DevicePtr> devices, const InferenceOptions& options) {
   require_devices(devices, options.precision, "inference");
   require(devices[0]->kind() != DeviceKind::meta, "inference: needs cpu or cuda devices, got ", devices[0]->name(),
-          ", which only counts; give pipeline.devices such as \"cpu:0\"");
+          ", which only counts; give others, such as \"cpu:0\"");
   require(options.micro_batches >= 1, "InferenceOptions::micro_batches: needs at least one, got ", options.micro_batches);
   const int nodes = static_cast<int>(graph.nodes().size());
   const bool is_given = !options.stages.empty();

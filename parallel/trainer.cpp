@@ -32,9 +32,10 @@ struct Trainer::State {
         topology(topology_of(graph)),
         common(common_options()) {
     require(!options.stochastic_rounding || plan.precision == Precision::bf16,
-            "train.stochastic_rounding: needs train.precision = \"bf16\", got ", name_of(plan.precision), "; switch one of them");
+            "TrainerOptions::stochastic_rounding (train.stochastic_rounding): needs a plan in bf16 (train.precision), got ",
+            name_of(plan.precision), "; switch one of them");
     optimizer->rate.validate();
-    require(optimizer->ema >= 0 && optimizer->ema < 1, "optimizer.ema: needs a decay in [0, 1), got ", optimizer->ema,
+    require(optimizer->ema >= 0 && optimizer->ema < 1, "Optimizer::ema (optimizer.ema): needs a decay in [0, 1), got ", optimizer->ema,
             "; 0 keeps no averages");
     std::vector<std::string> names;
     for (const auto& parameter : graph.parameters()) names.push_back(parameter.name);
@@ -173,8 +174,8 @@ struct Trainer::State {
     if (std::isfinite(norm) || options.on_nonfinite == OnNonfinite::skip) return;
     const DivergenceError error(
         join("training: the gradient of step ", step.update.step, " is not finite", first_nonfinite(program, context, step),
-             "; no weight was changed. Lower optimizer.lr, set optimizer.clip, lengthen optimizer.warmup, or leave such "
-             "steps out with train.on_nonfinite = \"skip\""));
+             "; no weight was changed. Lower the learning rate (optimizer.lr), set TrainerOptions::clip (optimizer.clip), lengthen the "
+             "warm-up (optimizer.warmup), or leave such steps out with OnNonfinite::skip (train.on_nonfinite = \"skip\")"));
     if (group) on_root(group, [&] { throw error; });
     throw error;
   }

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kHistoryFile = "evaluations.json";
 
-void check(const LoopOptions& options) {
+void check(const LoopOptions& options, const data::Dataset& dataset) {
   const auto at_least = [](const char* name, double least, double value) {
     require(value >= least, "training loop: LoopOptions::", name, " needs at least ", least, ", got ", value);
   };
@@ -27,6 +27,11 @@ void check(const LoopOptions& options) {
   at_least("keep", 1, options.keep);
   require(options.watched == "loss" || options.metrics.contains(options.watched),
           "training loop: LoopOptions::watched needs \"loss\" or one ", "of LoopOptions::metrics, got \"", options.watched, '"');
+  const bool evaluates = options.evaluate_every > 0 || options.patience > 0 || options.keep_best;
+  require(!evaluates || options.evaluate_sampler || dataset.size(data::Split::validation) > 0,
+          "training loop: LoopOptions::evaluate_every, patience and keep_best need a data set with validation samples, got none; give it "
+          "some, ",
+          "or leave these out");
 }
 
 /// Ranks save together or not at all.
@@ -38,7 +43,7 @@ bool can_save_after(const std::exception& error, const parallel::Trainer& traine
 
 Loop::Loop(parallel::Trainer& trainer, data::DatasetPtr dataset, LoopOptions options)
     : trainer_(trainer), dataset_(std::move(dataset)), options_(std::move(options)), history_(options_.watched) {
-  check(options_);
+  check(options_, *dataset_);
   const bool saves = !options_.output.empty();
   require(saves || !options_.keep_best, "training loop: LoopOptions::keep_best needs an output; set LoopOptions::output");
   require(saves || (options_.save_every == 0 && options_.save_minutes == 0),
@@ -50,7 +55,7 @@ Loop::Loop(parallel::Trainer& trainer, data::DatasetPtr dataset, LoopOptions opt
 
 Loop::Loop(parallel::Trainer& trainer, data::DatasetPtr dataset, LoopOptions options, parallel::OutputFolder& output)
     : trainer_(trainer), dataset_(std::move(dataset)), options_(std::move(options)), output_(&output), history_(options_.watched) {
-  check(options_);
+  check(options_, *dataset_);
 }
 
 void Loop::restore(const parallel::Checkpoint& checkpoint) {

@@ -153,7 +153,7 @@ TEST(AttentionMap, SaysWhatItNeeds) {
   expect_error<UsageError>(of("decoder1.cross_atention", samples(), weights), {"'decoder1.cross_atention'", "decoder1.cross_attention"});
   expect_error<UsageError>(of("encoder_norm", samples(), weights), {"'encoder_norm'", "LayerNorm", "one attention", "has 0"});
   expect_error<UsageError>(of("decoder0.cross_attention", {{"source", tokens(kSource, 3)}}, weights),
-                           {"batch: the model asks for input", "the batch has source"});
+                           {"batch: the model asks for input", "known are source"});
   auto fewer = weights;
   fewer.erase("decoder0.cross_attention.q.weight");
   expect_error<UsageError>(of("decoder0.cross_attention", samples(), fewer), {"'decoder0.cross_attention.q.weight'"});
