@@ -95,13 +95,15 @@ int main(int argc, char** argv) {
   Graph denoiser;
   denoiser.output(add_unet(denoiser, denoiser.input("image", {kSide, kSide, 1}), denoiser.input("time", {1})));
   training::Predictor predictor(denoiser, parallel::find_checkpoint("runs/diffusion"), devices(names));
-  const int64_t images = 32, steps = 50;
+  const int64_t images = 32, steps = 100;
   Tensor x = randn({images, kSide, kSide, 1}, 5);
   for (int64_t i = steps; i > 0; --i) {
     const double now = kept(tensor({0.98 * double(i) / steps})).item(), next = kept(tensor({0.98 * double(i - 1) / steps})).item();
     const Tensor noise = predictor.predict({{"image", x}, {"time", full({images, 1}, 0.98 * double(i) / steps)}});
     const Tensor image = clamp((x - noise * std::sqrt(1 - now)) / std::sqrt(now), -1, 1);
-    x = image * std::sqrt(next) + (x - image * std::sqrt(now)) * std::sqrt((1 - next) / (1 - now));
+    const double fresh = (1 - next) / (1 - now) * (1 - now / next);  // variance of the noise that is drawn anew (arXiv:2006.11239)
+    const Tensor old = (x - image * std::sqrt(now)) / std::sqrt(1 - now);
+    x = image * std::sqrt(next) + old * std::sqrt(1 - next - fresh) + randn(x.shape(), uint64_t(1000 + i)) * std::sqrt(fresh);
   }
   write_npy("runs/diffusion/images.npy", x.reshape({images, kSide, kSide}));
   std::printf("mean of the images made %.2f\n", mean(x).item());

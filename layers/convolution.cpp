@@ -68,8 +68,8 @@ Var ConvTranspose2d::forward(const Call& call) const {
 }
 
 Conv1d::Conv1d(const Options& options) {
-  const auto& [in, out, size, stride, padding, pad, groups, bias] = options;
-  const Window window{.size_w = size, .stride_w = stride, .padding = padding, .pad_w = pad};
+  const auto& [in, out, size, stride, padding, pad, groups, bias, dilation] = options;
+  const Window window{.size_w = size, .stride_w = stride, .padding = padding, .pad_w = pad, .dilation_w = dilation};
   convolution_ = add("", Conv2d(in, out, window, groups, bias));
 }
 

@@ -48,6 +48,7 @@ class Conv1d : public Composite {
     int64_t pad = 0;  ///< tokens on each side, of padding `given`
     int64_t groups = 1;
     bool bias = false;
+    int64_t dilation = 1;  ///< how far the tokens that one output reads lie apart
   };
   explicit Conv1d(const Options& options);
   Var forward(const Call& call) const override;

@@ -1,5 +1,9 @@
 #include "autograd/ops/convolution.h"
 
+#include <algorithm>
+
+#include "autograd/ops/dilated_convolution.h"
+
 namespace sluice {
 
 namespace {
@@ -23,6 +27,8 @@ Gradients convolution_gradients(const Node& node, const Tensor& dy, Needs needs)
 }  // namespace
 
 Var conv2d(const Var& x, const Var& weight, const Window& window, int64_t groups) {
+  const int64_t least = std::min(window.dilation_h, window.dilation_w);
+  if (least >= 1 && (window.dilation_h > 1 || window.dilation_w > 1)) return dilated_conv2d(x, weight, window, groups);
   return record("conv2d", conv2d(x.value(), weight.value(), window, groups), {x, weight}, {x.value(), weight.value()},
                 Attributes{x.shape(), weight.shape(), window, groups}, convolution_gradients, {Needs::of(1), Needs::of(0)});
 }

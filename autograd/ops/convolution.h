@@ -4,7 +4,7 @@
 
 namespace sluice {
 
-/// Differentiable convolution; see core/ops/convolution.h.
+/// Differentiable convolution; see core/ops/convolution.h. A window with dilation is convolved as dilated_convolution.h says.
 Var conv2d(const Var& x, const Var& weight, const Window& window, int64_t groups = 1);
 
 /// The transposed convolution: what conv2d's gradient makes of x, so that a convolution of y with the same weight and window has x's shape.

@@ -32,7 +32,7 @@ __global__ void fill_columns(const T* x, T* columns, WindowPlan p, int channels)
 /// The gradient of that: each pixel of dx gathers from the columns that it went to, in the order of the taps. A block makes a row of dx.
 template <int kWidth, class T>
 __global__ void gather_columns(const compute_t<T>* columns, T* dx, WindowPlan p, int channels) {
-  const auto& [size_h, size_w, stride_h, stride_w, padding, pad_h, pad_w] = p.window;
+  const auto& [size_h, size_w, stride_h, stride_w, padding, pad_h, pad_w, dilation_h, dilation_w] = p.window;
   const int parts = channels / kWidth, count = static_cast<int>(p.in_w) * parts;
   const int64_t image = blockIdx.x / p.in_h, bottom = blockIdx.x % p.in_h + p.before_h;
   for (int at = threadIdx.x; at < count; at += kThreads) {

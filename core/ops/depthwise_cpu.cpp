@@ -126,7 +126,7 @@ struct MeetingTaps {
 /// A row of dx. Pixels that lie a stride apart meet the same taps, so they are a convolution of dy with these taps, taken backwards.
 template <class T>
 void input_gradient_row(const WindowPlan& p, int64_t channels, const T* dy, const compute_t<T>* taps, int64_t in_row, T* dx) {
-  const auto& [size_h, size_w, stride_h, stride_w, padding, pad_h, pad_w] = p.window;
+  const auto& [size_h, size_w, stride_h, stride_w, padding, pad_h, pad_w, dilation_h, dilation_w] = p.window;
   const MeetingTaps rows(in_row, p.before_h, size_h, stride_h);
   for (int64_t column = 0; column < std::min(stride_w, p.in_w); ++column) {
     const MeetingTaps columns(column, p.before_w, size_w, stride_w);

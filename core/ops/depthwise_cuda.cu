@@ -86,7 +86,7 @@ template <int kWidth, class T>
 __global__ void gather_gradient(const T* dy, const compute_t<T>* taps, T* dx, WindowPlan p, int64_t channels) {
   const Place<kWidth> at(p.in_w, channels, 1);
   if (!at.is_inside) return;
-  const auto& [size_h, size_w, stride_h, stride_w, padding, pad_h, pad_w] = p.window;
+  const auto& [size_h, size_w, stride_h, stride_w, padding, pad_h, pad_w, dilation_h, dilation_w] = p.window;
   const int64_t bottom = at.row % p.in_h + p.before_h, right = at.column + p.before_w, image = at.row / p.in_h;
   compute_t<T> sums[kWidth] = {};
   for (int64_t r = bottom % stride_h; r < size_h && r <= bottom; r += stride_h) {

@@ -16,7 +16,8 @@ enum class Padding { same, valid, given };
 struct Window {
   int64_t size_h = 1, size_w = 1, stride_h = 1, stride_w = 1;
   Padding padding = Padding::same;
-  int64_t pad_h = 0, pad_w = 0;  ///< on each side, of padding `given`
+  int64_t pad_h = 0, pad_w = 0;            ///< on each side, of padding `given`
+  int64_t dilation_h = 1, dilation_w = 1;  ///< how far the window's places lie apart; of conv2d() on Vars alone
 
   bool operator==(const Window&) const = default;
 };
@@ -46,7 +47,7 @@ inline WindowAxis window_axis(int64_t in, int64_t size, int64_t stride, Padding 
 
 /// Padding smaller than the window leaves no place where all is padding, of which a pool has nothing to take.
 inline void require_padding(const char* op, const Window& window) {
-  const auto [size_h, size_w, stride_h, stride_w, padding, pad_h, pad_w] = window;
+  const auto [size_h, size_w, stride_h, stride_w, padding, pad_h, pad_w, dilation_h, dilation_w] = window;
   require(padding == Padding::given || (pad_h == 0 && pad_w == 0), op, ": needs padding `given` for padding of ", pad_h, " and ", pad_w,
           ", got `", padding == Padding::same ? "same" : "valid", "`; set Window::padding");
   require(pad_h >= 0 && pad_w >= 0 && pad_h < size_h && pad_w < size_w, op, ": needs padding from 0 to below the window of ", size_h, " x ",
@@ -60,6 +61,8 @@ inline WindowPlan plan_of(const char* op, const Shape& x, const Window& window) 
   require(window.size_h >= 1 && window.size_w >= 1 && window.stride_h >= 1 && window.stride_w >= 1, op,
           ": needs a window and strides of at least 1, got a window of ", window.size_h, " x ", window.size_w, " with strides ",
           window.stride_h, " and ", window.stride_w);
+  require(window.dilation_h == 1 && window.dilation_w == 1, op, ": needs a window without dilation, got ", window.dilation_h, " x ",
+          window.dilation_w, "; conv2d() on Vars and the layers Conv2d and Conv1d take one, with at least 1");
   require_padding(op, window);
   const int64_t least_h = window.size_h - 2 * window.pad_h, least_w = window.size_w - 2 * window.pad_w;
   require(window.padding == Padding::same || (x[1] >= least_h && x[2] >= least_w), op, ": needs images of at least ", least_h, " x ",

@@ -65,6 +65,8 @@ TEST(Conv1d, MovesAlongASequence) {
   EXPECT_EQ(rounded(output(Conv1d({1, 1, 3}), x, {weight})), (std::vector<int>{210, 321, 432, 543, 54}));
   EXPECT_EQ(rounded(output(Conv1d({.in = 1, .out = 1, .size = 3, .padding = Padding::valid}), x, {weight})),
             (std::vector<int>{321, 432, 543}));
+  EXPECT_EQ(rounded(output(Conv1d({.in = 1, .out = 1, .size = 3, .padding = Padding::valid, .dilation = 2}), x, {weight})),
+            (std::vector<int>{531}));
   const Conv1d strided({.in = 1, .out = 1, .size = 3, .stride = 2, .padding = Padding::given, .pad = 2, .bias = true});
   EXPECT_EQ(rounded(output(strided, x, {weight, tensor_of({1000}, {1})})), (std::vector<int>{1100, 1321, 1543, 1005}));
   expect_error<UsageError>(

@@ -8,10 +8,17 @@ using namespace sluice::testing;
 
 namespace {
 
+/// Where a window lies, with all that is between its places.
+WindowPlan plan_of_all(const Shape& x, Window window) {
+  window.size_h = window.dilation_h * (window.size_h - 1) + 1, window.size_w = window.dilation_w * (window.size_w - 1) + 1;
+  window.dilation_h = window.dilation_w = 1;
+  return plan_of("test", x, window);
+}
+
 /// Calls f(x index, weight index, y index) for every product of a convolution, by plain loops.
 template <class F>
 void each_product(const Shape& x, const Shape& weight, const Window& window, int64_t groups, const F& f) {
-  const WindowPlan plan = plan_of("test", x, window);
+  const WindowPlan plan = plan_of_all(x, window);
   const int64_t run = weight[3], outputs = weight[0];
   for (int64_t image = 0; image < plan.batch; ++image)
     for (int64_t i = 0; i < plan.out_h; ++i)
@@ -20,7 +27,8 @@ void each_product(const Shape& x, const Shape& weight, const Window& window, int
           for (int64_t r = 0; r < window.size_h; ++r)
             for (int64_t s = 0; s < window.size_w; ++s)
               for (int64_t c = 0; c < run; ++c) {
-                const int64_t row = i * window.stride_h - plan.before_h + r, column = j * window.stride_w - plan.before_w + s;
+                const int64_t row = i * window.stride_h - plan.before_h + r * window.dilation_h;
+                const int64_t column = j * window.stride_w - plan.before_w + s * window.dilation_w;
                 if (row < 0 || row >= x[1] || column < 0 || column >= x[2]) continue;
                 const int64_t channel = o / (outputs / groups) * run + c;
                 f(((image * x[1] + row) * x[2] + column) * x[3] + channel, ((o * window.size_h + r) * window.size_w + s) * run + c,
@@ -35,7 +43,7 @@ auto convolved(const Window& window, int64_t groups) {
 auto reference(const Window& window, int64_t groups) {
   return [=](const std::vector<Tensor>& x) {
     const Values in = x[0].to_vector(), weight = x[1].to_vector();
-    Values y(plan_of("test", x[0].shape(), window).output(x[1].dim(0)).elements());
+    Values y(plan_of_all(x[0].shape(), window).output(x[1].dim(0)).elements());
     each_product(x[0].shape(), x[1].shape(), window, groups, [&](int64_t a, int64_t b, int64_t c) { y[c] += in[a] * weight[b]; });
     return y;
   };
@@ -66,15 +74,19 @@ auto reference_gradients(const Window& window, int64_t groups) {
 
 constexpr Padding kValid = Padding::valid, kGiven = Padding::given;
 
+OpCase convolution_case(const char* name, const Shape& x, const Window& window, int64_t outputs, int64_t groups) {
+  return {.name = name,
+          .inputs = {randn(x), randn({outputs, window.size_h, window.size_w, x[3] / groups})},
+          .run = convolved(window, groups),
+          .expect = reference(window, groups),
+          .tolerance_scale = 2};
+}
+
 }  // namespace
 
 OP_CASES(convolution) {
   const auto check = [&](const char* name, const Shape& x, const Window& window, int64_t outputs, int64_t groups = 1) {
-    add({.name = name,
-         .inputs = {randn(x), randn({outputs, window.size_h, window.size_w, x[3] / groups})},
-         .run = convolved(window, groups),
-         .expect = reference(window, groups),
-         .tolerance_scale = 2});
+    add(convolution_case(name, x, window, outputs, groups));
   };
   check("3x3", {2, 5, 6, 3}, {3, 3}, 4);
   check("3x3_valid", {2, 5, 6, 3}, {3, 3, 1, 1, kValid}, 4);
@@ -259,4 +271,29 @@ OP_CASES(conv_transpose2d) {
   };
   refuse("channels", {1, 4, 4, 3}, {2, 3, 3, 4}, {3, 3}, "got [1, 4, 4, 3] and [2, 3, 3, 4]");
   refuse("padding_that_leaves_nothing", {1, 1, 2, 3}, {3, 3, 3, 4}, {3, 3, 1, 1, kGiven, 2, 1}, "leaves pixels, got -1 x 2");
+}
+
+OP_CASES(dilated_convolution) {
+  const auto check = [&](const char* name, const Shape& x, const Window& window, int64_t outputs, int64_t groups = 1) {
+    add(convolution_case(name, x, window, outputs, groups));
+  };
+  const auto wide = [](int64_t size_h, int64_t size_w, int64_t dilation_h, int64_t dilation_w, Padding padding = Padding::same,
+                       int64_t stride = 1,
+                       int64_t pad = 0) { return Window{size_h, size_w, stride, stride, padding, pad, pad, dilation_h, dilation_w}; };
+  check("twice", {2, 7, 6, 3}, wide(3, 3, 2, 2), 4);
+  check("twice_valid", {2, 7, 6, 3}, wide(3, 3, 2, 2, kValid), 4);
+  check("twice_padding_1", {2, 5, 6, 3}, wide(3, 3, 2, 2, kGiven, 1, 1), 4);
+  check("of_rows", {1, 9, 3, 2}, wide(3, 2, 3, 1), 2);
+  check("of_columns", {1, 3, 9, 2}, wide(1, 4, 1, 2, kValid), 2);
+  check("twice_stride_2", {1, 8, 9, 2}, wide(3, 3, 2, 2, Padding::same, 2), 3);
+  check("thrice_stride_2_valid", {1, 8, 9, 2}, wide(2, 3, 3, 3, kValid, 2), 3);
+  check("beyond_the_image", {2, 3, 2, 2}, wide(3, 3, 4, 4), 2);
+  check("of_groups", {2, 5, 5, 6}, wide(3, 3, 2, 2), 4, 2);
+  check("of_depthwise", {1, 5, 6, 4}, wide(3, 3, 2, 2), 4, 4);
+  check("of_no_images", {0, 5, 6, 4}, wide(3, 3, 2, 2), 4);
+  const auto refuse = [&](const char* name, const Window& window, const char* message) {
+    add({.name = name, .inputs = {randn({1, 4, 4, 3}), randn({2, 3, 3, 3})}, .run = convolved(window, 1), .throws = message});
+  };
+  refuse("no_dilation", wide(3, 3, 0, 2), "without dilation, got 0 x 2");
+  refuse("valid_beyond_the_image", wide(3, 3, 2, 2, kValid), "images of at least 5 x 5");
 }

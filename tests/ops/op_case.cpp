@@ -7,10 +7,17 @@ namespace sluice::testing {
 
 namespace {
 
-uint64_t next_key() {
-  static uint64_t counter = 0;
-  return random_key(++counter, "op_case");
+/// The op whose cases are made, and its draws so far: numbers of one op do not depend on how many cases others have.
+struct Draws {
+  std::string op = "op_case";
+  uint64_t count = 0;
+};
+Draws& draws() {
+  static Draws all;  // cases are made before main, in any order of files
+  return all;
 }
+
+uint64_t next_key() { return random_key(++draws().count, draws().op); }
 
 }  // namespace
 
@@ -81,6 +88,7 @@ std::vector<NamedCase>& all_cases() {
 }
 
 Registration::Registration(const char* op, void (*fill)(const std::function<void(OpCase)>& add)) {
+  draws() = {op, 0};
   fill([op](OpCase value) { all_cases().push_back({op, std::move(value)}); });
 }
 

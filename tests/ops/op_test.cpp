@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
+#include <string>
 
 #include "autograd/backward.h"
 #include "autograd/gradient_check.h"
@@ -248,7 +250,9 @@ Deferral declared_deferral(const NamedCase& named, const std::vector<Var>& vars,
 }
 
 TEST_P(OpTest, KeepsBetweenThePassesWhatTheWeightGradientReadsAndMakesNothingTwice) {
-  if (skips_gradient() || GetParam().named.op == "cross_entropy_of_linear") return;  // of two ops: linear's dy is not the case's
+  // Of several ops, whose dy is not the case's.
+  static const std::set<std::string> composed{"cross_entropy_of_linear", "dilated_convolution"};
+  if (skips_gradient() || composed.contains(GetParam().named.op)) return;
   for (size_t parameter = 0; parameter < op_case().inputs.size(); ++parameter) {
     const int64_t before = device()->live_bytes();
     auto tensors = inputs(DType::f32);
