@@ -19,6 +19,7 @@
 #include "autograd/ops/normalization.h"
 #include "autograd/ops/recurrent.h"
 #include "autograd/ops/reduction.h"
+#include "autograd/ops/resize.h"
 #include "autograd/ops/rotary.h"
 #include "autograd/ops/select.h"
 #include "autograd/ops/softmax.h"
@@ -102,6 +103,10 @@ void add_rows(Rows& rows) {
              [](const Vars& x) { return cross_entropy(x[0], x[1].value(), {}, 1.0 / 8192); });
   rows.add("embedding", "gpt2_vocabulary", {testing::indices({kTokens}, kVocabulary), large({kVocabulary, kWidth})},
            [](const Vars& x) { return embedding(x[0].value(), x[1]); });
+}
+
+void add_resizing(Rows& rows) {
+  rows.add("resize2d", "unet_top", {large({8, 96, 96, 64})}, [](const Vars& x) { return resize2d(x[0], 192, 192); });
 }
 
 /// What samples tokens and sends them to experts.
@@ -261,6 +266,7 @@ void add_convolutions(Rows& rows) {
 std::vector<testing::NamedCase> gpu_cases() {
   Rows rows;
   add_rows(rows);
+  add_resizing(rows);
   add_indexing(rows);
   add_elements(rows);
   add_products(rows);

@@ -3,15 +3,18 @@
 
 namespace sluice::layers {
 
-/// Repeats every pixel `factor` times along both axes of an image: nearest-neighbour interpolation.
+/// Makes images `factor` times as large along both axes.
+/// Kinds   nearest: every pixel repeated, see upsample2d(). bilinear: see resize2d().
 /// Shape   x [B, H, W, C] -> [B, factor H, factor W, C].
 class Upsample : public Module {
  public:
-  explicit Upsample(int64_t factor);
+  enum class Kind { nearest, bilinear };
+  explicit Upsample(int64_t factor, Kind kind = Kind::nearest);
   Var forward(const Call& call) const override;
 
  private:
   int64_t factor_;
+  Kind kind_;
 };
 
 }  // namespace sluice::layers

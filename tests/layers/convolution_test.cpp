@@ -76,6 +76,11 @@ TEST(Conv1d, MovesAlongASequence) {
       {"Conv1d", "[batch, tokens, channels]", "[1, 5]"});
 }
 
+TEST(Upsample, InterpolatesBilinearly) {
+  const Tensor x = tensor_of({0, 4}, {1, 1, 2, 1});
+  EXPECT_EQ(output(Upsample(2, Upsample::Kind::bilinear), x, {}).to_vector(), (std::vector<double>{0, 1, 3, 4, 0, 1, 3, 4}));
+}
+
 TEST(Upsample, RepeatsEveryPixel) {
   const Tensor x = tensor_of({1, 2}, {1, 1, 2, 1});
   EXPECT_EQ(rounded(output(Upsample(2), x, {})), (std::vector<int>{1, 1, 2, 2, 1, 1, 2, 2}));
