@@ -26,6 +26,8 @@ int64_t key_heads_of(const char* layer, int64_t heads, int64_t key_heads) {
   return key_heads > 0 ? key_heads : heads;
 }
 
+}  // namespace
+
 /// What a call's inputs from `first` on say of the pairs: lengths, `most` of them, then a mask with more axes.
 struct GivenMasks {
   GivenMasks(const char* layer, const Call& call, size_t first, size_t most) {
@@ -56,6 +58,13 @@ struct GivenMasks {
       allowed = mask.value();
   }
 };
+
+namespace {
+
+/// What a projection reads: x and, where there are, the lengths of its samples.
+std::vector<Var> with_lengths(const Var& x, const Tensor& lengths) {
+  return lengths.defined() ? std::vector<Var>{x, Var(lengths)} : std::vector<Var>{x};
+}
 
 /// Heads [first, first + heads) of packed rows [B, T, ...], as [B, T, heads, width].
 Var heads_of(const Var& packed, int64_t first, int64_t heads, int64_t width) {
@@ -89,8 +98,8 @@ MultiHeadAttention::MultiHeadAttention(const Options& options) : options_(option
           options_.head_width);
   require(!options.rotary || options.context > 0, "MultiHeadAttention: rotary positions need a context > 0, got ", options.context);
   const int64_t inner = heads * options_.head_width;
-  qkv_ = add("qkv", Linear(width, inner + 2 * options_.key_heads * options_.head_width, true, options.standard_deviation));
-  out_ = add("out", Linear(inner, width, true, options.output_deviation));
+  qkv_ = add("qkv", Linear(width, inner + 2 * options_.key_heads * options_.head_width, true, options.standard_deviation).with_lengths());
+  out_ = add("out", Linear(inner, width, true, options.output_deviation).with_lengths());
 }
 
 std::vector<TableSpec> MultiHeadAttention::tables() const {
@@ -100,19 +109,19 @@ std::vector<TableSpec> MultiHeadAttention::tables() const {
 
 Var MultiHeadAttention::forward(const Call& call) const {
   const Var& x = call.inputs[0];
-  Var qkv = run(call, qkv_, {x});
+  const GivenMasks given("MultiHeadAttention", call, 1, 1);
+  Var qkv = run(call, qkv_, with_lengths(x, given.lengths[0]));
   if (options_.rotary) {
     const int64_t rotated = options_.heads + options_.key_heads;
     const Var heads = reshape(qkv, {x.dim(0), x.dim(1), rotated + options_.key_heads, options_.head_width});
     const Tensor table = rows_of_table("MultiHeadAttention", call, call.first_position, x.dim(1));
     qkv = reshape(rotary(heads, rotated, table), qkv.shape());
   }
-  return run(call, out_, {call.cache ? attend_with_cache(call, qkv) : attend(call, qkv)});
+  return run(call, out_, with_lengths(call.cache ? attend_with_cache(call, qkv) : attend(call, qkv, given), given.lengths[0]));
 }
 
-Var MultiHeadAttention::attend(const Call& call, const Var& qkv) const {
+Var MultiHeadAttention::attend(const Call& call, const Var& qkv, const GivenMasks& given) const {
   const auto heads = options_.heads, key_heads = options_.key_heads;
-  const GivenMasks given("MultiHeadAttention", call, 1, 1);
   const AttentionMask mask{options_.causal, given.lengths[0], given.lengths[0]};
   const auto part = [&](int64_t first, int64_t count) { return heads_of(qkv, first, count, options_.head_width); };
   const bool is_packed = heads == key_heads && !given.has_pairs();
@@ -125,7 +134,6 @@ Var MultiHeadAttention::attend(const Call& call, const Var& qkv) const {
 Var MultiHeadAttention::attend_with_cache(const Call& call, const Var& qkv) const {
   KeyValueCache& cache = *call.cache;
   require(options_.causal, "MultiHeadAttention: generation needs causal attention, as tokens cannot attend to those that come later");
-  GivenMasks("MultiHeadAttention", call, 1, 1);  // refuses masks
   const int64_t batch = qkv.dim(0), count = qkv.dim(1), heads = options_.heads, key_heads = options_.key_heads, width = options_.head_width;
   const auto part = [&](int64_t first, int64_t count_of_heads) { return heads_of(qkv.value(), first, count_of_heads, width); };
   require(cache.length + count <= cache.capacity, "MultiHeadAttention: the key/value cache holds ", cache.capacity, " tokens, needs ",
@@ -148,23 +156,25 @@ CrossAttention::CrossAttention(const Options& options)
       head_width_(head_width_of("CrossAttention", options.width, options.heads, options.head_width)),
       key_heads_(key_heads_of("CrossAttention", options.heads, options.key_heads)) {
   const int64_t inner = heads_ * head_width_;
-  q_ = add("q", Linear(options.width, inner));
-  kv_ = add("kv", Linear(options.width, 2 * key_heads_ * head_width_));
-  out_ = add("out", Linear(inner, options.width, true, options.output_deviation));
+  q_ = add("q", Linear(options.width, inner).with_lengths());
+  kv_ = add("kv", Linear(options.width, 2 * key_heads_ * head_width_).with_lengths());
+  out_ = add("out", Linear(inner, options.width, true, options.output_deviation).with_lengths());
 }
 
 Var CrossAttention::forward(const Call& call) const {
-  const Var q = run(call, q_, {call.inputs[0]});
   const GivenMasks given("CrossAttention", call, 2, 2);
-  if (call.cache) return run(call, out_, {attend_with_cache(call, q, given.lengths[0])});
-  const Var kv = run(call, kv_, {call.inputs[1]});
-  const AttentionMask mask{.query_lengths = given.lengths[1], .key_lengths = given.lengths[0]};
+  const Tensor &memory_lengths = given.lengths[0], &lengths = given.lengths[1];
+  const Var q = run(call, q_, with_lengths(call.inputs[0], lengths));
+  const auto project = [&](const Var& y) { return run(call, out_, with_lengths(y, lengths)); };
+  if (call.cache) return project(attend_with_cache(call, q, memory_lengths));
+  const Var kv = run(call, kv_, with_lengths(call.inputs[1], memory_lengths));
+  const AttentionMask mask{.query_lengths = lengths, .key_lengths = memory_lengths};
   const bool is_packed = heads_ == key_heads_ && !given.has_pairs();
-  if (is_packed && !call.attention_weights) return run(call, out_, {cross_attention_packed(q, kv, heads_, mask)});
+  if (is_packed && !call.attention_weights) return project(cross_attention_packed(q, kv, heads_, mask));
   const Var queries = heads_of(q, 0, heads_, head_width_), keys = heads_of(kv, 0, key_heads_, head_width_);
   const Var values = heads_of(kv, key_heads_, key_heads_, head_width_);
   keep_weights(call, queries, keys, values, mask, given);
-  return run(call, out_, {is_packed ? cross_attention_packed(q, kv, heads_, mask) : attend_to(queries, keys, values, mask, given)});
+  return project(is_packed ? cross_attention_packed(q, kv, heads_, mask) : attend_to(queries, keys, values, mask, given));
 }
 
 Var CrossAttention::attend_with_cache(const Call& call, const Var& q, const Tensor& memory_lengths) const {

@@ -7,6 +7,8 @@ namespace sluice::layers {
 // those where it is not 0. Floats are added to the scores before the softmax, and get a gradient. A token that sees none gives zeros before
 // the last projection. With such a mask the attention is not fused; see core/ops/masked_attention.h.
 
+struct GivenMasks;
+
 /// Multi-head self-attention: one projection to queries, keys and values, attention, one projection back. arXiv 1706.03762.
 /// Inputs  {x}, then lengths and a mask of pairs, if wanted: tokens from a sample's length on are padding, which no token attends to and which
 ///         attends to none.
@@ -32,7 +34,7 @@ class MultiHeadAttention : public Composite {
   Var forward(const Call& call) const override;
 
  private:
-  Var attend(const Call& call, const Var& qkv) const;
+  Var attend(const Call& call, const Var& qkv, const GivenMasks& given) const;
   Var attend_with_cache(const Call& call, const Var& qkv) const;
   Options options_;
   int qkv_, out_;

@@ -1,5 +1,7 @@
 #include "layers/dropout.h"
 
+#include <algorithm>
+
 #include "autograd/ops/dropout.h"
 #include "autograd/ops/elementwise.h"
 
@@ -24,8 +26,19 @@ Dropout::Dropout(double p) : p_(p) { check_probability(p); }
 
 Var Dropout::forward(const Call& call) const { return call.training && p_ > 0 ? dropout(call.inputs[0], p_, call.random) : call.inputs[0]; }
 
+InputCount Residual::input_count() const { return {1, 1 + std::max(1, child(branch_).input_count().most)}; }
+
 Var Residual::forward(const Call& call) const {
-  return residual_sum("Residual", call, run(call, branch_, {call.inputs.front()}), call.inputs.back(), dropout_);
+  std::vector<Var> inputs{call.inputs[0]};
+  for (size_t i = 2; i < call.inputs.size(); ++i) inputs.push_back(call.inputs[i]);
+  const Var& x = call.inputs.size() > 1 ? call.inputs[1] : call.inputs[0];
+  return residual_sum("Residual", call, run(call, branch_, std::move(inputs)), x, dropout_);
+}
+
+Var PreNorm::forward(const Call& call) const {
+  std::vector<Var> inputs = call.inputs;
+  inputs[0] = run(call, norm_, {call.inputs[0]});
+  return run(call, layer_, std::move(inputs));
 }
 
 Var PreNormResidual::forward(const Call& call) const {

@@ -19,19 +19,32 @@ class Dropout : public Module {
 };
 
 /// y = x + dropout(branch(h)): a residual connection around any module.
-/// Inputs  {x} with h = x, or {h, x} when the branch began in an earlier node.
+/// Inputs  {x} with h = x, or {h, x} when the branch began in an earlier node, and then what else the branch reads, such as lengths.
 class Residual : public Composite {
  public:
   template <class Branch>
   Residual(Branch branch, double dropout) : branch_(add("", std::move(branch))), dropout_(dropout) {
     check_probability(dropout);
   }
-  InputCount input_count() const override { return {1, 2}; }
+  InputCount input_count() const override;
   Var forward(const Call& call) const override;
 
  private:
   int branch_;
   double dropout_;
+};
+
+/// y = layer(norm(x), further inputs ...): the first half of a pre-norm residual branch whose second half is a node of its own.
+/// Inputs  those of the layer, with x in the place of its first.
+class PreNorm : public Composite {
+ public:
+  template <class Norm, class Layer>
+  PreNorm(Norm norm, std::string name, Layer layer) : norm_(add("norm", std::move(norm))), layer_(add(std::move(name), std::move(layer))) {}
+  InputCount input_count() const override { return child(layer_).input_count(); }
+  Var forward(const Call& call) const override;
+
+ private:
+  int norm_, layer_;
 };
 
 /// y = x + dropout(layer(norm(x), further inputs ...)): a pre-norm residual connection around a layer that may read more than the normed

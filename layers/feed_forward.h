@@ -4,10 +4,11 @@
 
 namespace sluice::layers {
 
-/// y = activation(x W^T + b): Linear and its activation in one, with the parameters of Linear; see autograd/ops/linear.h.
+/// y = activation(x W^T + b): Linear and its activation in one, with the inputs and parameters of Linear; see autograd/ops/linear.h.
 class LinearActivation : public Linear {
  public:
   LinearActivation(int64_t in, int64_t out, Activation::Kind kind, double standard_deviation = 0);
+  LinearActivation with_lengths() const;
   Var forward(const Call& call) const override;
 
  private:
@@ -15,6 +16,7 @@ class LinearActivation : public Linear {
 };
 
 /// y = out(activation(in(x))).
+/// Inputs  {x} or {x, lengths}, as those of Linear.
 /// Shape   x [..., width] -> the same; in.weight [inner, width], out.weight [width, inner], with biases.
 class FeedForward : public Composite {
  public:
@@ -25,6 +27,7 @@ class FeedForward : public Composite {
     double output_deviation = 0;    ///< of out.weight; 0 = 1 / sqrt(inner)
   };
   explicit FeedForward(const Options& options);
+  InputCount input_count() const override { return {1, 2}; }
   Var forward(const Call& call) const override;
 
  private:

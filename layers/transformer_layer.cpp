@@ -23,7 +23,11 @@ PreNormResidual feed_forward(const TransformerLayerOptions& of) {
 TransformerEncoderLayer::TransformerEncoderLayer(const TransformerLayerOptions& options)
     : attention_(add("attention", self_attention(options, false))), feed_forward_(add("feed_forward", feed_forward(options))) {}
 
-Var TransformerEncoderLayer::forward(const Call& call) const { return run(call, feed_forward_, {run(call, attention_, call.inputs)}); }
+Var TransformerEncoderLayer::forward(const Call& call) const {
+  std::vector<Var> inputs = call.inputs;
+  inputs[0] = run(call, attention_, inputs);
+  return run(call, feed_forward_, std::move(inputs));
+}
 
 TransformerDecoderLayer::TransformerDecoderLayer(const TransformerLayerOptions& options)
     : self_attention_(add("self_attention", self_attention(options, true))),
@@ -34,8 +38,9 @@ TransformerDecoderLayer::TransformerDecoderLayer(const TransformerLayerOptions& 
 
 Var TransformerDecoderLayer::forward(const Call& call) const {
   std::vector<Var> inputs = call.inputs;
-  inputs[0] = run(call, self_attention_, inputs.size() > 3 ? std::vector<Var>{inputs[0], inputs[3]} : std::vector<Var>{inputs[0]});
-  return run(call, feed_forward_, {run(call, cross_attention_, std::move(inputs))});
+  const auto own = [&inputs](const Var& x) { return inputs.size() > 3 ? std::vector<Var>{x, inputs[3]} : std::vector<Var>{x}; };
+  inputs[0] = run(call, self_attention_, own(inputs[0]));
+  return run(call, feed_forward_, own(run(call, cross_attention_, inputs)));
 }
 
 }  // namespace sluice::layers

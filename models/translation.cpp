@@ -39,7 +39,7 @@ class Builder {
     const Value labels = graph_.input("labels", {options_.target_context}, DType::i32);
     const Value memory = encoder(source, source_length);
     const Value y = decoder(target, target_length, memory, source_length);
-    const Value logits = add_logits(y);
+    const Value logits = add_logits(y, target_length);
     share_embeddings();
     graph_.output(logits);
     graph_.loss(graph_.add("loss", CrossEntropy(options_.label_smoothing), {logits, labels}));
@@ -72,11 +72,11 @@ class Builder {
     return graph_.add(name, PreNormResidual(Norm(options_.dim), MultiHeadAttention(of), options_.dropout), {x, lengths});
   }
 
-  Value feed_forward(const std::string& block, Value x) {
+  Value feed_forward(const std::string& block, Value x, Value lengths) {
     const int64_t inner = options_.ffn ? options_.ffn : 4 * options_.dim;
     const int64_t divisor = options_.scale_initialization ? options_.encoder_layers + options_.decoder_layers : 1;
     const double deviation = 1 / (std::sqrt(static_cast<double>(inner)) * static_cast<double>(divisor));
-    return add_feed_forward<Norm>(graph_, block, {options_.dim, inner, options_.activation, 0, deviation}, options_.dropout, x);
+    return add_feed_forward<Norm>(graph_, block, {options_.dim, inner, options_.activation, 0, deviation}, options_.dropout, x, lengths);
   }
 
   Value encoder(Value source, Value lengths) {
@@ -84,7 +84,7 @@ class Builder {
     for (int64_t i = 0; i < options_.encoder_layers; ++i) {
       const std::string block = "encoder" + std::to_string(i);
       x = self_attention(block + ".attention", false, options_.source_context, x, lengths);
-      x = feed_forward(block, x);
+      x = feed_forward(block, x, lengths);
     }
     return graph_.add("encoder_norm", Norm(options_.dim), x);
   }
@@ -97,15 +97,15 @@ class Builder {
       const CrossAttention heads({.width = options_.dim, .heads = options_.heads, .head_width = options_.head_width});
       x = graph_.add(block + ".cross_attention", PreNormResidual(Norm(options_.dim), heads, options_.dropout),
                      {x, memory, memory_lengths, lengths});
-      x = feed_forward(block, x);
+      x = feed_forward(block, x, lengths);
     }
     return graph_.add("decoder_norm", Norm(options_.dim), x);
   }
 
-  Value add_logits(Value x) {
-    const Linear linear(options_.dim, options_.vocab, options_.shared_embeddings == EmbeddingSharing::none);
-    if (options_.logit_clip == 0) return graph_.add("logits", linear, x);
-    return graph_.add("logits", Sequence().then("", linear).then("clip", Clamp(options_.logit_clip)), x);
+  Value add_logits(Value x, Value lengths) {
+    const Linear linear = Linear(options_.dim, options_.vocab, options_.shared_embeddings == EmbeddingSharing::none).with_lengths();
+    if (options_.logit_clip == 0) return graph_.add("logits", linear, {x, lengths});
+    return graph_.add("logits", Sequence().then("", linear).then("clip", Clamp(options_.logit_clip)), {x, lengths});
   }
 
   void share_embeddings() {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "autograd/ops/elementwise.h"
 #include "core/ops/activation.h"
-#include "core/ops/elementwise.h"
 #include "core/ops/linear_gelu.h"
 #include "core/ops/matmul.h"
 #include "core/ops/padded_rows.h"
@@ -16,26 +16,38 @@ struct LinearShapes {
   Shape x, weight;
 };
 
-/// dx = dy W,  dW = dy^T x,  dbias = sum of dy's rows.
+/// dx = dy W,  dW = dy^T x,  dbias = sum of dy's rows; all without padding where there are lengths.
 /// Deferred: x and dy stay for dW, a third of the layer's work. dbias reads dy, which stays anyway.
 Gradients linear_gradients(const Node& node, const Tensor& dy, Needs needs) {
-  const Tensor &x = node.saved[0], &weight = node.saved[1];
+  const Tensor &x = node.saved[0], &weight = node.saved[1], &lengths = node.saved[2];
   const auto& shapes = node.attribute<LinearShapes>();
   const Tensor rows = as_padded_matrix(dy);
+  const auto multiply = [&](const Tensor& b, const Tensor& c, bool transpose_a) {
+    if (lengths.defined())
+      matmul_without_padding(rows, b, c, transpose_a, false, lengths);
+    else
+      matmul_into(rows, b, c, transpose_a, false, 0);
+  };
   Gradients gradients(3);
-  if (needs[0]) gradients[0] = matmul(rows, weight).reshape(shapes.x);
+  if (needs[0]) {
+    const Tensor dx = empty({rows.dim(0), shapes.x[-1]}, dy.dtype(), dy.device_ptr());
+    multiply(weight, dx, false);
+    gradients[0] = dx.reshape(shapes.x);
+  }
   // Not into the accumulator: a product that adds to sums outside the cache is slower than a product and a pass (docs/performance.md).
   if (needs[1]) {
     gradients[1] = empty(shapes.weight, node.inputs[1]->gradient_dtype(), dy.device_ptr());
-    matmul_into(rows, as_matrix(x.contiguous()), gradients[1], true, false, 0);
+    multiply(as_matrix(x.contiguous()), gradients[1], true);
   }
-  if (needs[2]) gradients[2] = sum_rows(rows);
+  if (needs[2]) gradients[2] = lengths.defined() ? sum_rows(dy, lengths) : sum_rows(rows);
   return gradients;
 }
 
-Var record_linear(Tensor y, const Var& x, const Var& weight, const Var& bias) {
-  return record("linear", std::move(y), {x, weight, bias}, {x.value(), weight.value()}, LinearShapes{x.shape(), weight.shape()},
-                linear_gradients, {Needs::of(1), Needs::of(0)});
+Var record_linear(Tensor y, const Var& x, const Var& weight, const Var& bias, const Tensor& lengths = {}) {
+  Needs all = Needs::of(0);
+  for (const size_t input : {1, 2}) all.add(input);
+  return record("linear", std::move(y), {x, weight, bias}, {x.value(), weight.value(), lengths}, LinearShapes{x.shape(), weight.shape()},
+                linear_gradients, {Needs::of(1), Needs::of(0), all});
 }
 
 /// The activation and what it is of.
@@ -54,11 +66,16 @@ Var linear(const Var& x, const Var& weight, const Var& bias) {
   return record_linear(linear(x.value(), weight.value(), bias.value()), x, weight, bias);
 }
 
+Var linear(const Var& x, const Var& weight, const Var& bias, const Tensor& lengths) {
+  return record_linear(linear(x.value(), weight.value(), bias.value(), lengths), x, weight, bias, lengths);
+}
+
 // The gradient of an activation in a node of its own cannot be an epilogue: the product before it belongs to the next layer, which may be
 // on another device.
-Var linear_activation(Unary rule, const Var& x, const Var& weight, const Var& bias) {
+Var linear_activation(Unary rule, const Var& x, const Var& weight, const Var& bias, const Tensor& lengths) {
   require(bias.value().defined(), "linear_activation: needs a bias [", weight.dim(0), "], got none; call linear and the activation");
   on_bias_activation(rule, []<class Rule>() {});  // refuses other rules before there is work
+  if (lengths.defined()) return unary(rule, linear(x, weight, bias, lengths));
   const auto [y, before] = activated(rule, x.value(), weight.value(), bias.value());
   return record("linear_activation", y, {record_linear(before, x, weight, {}), bias}, {before}, rule,
                 [](const Node& node, const Tensor& dy, Needs needs) {

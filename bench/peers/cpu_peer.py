@@ -7,18 +7,23 @@ import sys
 import time
 
 
+def has_avx512():
+    return "avx512f" in pathlib.Path("/proc/cpuinfo").read_text().split()
+
+
 def tuned_environment(threads, tuning):
     """What makes PyTorch fast on a CPU; all of it is read before main, so it must be set before Python starts."""
+    wide = has_avx512()                             # libraries that are told to use what is not there end by SIGILL
     environment = {
         "MALLOC_MMAP_MAX_": "0",                    # keep freed memory: fresh pages cost more than the arithmetic on them
         "MALLOC_TRIM_THRESHOLD_": str(1 << 36),
-        "OPENBLAS_CORETYPE": "SKYLAKEX",            # builds with OpenBLAS, such as Debian's
+        "OPENBLAS_CORETYPE": "SKYLAKEX" if wide else "HASWELL",  # builds with OpenBLAS, such as Debian's
         "OPENBLAS_NUM_THREADS": str(threads),
-        "ATEN_CPU_CAPABILITY": "avx512",
+        "ATEN_CPU_CAPABILITY": "avx512" if wide else "avx2",
         "PEER_TUNED": "1",
     }
     mkl_as_on_intel = pathlib.Path(sys.prefix) / "lib" / "mkl_as_on_intel.so"
-    if tuning == "tuned" and mkl_as_on_intel.exists():  # beyond what PyTorch's own settings reach: MKL's AVX-512 kernels on every maker's processor
+    if tuning == "tuned" and mkl_as_on_intel.exists():  # beyond what PyTorch's own settings reach: MKL's widest kernels on every maker's processor
         environment["LD_PRELOAD"] = str(mkl_as_on_intel)
     if threads > 1:
         environment["OMP_WAIT_POLICY"] = "passive"

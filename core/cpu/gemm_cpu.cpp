@@ -31,9 +31,7 @@ void multiply_by_eigen(const onednn::Product& p, const T* a_data, const T* b_dat
 
 }  // namespace
 
-void gemm(const onednn::Product& product, const float* a, const float* b, float* c) {
-  if (is_tiny(product) || !onednn::multiply_by_blas(product, a, b, c)) multiply_by_eigen(product, a, b, c);
-}
+void gemm(const onednn::Product& product, const float* a, const float* b, float* c) { multiply_by_eigen(product, a, b, c); }
 
 void gemm(const onednn::Product& product, const double* a, const double* b, double* c) { multiply_by_eigen(product, a, b, c); }
 

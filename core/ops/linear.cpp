@@ -3,24 +3,46 @@
 #include "core/dispatch.h"
 #include "core/ops/matmul.h"
 #include "core/ops/padded_rows.h"
+#include "core/ops/padding.h"
 #include "core/ops/reduction.h"
 #include "core/ops/row_chunks.h"
 
 namespace sluice {
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+namespace {
+
+void check(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   require(x.rank() >= 1 && weight.rank() == 2 && x.dim(-1) == weight.dim(1), "linear: needs x [..., in] and weight [out, in], got ",
           x.shape(), " and ", weight.shape());
   require(!bias.defined() || (bias.rank() == 1 && bias.dim(0) == weight.dim(0) && bias.dtype() == x.dtype()), "linear: needs a bias of ",
           name_of(x.dtype()), " [", weight.dim(0), "], got ", bias);
+}
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  check(x, weight, bias);
   Tensor y = empty_rows(x.shape().with(-1, weight.dim(0)), x.dtype(), x.device_ptr());
   matmul_into(as_matrix(x.contiguous()), weight, as_matrix(y), false, true, 0, bias.defined() ? bias.contiguous() : bias);
   return y;
 }
 
-Tensor sum_rows(const Tensor& dy) {
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& lengths) {
+  if (!lengths.defined()) return linear(x, weight, bias);
+  check(x, weight, bias);
+  require(x.rank() == 3, "linear: needs x [B, T, in] beside lengths, got ", x.shape());
+  check_lengths("linear", lengths, x.dim(0));
+  device_of("linear", {x, weight, bias, lengths});  // also where there is nothing to multiply
+  Tensor y = empty_rows(x.shape().with(-1, weight.dim(0)), x.dtype(), x.device_ptr());
+  if (y.elements() > 0)
+    matmul_without_padding(as_matrix(x.contiguous()), weight, as_matrix(y), false, true, lengths,
+                           bias.defined() ? bias.contiguous() : bias);
+  return y;
+}
+
+Tensor sum_rows(const Tensor& dy, const Tensor& lengths) {
   require(dy.rank() >= 1, "sum_rows: needs at least one axis, got ", dy.shape());
-  const Tensor from = as_padded_matrix(dy);
+  const Tensor from = as_padded_matrix(lengths.defined() ? without_padding(dy, lengths) : dy);
   const int64_t chunks = dy.device().backend() == DeviceKind::cuda ? gpu_row_chunks(from.dim(0)) : 1;
   const Tensor partial = empty({chunks, dy.dim(-1)}, compute_dtype(dy.dtype()), dy.device_ptr());
   const Cost cost{static_cast<double>(dy.elements()), static_cast<double>(dy.bytes()), static_cast<double>(partial.bytes())};

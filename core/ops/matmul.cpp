@@ -6,6 +6,7 @@
 #include "core/ops/copy.h"
 #include "core/ops/matmul_layout.h"
 #include "core/ops/padded_rows.h"
+#include "core/ops/padding.h"
 
 namespace sluice {
 
@@ -59,10 +60,35 @@ void multiply(const MatmulOperands& of) {
     return;
   }
   const Tensor scratch = empty({of.c.device().options().threads, Device::charged_size(*scratch_bytes)}, DType::u8, of.c.device_ptr());
-  run_kernel("matmul", {of.a, of.b, of.c, of.bias}, cost_of(of), [&](auto& context) { kernels::matmul(context, of, scratch); });
+  run_kernel("matmul", {of.a, of.b, of.c, of.bias, of.lengths}, cost_of(of), [&](auto& context) { kernels::matmul(context, of, scratch); });
+}
+
+/// Rows of B samples, without their padding.
+Tensor matrix_without_padding(const Tensor& x, const Tensor& lengths) {
+  const int64_t samples = lengths.dim(0);
+  return without_padding(x.contiguous().reshape({samples, x.dim(0) / samples, x.dim(1)}), lengths).reshape(x.shape());
 }
 
 }  // namespace
+
+bool skips_padding(const Device& device, DType dtype, int64_t m, int64_t n, int64_t k) {
+  return device.backend() == DeviceKind::cpu && dtype == DType::f32 && kernels::packs(m, n, k);
+}
+
+void matmul_without_padding(const Tensor& a, const Tensor& b, const Tensor& c, bool transpose_a, bool transpose_b, const Tensor& lengths,
+                            const Tensor& bias) {
+  require(a.rank() == 2 && b.rank() == 2 && c.rank() == 2 && lengths.rank() == 1 && lengths.dim(0) > 0 && a.dim(0) % lengths.dim(0) == 0 &&
+              !(transpose_a && transpose_b),
+          "matmul_without_padding: needs matrices, the first with the tokens of every sample as rows, got ", a.shape(), ", ", b.shape(),
+          " and lengths ", lengths.shape());
+  check_lengths("matmul_without_padding", lengths, lengths.dim(0));
+  check(a, b, transpose_a, transpose_b);
+  if (skips_padding(a.device(), a.dtype(), c.dim(-2), c.dim(-1), rows_of(b, transpose_b)) && has_rows(a) && has_rows(b) &&
+      c.dtype() == a.dtype())
+    return multiply({a, b, c, bias, transpose_a, transpose_b, 0, lengths.contiguous()});
+  matmul_into(transpose_a ? matrix_without_padding(a, lengths) : a, b, c, transpose_a, transpose_b, 0, bias);
+  if (!transpose_a) copy(matrix_without_padding(c, lengths), c);
+}
 
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b) {
   check(a, b, transpose_a, transpose_b);

@@ -22,15 +22,30 @@ Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool t
 void matmul_into(const Tensor& a, const Tensor& b, const Tensor& c, bool transpose_a, bool transpose_b, double beta,
                  const Tensor& bias = {});
 
+/// The same of matrices, with beta 0, where the rows of a are the tokens of B samples, and those from a sample's length on are padding: c is
+/// zeros in their rows or, where a is transposed and c a sum over its rows, they are left out.
+/// Shape    lengths i32 [B]; a has B T rows, and so has b where a is transposed.
+/// Errors   UsageError as above, and for lengths outside [0, T], naming the sample.
+/// Cost     as if there were no padding: lengths are not known when costs are counted. No work on padding where `skips_padding`; elsewhere
+///          all of it, and a pass over c or a.
+void matmul_without_padding(const Tensor& a, const Tensor& b, const Tensor& c, bool transpose_a, bool transpose_b, const Tensor& lengths,
+                            const Tensor& bias = {});
+
+/// Whether products of m x k by k x n leave padding out, and so gain by knowing it: large ones in f32 on CPUs.
+bool skips_padding(const Device& device, DType dtype, int64_t m, int64_t n, int64_t k);
+
 namespace kernels {
 /// The operands of one call; bias may be undefined.
 struct MatmulOperands {
   Tensor a, b, c, bias;
   bool transpose_a, transpose_b;
   double beta;
+  Tensor lengths{};  ///< of the samples whose tokens are the rows of a; only where skips_padding()
 };
 /// Bytes of scratch for one CPU thread; nothing when there is no CPU kernel for this dtype. A function of the shapes alone.
 std::optional<int64_t> matmul_scratch_bytes(const MatmulOperands& operands);
+/// f32 products that the CPU kernel packs itself, so that it can choose rows, whatever libraries are there.
+bool packs(int64_t m, int64_t n, int64_t k);
 /// Scratch u8 [threads, bytes]; on CUDA without use.
 void matmul(Cpu& cpu, const MatmulOperands& operands, const Tensor& scratch);
 void matmul(Cuda& cuda, const MatmulOperands& operands, const Tensor& scratch);

@@ -1,42 +1,61 @@
 #include <algorithm>
 
 #include "core/cpu/gemm.h"
+#include "core/cpu/packed_gemm.h"
 #include "core/ops/matmul.h"
 #include "core/ops/matmul_layout.h"
+#include "core/ops/padding.h"
 
 namespace sluice::kernels {
 
 namespace {
 
-/// A product over the larger of m and n, cut into parts of nearly equal size, as the shape alone decides.
+/// Who multiplies: the fastest for a dtype and sizes, and what a build has (docs/performance.md).
+enum class Way {
+  eigen,     ///< f64, and products up to 32^3, where the overhead of the others costs more than their kernels win
+  packed,    ///< large products in f32
+  compiled,  ///< oneDNN's, compiled for their sizes: bf16, and smaller products in f32
+};
+
+onednn::Product whole_of(const MatmulOperands& of) {
+  const MatrixLayout a(of.a), b(of.b), c(of.c);
+  return {of.a.dtype(),
+          of.c.dim(-2),
+          of.c.dim(-1),
+          of.a.dim(of.transpose_a ? -2 : -1),
+          a.ld,
+          b.ld,
+          c.ld,
+          of.transpose_a != a.by_columns,
+          of.transpose_b != b.by_columns,
+          of.beta,
+          of.bias.defined(),
+          of.c.dtype() == DType::f32};
+}
+
+Way way_of(const onednn::Product& whole) {
+  constexpr int64_t kTiny = 32 * 32 * 32;
+  if (whole.dtype == DType::bf16) return Way::compiled;
+  if (whole.dtype == DType::f64 || whole.m * whole.n * whole.k <= kTiny) return Way::eigen;
+  return packs(whole.m, whole.n, whole.k) || !onednn::scratch_bytes(whole) ? Way::packed : Way::compiled;
+}
+
+/// A product over the larger of m and n, cut into parts of nearly equal size. Those of compiled products follow from the shape alone, as their
+/// bits follow from their sizes; those of packed ones, whose bits do not, are one a thread.
 class Parts {
  public:
-  explicit Parts(const MatmulOperands& of) {
-    const MatrixLayout a(of.a), b(of.b), c(of.c);
-    whole_ = {of.a.dtype(),
-              of.c.dim(-2),
-              of.c.dim(-1),
-              of.a.dim(of.transpose_a ? -2 : -1),
-              a.ld,
-              b.ld,
-              c.ld,
-              of.transpose_a != a.by_columns,
-              of.transpose_b != b.by_columns,
-              of.beta,
-              of.bias.defined(),
-              of.c.dtype() == DType::f32};
-    by_rows_ = whole_.m >= whole_.n;
-    by_gemm_ = whole_.dtype != DType::bf16 && (is_tiny(whole_) || whole_.m * whole_.n * whole_.k >= kLeastByBlas);
+  Parts(const MatmulOperands& of, int threads) : whole_(whole_of(of)), way_(way_of(whole_)), by_rows_(whole_.m >= whole_.n) {
     const int64_t extent = by_rows_ ? whole_.m : whole_.n;
-    const int64_t largest = by_rows_ || whole_.transpose_a ? kLargest : kLargestColumns, wanted = (extent + largest - 1) / largest;
+    const int64_t largest = way_ == Way::packed              ? (extent + threads - 1) / threads
+                            : by_rows_ || whole_.transpose_a ? kLargest
+                                                             : kLargestColumns;
+    const int64_t wanted = (extent + largest - 1) / largest;
     size_ = wanted <= 1 ? extent : ((extent + wanted - 1) / wanted + 63) / 64 * 64;
     count_ = (extent + size_ - 1) / size_;
   }
 
+  Way way() const { return way_; }
   int64_t count() const { return count_; }
-  /// Whether `gemm` multiplies them, which adds no bias and takes no scratch; else a compiled product.
-  bool by_gemm() const { return by_gemm_; }
-
   onednn::Product product(int64_t part) const {
     onednn::Product result = whole_;
     int64_t& extent = by_rows_ ? result.m : result.n;
@@ -51,18 +70,48 @@ class Parts {
  private:
   // Small enough to share among threads, and the fastest of 256 to 8192 for the products of a GPT step (docs/performance.md).
   static constexpr int64_t kLargest = 512, kLargestColumns = 2048;
-  // Large products in f32 are faster by the library's BLAS function, smaller ones by compiled products (docs/performance.md).
-  static constexpr int64_t kLeastByBlas = int64_t{1} << 27;
   onednn::Product whole_;
-  bool by_rows_, by_gemm_;
+  Way way_;
+  bool by_rows_;
   int64_t size_, count_;
 };
 
-/// One part by the library that is fastest for it. The result and the bias are of C.
+/// A packed product of the rows that are no padding. The rows of c that are get zeros.
+void multiply_without_padding(Cpu& cpu, const MatmulOperands& of, const Tensor& scratch) {
+  const int64_t samples = of.lengths.dim(0), tokens = of.a.dim(0) / samples;
+  const std::vector<int32_t> rows = rows_without_padding("matmul", of.lengths, tokens);
+  const auto count = static_cast<int64_t>(rows.size());
+  onednn::Product whole = whole_of(of);
+  if (!of.transpose_a)
+    for (int64_t sample = 0; sample < samples; ++sample)
+      for (int64_t row = sample * tokens + of.lengths.data<int32_t>()[sample]; row < (sample + 1) * tokens; ++row)
+        std::fill_n(of.c.data<float>() + row * whole.c_ld, whole.n, 0.0f);
+  if (count == 0) {
+    if (of.transpose_a)
+      for (int64_t row = 0; row < whole.m; ++row) std::fill_n(of.c.data<float>() + row * whole.c_ld, whole.n, 0.0f);
+    return;
+  }
+  (of.transpose_a ? whole.k : whole.m) = count;
+  // By columns of c: each of them takes all rows that are listed.
+  const int64_t threads = cpu.threads(), strip = ((whole.n + threads - 1) / threads + 63) / 64 * 64;
+  const float* bias = of.bias.defined() ? of.bias.data<float>() : nullptr;
+  cpu.parallel_slots((whole.n + strip - 1) / strip, [&](int64_t part, int64_t slot) {
+    onednn::Product product = whole;
+    const int64_t first = part * strip;
+    product.n = std::min(strip, whole.n - first);
+    packed_gemm(product, of.a.data<float>(), of.b.data<float>() + first * (whole.transpose_b ? whole.b_ld : 1),
+                bias ? bias + first : nullptr, of.c.data<float>() + first, {rows.data()},
+                reinterpret_cast<float*>(scratch.data<uint8_t>() + slot * scratch.dim(1)));
+  });
+}
+
+/// One part. The result and the bias are of C.
 template <class T, class C>
-void multiply(onednn::Product product, bool by_gemm, const T* a, const T* b, const C* bias, C* c, void* scratch) {
+void multiply(onednn::Product product, Way way, const T* a, const T* b, const C* bias, C* c, void* scratch) {
+  if constexpr (std::is_same_v<T, float>)
+    if (way == Way::packed) return packed_gemm(product, a, b, bias, c, {}, static_cast<float*>(scratch));
   if constexpr (!std::is_same_v<T, bfloat16>)
-    if (by_gemm || !onednn::scratch_bytes(product)) {
+    if (way == Way::eigen) {
       if (product.has_bias) {
         for (int64_t row = 0; row < product.m; ++row) std::copy_n(bias, product.n, c + row * product.c_ld);
         product.beta = 1;
@@ -74,9 +123,15 @@ void multiply(onednn::Product product, bool by_gemm, const T* a, const T* b, con
 
 }  // namespace
 
+bool packs(int64_t m, int64_t n, int64_t k) {
+  constexpr int64_t kLarge = int64_t{1} << 27, kLeastExtent = 64;
+  return m * n * k >= kLarge && std::min(m, n) >= kLeastExtent;
+}
+
 std::optional<int64_t> matmul_scratch_bytes(const MatmulOperands& of) {
-  const Parts parts(of);
-  if (parts.by_gemm()) return 0;
+  const Parts parts(of, 1);
+  if (parts.way() == Way::eigen) return 0;
+  if (parts.way() == Way::packed) return packed_gemm_scratch(parts.product(0)) * static_cast<int64_t>(sizeof(float));
   int64_t bytes = 0;
   const bool adds_up = terms_of(of) > 1;
   const int64_t to_last = std::max<int64_t>(1, parts.count() - 1);  // the last part may be smaller than the first
@@ -85,15 +140,16 @@ std::optional<int64_t> matmul_scratch_bytes(const MatmulOperands& of) {
       onednn::Product product = parts.product(part);
       product.beta = beta;
       const auto needed = onednn::scratch_bytes(product);
-      if (!needed && product.dtype == DType::bf16) return std::nullopt;
-      bytes = std::max(bytes, needed.value_or(0));
+      if (!needed) return std::nullopt;
+      bytes = std::max(bytes, *needed);
     }
   return bytes;
 }
 
 void matmul(Cpu& cpu, const MatmulOperands& of, const Tensor& scratch) {
+  if (of.lengths.defined()) return multiply_without_padding(cpu, of, scratch);
   const int64_t results = matrices_of(of.c), terms = terms_of(of);
-  const Parts parts(of);
+  const Parts parts(of, cpu.threads());
   const auto run = [&]<class T, class C>(const T* a, const T* b, C* c) {
     const C* bias = of.bias.defined() ? of.bias.data<C>() : nullptr;
     uint8_t* memory = scratch.data<uint8_t>();
@@ -101,7 +157,7 @@ void matmul(Cpu& cpu, const MatmulOperands& of, const Tensor& scratch) {
       const int64_t part = item % parts.count(), result = item / parts.count();
       onednn::Product product = parts.product(part);
       for (int64_t term = result; term < result + terms; ++term) {
-        multiply(product, parts.by_gemm(), a + matrix_offset(of.a, term) + parts.a_offset(part),
+        multiply(product, parts.way(), a + matrix_offset(of.a, term) + parts.a_offset(part),
                  b + matrix_offset(of.b, term) + parts.b_offset(part), bias ? bias + parts.bias_offset(part) : nullptr,
                  c + matrix_offset(of.c, result) + parts.c_offset(part), memory + slot * scratch.dim(1));
         product.beta = 1;

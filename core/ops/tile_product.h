@@ -26,15 +26,17 @@ constexpr int64_t padded_step(int64_t columns) {
 
 namespace tiles {
 
-/// Tiles of c are as many registers as hide the latency of multiply-adds, and leave some for b.
+/// Tiles of c are as many registers as hide the latency of multiply-adds, and leave some for b: of 32 registers, or of 16.
 template <class T>
-constexpr int kRows = sizeof(typename Lanes<T>::Register) == 64 ? 8 : 4;
+constexpr int kRows = sizeof(typename Lanes<T>::Register) == 64 ? 8 : 6;
 
+/// Inlined, so that strides that the caller knows are known.
 template <class T, int Rows, int Columns>
-void multiply(int64_t k, const Elements<T>& a, const PaddedRows<const T>& b, bool adds, const PaddedRows<T>& c) {
+[[gnu::always_inline]] inline void multiply(int64_t k, const Elements<T>& a, const PaddedRows<const T>& b, bool adds,
+                                            const PaddedRows<T>& c) {
   using V = Lanes<T>;
   typename V::Register sums[Rows][Columns];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int i = 0; i < Rows; ++i)
 #pragma GCC unroll 2
     for (int j = 0; j < Columns; ++j) sums[i][j] = adds ? V::load(c.data + i * c.step + j * V::kCount).all : V(0).all;
@@ -43,27 +45,27 @@ void multiply(int64_t k, const Elements<T>& a, const PaddedRows<const T>& b, boo
 #pragma GCC unroll 2
     for (int j = 0; j < Columns; ++j) row[j] = V::load(b.data + step * b.step + j * V::kCount).all;
     const T* column = a.data + step * a.by_column;
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int i = 0; i < Rows; ++i) {
       const auto factor = Eigen::internal::pset1<typename V::Register>(column[i * a.by_row]);
 #pragma GCC unroll 2
       for (int j = 0; j < Columns; ++j) sums[i][j] = Eigen::internal::pmadd(factor, row[j], sums[i][j]);
     }
   }
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int i = 0; i < Rows; ++i)
 #pragma GCC unroll 2
     for (int j = 0; j < Columns; ++j) V(sums[i][j]).store(c.data + i * c.step + j * V::kCount);
 }
 
-/// Rows [first, m) of one column of tiles, as many a time as are left.
+/// Rows [first, m) of one column of tiles; the last tile has as many as are left.
 template <class T, int Rows, int Columns>
 void multiply_column(int64_t first, int64_t m, int64_t k, const Elements<T>& a, const PaddedRows<const T>& b, bool adds,
                      const PaddedRows<T>& c) {
   for (; first + Rows <= m; first += Rows)
     multiply<T, Rows, Columns>(k, {a.data + first * a.by_row, a.by_row, a.by_column}, b, adds, {c.data + first * c.step, c.step});
   if constexpr (Rows > 1)
-    if (first < m) multiply_column<T, Rows / 2, Columns>(first, m, k, a, b, adds, c);
+    if (first < m) multiply_column<T, Rows - 1, Columns>(first, m, k, a, b, adds, c);
 }
 
 }  // namespace tiles

@@ -24,10 +24,6 @@ auto packed(int64_t heads, bool causal) {
   return [=](const std::vector<Var>& x) { return attention_packed(x[0], heads, mask_of(x, 1, causal)); };
 }
 
-InputSpec lengths(const std::vector<double>& of_samples) {
-  return {[=] { return tensor_of(of_samples, {static_cast<int64_t>(of_samples.size())}, DType::i32); }};
-}
-
 /// [B, T, H, N] of which the rows from each sample's length on are NaN.
 InputSpec padded(const Shape& shape, const std::vector<double>& of_samples) {
   return {[=, inner = randn(shape)] {

@@ -55,6 +55,10 @@ InputSpec indices(const Shape& shape, int64_t below, DType dtype) {
   }};
 }
 
+InputSpec lengths(const std::vector<double>& of_samples) {
+  return {[=] { return tensor_of(of_samples, {static_cast<int64_t>(of_samples.size())}, DType::i32); }};
+}
+
 namespace {
 
 InputSpec viewed(InputSpec inner, std::function<Tensor(const Tensor&)> outer_view) {

@@ -21,6 +21,7 @@ InputSpec uniform(const Shape& shape, double low, double high);
 InputSpec constant(const Shape& shape, double value);
 InputSpec values(const Shape& shape, std::vector<double> elements);
 InputSpec indices(const Shape& shape, int64_t below, DType dtype = DType::i32);  ///< integers in [0, below)
+InputSpec lengths(const std::vector<double>& of_samples);                        ///< i32 [B], of samples that end in padding
 InputSpec transposed(InputSpec inner, int a, int b);                             ///< a strided view
 InputSpec sliced(InputSpec inner, int axis, int64_t begin, int64_t end);
 InputSpec misaligned(const Shape& shape);  ///< normal numbers, row-major, at an address that allows no accesses of 16 bytes

@@ -243,6 +243,8 @@ Deferral declared_deferral(const NamedCase& named, const std::vector<Var>& vars,
   const Tensor& made = gradient.shares_storage(dy) ? dy : gradient;
   all.bytes = Device::charged_size(defers ? dy.bytes() : made.bytes());
   if (!defers) return all;
+  for (const Var& var : vars)  // lengths, which say what rows count
+    if (named.op == "linear" && !is_floating(var.dtype())) all.bytes += Device::charged_size(var.value().bytes());
   for (size_t input : found->second.at(parameter))  // a view keeps the whole
     all.bytes +=
         Device::charged_size(named.value.inputs[input].make().elements() * static_cast<int64_t>(size_of(vars[input].value().dtype())));

@@ -116,6 +116,35 @@ TEST(Translation, HasTheGradientOfTheWholeBatchFromMicroBatchesOfUnequalTokens) 
     }
 }
 
+/// After a step of a model whose products are large enough to leave padding out, the ids of which are `padding`.
+std::string hash_of_large_products(const std::string& names, int threads, double padding) {
+  auto options = tiny_translation();
+  options.encoder_layers = options.decoder_layers = 1;
+  options.dim = 256, options.heads = 4, options.head_width = 64, options.ffn = 0;
+  options.source_context = options.target_context = 64;
+  constexpr int64_t kMany = 32;
+  const auto tokens = [&](const Tensor& lengths, uint64_t number, double of_padding) {
+    return padded(random_tokens({kMany, 64}, kVocabulary, number), lengths.to_vector(), of_padding);
+  };
+  const Tensor source_length = random_tokens({kMany}, 65, 1), target_length = random_tokens({kMany}, 65, 2);
+  const layers::Graph graph = models::translation_model(options);
+  const PlanOptions plan_options{.batch = kMany, .micro_batches = 2, .schedule = NamedSchedule::one_f_one_b};
+  Trainer trainer(graph, plan(graph, devices(names, {.threads = threads}), plan_options), SGD({.lr = 1, .momentum = 0}), {.seed = 3});
+  trainer.step(batch_of({{"source", tokens(source_length, 3, padding)},
+                         {"source_length", source_length},
+                         {"target", tokens(target_length, 4, padding)},
+                         {"target_length", target_length},
+                         {"labels", tokens(target_length, 5, -100)}}));
+  return trainer.weights_hash();
+}
+
+TEST(Translation, HasOneAnswerWhereProductsLeavePaddingOut) {
+  const std::string first = hash_of_large_products("cpu:0", 1, 0);
+  EXPECT_EQ(hash_of_large_products("cpu:0", 2, 0), first);
+  EXPECT_EQ(hash_of_large_products("cpu:0,cpu:1", 1, 0), first);
+  EXPECT_EQ(hash_of_large_products("cpu:0,cpu:1,cpu:2", 1, 7), first);
+}
+
 TEST(Translation, HasOneAnswerInBf16NearThatOfF32) {
   const auto single = trained("cpu:0", Precision::f32), half = trained("cpu:0", Precision::bf16);
   EXPECT_EQ(trained("cpu:0,cpu:1,cpu:2", Precision::bf16), half);

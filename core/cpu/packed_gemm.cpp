@@ -1,0 +1,166 @@
+#include "core/cpu/packed_gemm.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+#include "core/ops/tile_product.h"
+
+namespace sluice {
+
+namespace {
+
+using kernels::Lanes;
+using V = Lanes<float>;
+
+constexpr int64_t kLanes = V::kCount;
+// A tile of c takes as many registers as are left beside two of b and one of a.
+constexpr int64_t kTileRows = kLanes == 16 ? 14 : kLanes == 8 ? 6 : 4, kTileColumns = 2 * kLanes;
+// A panel of b and one of a lie in the first-level cache, a block of a's panels in the second, and b's panels in the third.
+constexpr int64_t kDepth = 384, kBlockRows = 24 * kTileRows, kBlockColumns = 1536;
+static_assert(kTileRows <= kLanes && kBlockColumns % kTileColumns == 0);
+
+constexpr int64_t rounded_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
+
+/// A matrix whose runs (rows, or columns of a transposed one) are contiguous, `step` elements apart. Which run comes as the i-th is up to
+/// the list.
+struct Runs {
+  const float* data;
+  int64_t step;
+  ListedRows list;
+  const float* at(int64_t i) const { return data + list.at(i) * step; }
+};
+
+typedef float Floats __attribute__((vector_size(4 * kLanes)));
+
+/// The first or second halves of x and y, element by element in turn.
+template <bool second, size_t... i>
+Floats interleaved(Floats x, Floats y, std::index_sequence<i...>) {
+  return __builtin_shufflevector(x, y, (i % 2 * kLanes + (second ? kLanes / 2 : 0) + i / 2)...);
+}
+
+/// Each step brings element j of row i one bit nearer to element i of row j.
+void transpose(Floats (&rows)[kLanes]) {
+  constexpr std::make_index_sequence<kLanes> kAll;
+  for (int64_t bit = 1; bit < kLanes; bit *= 2) {
+    Floats next[kLanes];
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < kLanes / 2; ++i) {
+      next[2 * i] = interleaved<false>(rows[i], rows[i + kLanes / 2], kAll);
+      next[2 * i + 1] = interleaved<true>(rows[i], rows[i + kLanes / 2], kAll);
+    }
+#pragma GCC unroll 16
+    for (int64_t i = 0; i < kLanes; ++i) rows[i] = next[i];
+  }
+}
+
+/// Turns `count` elements of each of at most kLanes runs, from `first` on, into `count` rows of kLanes elements that are `width` apart: each
+/// row overwrites what is beyond `width` of the row before. Missing runs are zeros.
+void turn(const Runs& runs, int64_t run, int64_t run_count, int64_t first, int64_t count, int64_t width, float* to) {
+  Floats block[kLanes];
+  if (count == kLanes && run_count >= kLanes) {
+#pragma GCC unroll 16
+    for (int64_t i = 0; i < kLanes; ++i) std::memcpy(&block[i], runs.at(run + i) + first, sizeof(Floats));
+  } else {
+    for (int64_t i = 0; i < kLanes; ++i) {
+      block[i] = Floats{};
+      if (i < run_count) std::memcpy(&block[i], runs.at(run + i) + first, static_cast<size_t>(count) * sizeof(float));
+    }
+  }
+  transpose(block);
+  for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * width, &block[i], sizeof(Floats));
+}
+
+/// Panels of Width runs side by side, from runs that go along the depth: panel [depth][Width].
+template <int64_t Width>
+void pack_across(const Runs& runs, int64_t first, int64_t count, int64_t first_depth, int64_t depth, float* to) {
+  for (int64_t panel = 0; panel < count; panel += Width, to += depth * Width)
+    for (int64_t d = 0; d < depth; d += kLanes)
+      for (int64_t i = 0; i < Width; i += kLanes)
+        turn(runs, first + panel + i, std::min(kLanes, count - panel - i), first_depth + d, std::min(kLanes, depth - d), Width,
+             to + d * Width + i);
+}
+
+/// The same panels from runs that lie across the depth, of which each is read once.
+template <int64_t Width>
+void pack_along(const Runs& runs, int64_t first, int64_t count, int64_t first_depth, int64_t depth, float* to) {
+  for (int64_t d = 0; d < depth; ++d) {
+    const float* from = runs.at(first_depth + d) + first;
+    float* row = to + d * Width;
+    int64_t panel = 0;
+    for (; panel + Width <= count; panel += Width, row += depth * Width) std::memcpy(row, from + panel, Width * sizeof(float));
+    if (panel < count) std::fill_n(std::copy_n(from + panel, count - panel, row), Width - (count - panel), 0.0f);
+  }
+}
+
+template <int64_t Width>
+void pack(bool across, const Runs& runs, int64_t first, int64_t count, int64_t first_depth, int64_t depth, float* to) {
+  if (across)
+    pack_across<Width>(runs, first, count, first_depth, depth, to);
+  else
+    pack_along<Width>(runs, first, count, first_depth, depth, to);
+}
+
+/// A tile of c: where its rows are, and how many rows and columns of it there are.
+struct Tile {
+  float* row(int64_t i) const { return c + rows.at(first_row + i) * step; }
+  /// Whether registers can store it as it lies.
+  bool is_whole() const {
+    return height == kTileRows && width == kTileColumns && rows.at(first_row + kTileRows - 1) == rows.at(first_row) + kTileRows - 1;
+  }
+  float* c;
+  int64_t step;
+  ListedRows rows;
+  int64_t first_row, height, width;
+};
+
+void multiply_panels(int64_t depth, const float* a, const float* b, bool adds, float* c, int64_t step) {
+  kernels::tiles::multiply<float, kTileRows, 2>(depth, {a, 1, kTileRows}, {b, kTileColumns}, adds, {c, step});
+}
+
+/// One tile's product. Its chain begins with zeros, the bias, or what is there.
+void multiply_tile(int64_t depth, const float* a, const float* b, const float* bias, bool adds, const Tile& tile) {
+  const bool is_whole = tile.is_whole();
+  if (is_whole && !bias) return multiply_panels(depth, a, b, adds, tile.row(0), tile.step);
+  alignas(64) float sums[kTileRows * kTileColumns];
+  if (bias || adds)
+    for (int64_t i = 0; i < tile.height; ++i) std::copy_n(bias ? bias : tile.row(i), tile.width, sums + i * kTileColumns);
+  multiply_panels(depth, a, b, bias || adds, sums, kTileColumns);
+  for (int64_t i = 0; i < tile.height; ++i) std::copy_n(sums + i * kTileColumns, tile.width, tile.row(i));
+}
+
+int64_t a_floats(const onednn::Product& p) {
+  return std::min(kDepth, p.k) * std::min(kBlockRows, rounded_up(p.m, kTileRows)) + kLanes;  // the last row that is turned goes beyond
+}
+
+}  // namespace
+
+int64_t packed_gemm_scratch(const onednn::Product& p) {
+  return rounded_up(a_floats(p), 16) + std::min(kDepth, p.k) * std::min(kBlockColumns, rounded_up(p.n, kTileColumns));
+}
+
+void packed_gemm(const onednn::Product& p, const float* a, const float* b, const float* bias, float* c, ListedRows rows, float* scratch) {
+  assert(!rows.numbers || !p.transpose_a || !p.transpose_b);
+  const ListedRows all, of_m = p.transpose_a ? all : rows, of_k = p.transpose_a ? rows : all;
+  const Runs a_runs{a, p.a_ld, rows}, b_runs{b, p.b_ld, p.transpose_b ? all : of_k};
+  float *const a_panels = scratch, *const b_panels = scratch + rounded_up(a_floats(p), 16);
+  for (int64_t column = 0; column < p.n; column += kBlockColumns) {
+    const int64_t width = std::min(kBlockColumns, p.n - column);
+    for (int64_t k = 0; k < p.k; k += kDepth) {
+      const int64_t depth = std::min(kDepth, p.k - k);
+      pack<kTileColumns>(p.transpose_b, b_runs, column, width, k, depth, b_panels);
+      for (int64_t row = 0; row < p.m; row += kBlockRows) {
+        const int64_t height = std::min(kBlockRows, p.m - row);
+        pack<kTileRows>(!p.transpose_a, a_runs, row, height, k, depth, a_panels);
+        for (int64_t j = 0; j < width; j += kTileColumns)
+          for (int64_t i = 0; i < height; i += kTileRows)
+            multiply_tile(depth, a_panels + i * depth, b_panels + j * depth, k == 0 && p.has_bias ? bias + column + j : nullptr,
+                          k > 0 || p.beta != 0,
+                          {c + column + j, p.c_ld, of_m, row + i, std::min(kTileRows, height - i), std::min(kTileColumns, width - j)});
+      }
+    }
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,28 @@
+#pragma once
+#include "core/cpu/onednn_matmul.h"
+
+namespace sluice {
+
+/// Of what rows a product is: of those of a and c or, where a is transposed and b is not, of those of a and b, over which it sums.
+/// The product's m, or its k, is their number; other rows of a and b are not read, and those of c stay as they are.
+struct ListedRows {
+  const int32_t* numbers = nullptr;  ///< ascending; null for all rows
+  int64_t at(int64_t i) const { return numbers ? numbers[i] : i; }
+};
+
+/// c = op(a) op(b) + beta c + bias in f32 on the calling thread: panels of both matrices are copied to where a tile of registers reads them
+/// along, as in Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication (2008).
+///
+/// Determinism  every element of c is one chain of multiply-adds in the order of k, which begins with its bias, or with what it was for
+///              beta = 1: its bits depend on its row of op(a) and column of op(b) alone, however a product is cut and whichever rows are
+///              listed.
+/// Scratch      packed_gemm_scratch(product) floats, on a cache line.
+/// Threads      any.
+/// Cost         2 m n k FLOPs; packing is worth its while from some 64 rows and columns on (docs/performance.md).
+void packed_gemm(const onednn::Product& product, const float* a, const float* b, const float* bias, float* c, ListedRows rows,
+                 float* scratch);
+
+/// Of the product, and of every part of its rows or columns.
+int64_t packed_gemm_scratch(const onednn::Product& product);
+
+}  // namespace sluice

@@ -1,0 +1,81 @@
+// What lengths of samples change in a linear layer: no work on padding, where products are large enough to gain by it.
+#include "autograd/ops/linear.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "autograd/backward.h"
+#include "core/ops/comparison.h"
+#include "core/ops/copy.h"
+#include "core/ops/matmul.h"
+#include "core/ops/padding.h"
+#include "core/ops/ramp.h"
+#include "core/ops/select.h"
+#include "core/random.h"
+
+namespace sluice {
+namespace {
+
+// Large enough to be packed: 4 samples of 256 tokens.
+constexpr int64_t kSamples = 4, kTokens = 256, kIn = 384, kOut = 384;
+
+Tensor normal(const Shape& shape, const char* name, DType dtype = DType::f32) {
+  const Tensor x = empty(shape, DType::f32);
+  fill_normal(x, 0, 1, random_key(1, name));
+  return cast(x, dtype);
+}
+Tensor some_lengths() { return tensor_of({256, 0, 1, 131}, {kSamples}, DType::i32); }
+
+TEST(LinearLengths, LeavePaddingOutOfLargeProducts) {
+  const Tensor x = normal({kSamples, kTokens, kIn}, "x"), weight = normal({kOut, kIn}, "weight"), bias = normal({kOut}, "bias");
+  ASSERT_TRUE(skips_padding(x.device(), DType::f32, kSamples * kTokens, kOut, kIn));
+  const Tensor lengths = some_lengths(), whole = linear(x, weight, bias);
+  const Tensor nan =
+      where(less(arange(0, kTokens, 1, DType::i32), lengths.reshape({kSamples, 1})).reshape({kSamples, kTokens, 1}), x, std::nan(""));
+  EXPECT_EQ(linear(nan, weight, bias, lengths).to_vector(), without_padding(whole, lengths).to_vector());
+  const Tensor dy = normal({kSamples * kTokens, kOut}, "dy"), rows = nan.reshape({kSamples * kTokens, kIn});
+  const Tensor with_zeros = without_padding(dy.reshape({kSamples, kTokens, kOut}), lengths).reshape(dy.shape());
+  const Tensor dw = empty({kOut, kIn}, DType::f32), all = empty({kOut, kIn}, DType::f32);
+  matmul_without_padding(dy, rows, dw, true, false, lengths);
+  matmul_into(with_zeros, x.reshape({kSamples * kTokens, kIn}), all, true, false, 0);
+  EXPECT_EQ(dw.to_vector(), all.to_vector());
+}
+
+/// In f32 padding is skipped, in f64 it is masked.
+TEST(LinearLengths, GiveTheGradientsOfMaskedProducts) {
+  const auto of = [](DType dtype) {
+    const std::vector<Var> inputs{Var::input(normal({kSamples, kTokens, kIn}, "x", dtype)),
+                                  Var::input(normal({kOut, kIn}, "weight", dtype)), Var::input(normal({kOut}, "bias", dtype))};
+    const Var y = linear(inputs[0], inputs[1], inputs[2], some_lengths());
+    return gradients(y, normal(y.shape(), "dy", dtype), inputs);
+  };
+  const auto single = of(DType::f32), exact = of(DType::f64);
+  for (size_t i = 0; i < exact.size(); ++i) {
+    const auto got = single[i].to_vector(), expected = exact[i].to_vector();
+    for (size_t j = 0; j < expected.size(); ++j) ASSERT_NEAR(got[j], expected[j], 1e-3) << "input " << i << ", element " << j;
+  }
+}
+
+TEST(LinearLengths, MayBeZeros) {
+  const Tensor x = normal({kSamples, kTokens, kIn}, "x"), weight = normal({kOut, kIn}, "weight"), none = full({kSamples}, 0, DType::i32);
+  const auto is_zero = [](const Tensor& y) { return y.to_vector() == std::vector<double>(static_cast<size_t>(y.elements())); };
+  EXPECT_TRUE(is_zero(linear(x, weight, {}, none)));
+  const Tensor dw = full({kOut, kIn}, 7);
+  const Tensor rows = x.reshape({kSamples * kTokens, kIn});
+  matmul_without_padding(rows, rows, dw, true, false, none);
+  EXPECT_TRUE(is_zero(dw));
+}
+
+TEST(LinearLengths, ThatAreNoneAreRefusedWithTheSample) {
+  const Tensor x = normal({kSamples, kTokens, kIn}, "x"), weight = normal({kOut, kIn}, "weight");
+  try {
+    linear(x, weight, {}, tensor_of({1, 2, 257, 0}, {kSamples}, DType::i32));
+    FAIL() << "a length beyond the tokens";
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("[0, 256], got 257 of sample 2"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace sluice
