@@ -124,7 +124,7 @@ void multiply(onednn::Product product, Way way, const T* a, const T* b, const C*
 }  // namespace
 
 bool packs(int64_t m, int64_t n, int64_t k) {
-  constexpr int64_t kLarge = int64_t{1} << 27, kLeastExtent = 64;
+  constexpr int64_t kLarge = int64_t{1} << 22, kLeastExtent = 32;
   return m * n * k >= kLarge && std::min(m, n) >= kLeastExtent;
 }
 
