@@ -12,6 +12,7 @@ std::optional<int64_t> scratch_bytes(const Product&) { return std::nullopt; }
 void multiply(const Product&, const void*, const void*, const void*, void*, void*) {
   throw DeviceError("matmul: this build has no oneDNN");
 }
+bool multiply_by_blas(const Product&, const float*, const float*, float*) { return false; }
 
 std::optional<int64_t> scratch_bytes(const Convolution&) { return std::nullopt; }
 void convolve(const Convolution&, const void*, const void*, void*, void*) { throw DeviceError("convolution: this build has no oneDNN"); }

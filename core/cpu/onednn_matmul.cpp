@@ -81,4 +81,11 @@ void multiply(const Product& product, const void* a, const void* b, const void* 
   compiled->product.run();
 }
 
+bool multiply_by_blas(const Product& p, const float* a, const float* b, float* c) {
+  const OneThread guard;
+  const auto letter = [](bool transpose) { return transpose ? 'T' : 'N'; };
+  return dnnl_sgemm(letter(p.transpose_a), letter(p.transpose_b), p.m, p.n, p.k, 1, a, p.a_ld, b, p.b_ld, static_cast<float>(p.beta), c,
+                    p.c_ld) == dnnl_success;
+}
+
 }  // namespace sluice::onednn

@@ -28,4 +28,8 @@ std::optional<int64_t> scratch_bytes(const Product& product);
 /// Threads  any; compiled products are kept per thread.
 void multiply(const Product& product, const void* a, const void* b, const void* bias, void* c, void* scratch);
 
+/// The same in f32 without a bias, by the library's BLAS function: no look-up, and its own scratch. False, and nothing done, when this build
+/// has no oneDNN.
+bool multiply_by_blas(const Product& product, const float* a, const float* b, float* c);
+
 }  // namespace sluice::onednn

@@ -136,6 +136,8 @@ int64_t a_floats(const onednn::Product& p) {
 
 }  // namespace
 
+bool packed_gemm_is_fastest() { return kLanes < 16; }
+
 int64_t packed_gemm_scratch(const onednn::Product& p) {
   return rounded_up(a_floats(p), 16) + std::min(kDepth, p.k) * std::min(kBlockColumns, rounded_up(p.n, kTileColumns));
 }

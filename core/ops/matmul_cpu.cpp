@@ -13,7 +13,8 @@ namespace {
 /// Who multiplies: the fastest for a dtype and sizes, and what a build has (docs/performance.md).
 enum class Way {
   eigen,     ///< f64, and products up to 32^3, where the overhead of the others costs more than their kernels win
-  packed,    ///< large products in f32
+  packed,    ///< f32, by panels of our own
+  blas,      ///< f32, large products by oneDNN's BLAS function
   compiled,  ///< oneDNN's, compiled for their sizes: bf16, and smaller products in f32
 };
 
@@ -34,13 +35,16 @@ onednn::Product whole_of(const MatmulOperands& of) {
 }
 
 Way way_of(const onednn::Product& whole) {
-  constexpr int64_t kTiny = 32 * 32 * 32;
+  constexpr int64_t kTiny = 32 * 32 * 32, kLeastByBlas = int64_t{1} << 27;
   if (whole.dtype == DType::bf16) return Way::compiled;
-  if (whole.dtype == DType::f64 || whole.m * whole.n * whole.k <= kTiny) return Way::eigen;
-  return packs(whole.m, whole.n, whole.k) || !onednn::scratch_bytes(whole) ? Way::packed : Way::compiled;
+  const int64_t multiplications = whole.m * whole.n * whole.k;
+  if (whole.dtype == DType::f64 || multiplications <= kTiny) return Way::eigen;
+  if (packed_gemm_is_fastest() && packs(whole.m, whole.n, whole.k)) return Way::packed;
+  if (!onednn::scratch_bytes(whole)) return Way::packed;
+  return multiplications >= kLeastByBlas ? Way::blas : Way::compiled;
 }
 
-/// A product over the larger of m and n, cut into parts of nearly equal size. Those of compiled products follow from the shape alone, as their
+/// A product over the larger of m and n, cut into parts of nearly equal size. Those of the libraries follow from the shape alone, as their
 /// bits follow from their sizes; those of packed ones, whose bits do not, are one a thread.
 class Parts {
  public:
@@ -108,17 +112,18 @@ void multiply_without_padding(Cpu& cpu, const MatmulOperands& of, const Tensor& 
 /// One part. The result and the bias are of C.
 template <class T, class C>
 void multiply(onednn::Product product, Way way, const T* a, const T* b, const C* bias, C* c, void* scratch) {
+  if (way == Way::compiled) return onednn::multiply(product, a, b, bias, c, scratch);
   if constexpr (std::is_same_v<T, float>)
     if (way == Way::packed) return packed_gemm(product, a, b, bias, c, {}, static_cast<float*>(scratch));
-  if constexpr (!std::is_same_v<T, bfloat16>)
-    if (way == Way::eigen) {
-      if (product.has_bias) {
-        for (int64_t row = 0; row < product.m; ++row) std::copy_n(bias, product.n, c + row * product.c_ld);
-        product.beta = 1;
-      }
-      return gemm(product, a, b, c);
+  if constexpr (!std::is_same_v<T, bfloat16>) {
+    if (product.has_bias) {
+      for (int64_t row = 0; row < product.m; ++row) std::copy_n(bias, product.n, c + row * product.c_ld);
+      product.beta = 1;
     }
-  onednn::multiply(product, a, b, bias, c, scratch);
+    if constexpr (std::is_same_v<T, float>)
+      if (way == Way::blas && onednn::multiply_by_blas(product, a, b, c)) return;
+    gemm(product, a, b, c);
+  }
 }
 
 }  // namespace
@@ -129,9 +134,11 @@ bool packs(int64_t m, int64_t n, int64_t k) {
 }
 
 std::optional<int64_t> matmul_scratch_bytes(const MatmulOperands& of) {
+  const auto floats = [](int64_t count) { return count * static_cast<int64_t>(sizeof(float)); };
+  if (of.lengths.defined()) return floats(packed_gemm_scratch(whole_of(of)));
   const Parts parts(of, 1);
-  if (parts.way() == Way::eigen) return 0;
-  if (parts.way() == Way::packed) return packed_gemm_scratch(parts.product(0)) * static_cast<int64_t>(sizeof(float));
+  if (parts.way() == Way::eigen || parts.way() == Way::blas) return 0;
+  if (parts.way() == Way::packed) return floats(packed_gemm_scratch(parts.product(0)));
   int64_t bytes = 0;
   const bool adds_up = terms_of(of) > 1;
   const int64_t to_last = std::max<int64_t>(1, parts.count() - 1);  // the last part may be smaller than the first

@@ -30,7 +30,7 @@ Tensor some_lengths() { return tensor_of({256, 0, 1, 131}, {kSamples}, DType::i3
 TEST(LinearLengths, LeavePaddingOutOfLargeProducts) {
   const Tensor x = normal({kSamples, kTokens, kIn}, "x"), weight = normal({kOut, kIn}, "weight"), bias = normal({kOut}, "bias");
   ASSERT_TRUE(skips_padding(x.device(), DType::f32, kSamples * kTokens, kOut, kIn));
-  const Tensor lengths = some_lengths(), whole = linear(x, weight, bias);
+  const Tensor lengths = some_lengths(), all_tokens = full({kSamples}, kTokens, DType::i32), whole = linear(x, weight, bias, all_tokens);
   const Tensor nan =
       where(less(arange(0, kTokens, 1, DType::i32), lengths.reshape({kSamples, 1})).reshape({kSamples, kTokens, 1}), x, std::nan(""));
   EXPECT_EQ(linear(nan, weight, bias, lengths).to_vector(), without_padding(whole, lengths).to_vector());
@@ -38,7 +38,7 @@ TEST(LinearLengths, LeavePaddingOutOfLargeProducts) {
   const Tensor with_zeros = without_padding(dy.reshape({kSamples, kTokens, kOut}), lengths).reshape(dy.shape());
   const Tensor dw = empty({kOut, kIn}, DType::f32), all = empty({kOut, kIn}, DType::f32);
   matmul_without_padding(dy, rows, dw, true, false, lengths);
-  matmul_into(with_zeros, x.reshape({kSamples * kTokens, kIn}), all, true, false, 0);
+  matmul_without_padding(with_zeros, x.reshape({kSamples * kTokens, kIn}), all, true, false, all_tokens);
   EXPECT_EQ(dw.to_vector(), all.to_vector());
 }
 
