@@ -26,9 +26,9 @@ constexpr int64_t padded_step(int64_t columns) {
 
 namespace tiles {
 
-/// Tiles of c are as many registers as hide the latency of multiply-adds, and leave some for b: of 32 registers, or of 16.
+/// Tiles of c are as many registers as hide the latency of multiply-adds, and leave some for b.
 template <class T>
-constexpr int kRows = sizeof(typename Lanes<T>::Register) == 64 ? 8 : 6;
+constexpr int kRows = sizeof(typename Lanes<T>::Register) == 64 ? 8 : 4;
 
 /// Inlined, so that strides that the caller knows are known.
 template <class T, int Rows, int Columns>
@@ -58,14 +58,14 @@ template <class T, int Rows, int Columns>
     for (int j = 0; j < Columns; ++j) V(sums[i][j]).store(c.data + i * c.step + j * V::kCount);
 }
 
-/// Rows [first, m) of one column of tiles; the last tile has as many as are left.
+/// Rows [first, m) of one column of tiles, as many a time as are left.
 template <class T, int Rows, int Columns>
 void multiply_column(int64_t first, int64_t m, int64_t k, const Elements<T>& a, const PaddedRows<const T>& b, bool adds,
                      const PaddedRows<T>& c) {
   for (; first + Rows <= m; first += Rows)
     multiply<T, Rows, Columns>(k, {a.data + first * a.by_row, a.by_row, a.by_column}, b, adds, {c.data + first * c.step, c.step});
   if constexpr (Rows > 1)
-    if (first < m) multiply_column<T, Rows - 1, Columns>(first, m, k, a, b, adds, c);
+    if (first < m) multiply_column<T, Rows / 2, Columns>(first, m, k, a, b, adds, c);
 }
 
 }  // namespace tiles
