@@ -26,7 +26,10 @@ Dropout::Dropout(double p) : p_(p) { check_probability(p); }
 
 Var Dropout::forward(const Call& call) const { return call.training && p_ > 0 ? dropout(call.inputs[0], p_, call.random) : call.inputs[0]; }
 
-InputCount Residual::input_count() const { return {1, 1 + std::max(1, child(branch_).input_count().most)}; }
+InputCount Residual::input_count() const {
+  const int most = child(branch_).input_count().most;
+  return {1, most == InputCount::kAny ? most : 1 + std::max(1, most)};
+}
 
 Var Residual::forward(const Call& call) const {
   std::vector<Var> inputs{call.inputs[0]};

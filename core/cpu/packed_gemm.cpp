@@ -121,12 +121,14 @@ void multiply_panels(int64_t depth, const float* a, const float* b, bool adds, f
 
 /// One tile's product. Its chain begins with zeros, the bias, or what is there.
 void multiply_tile(int64_t depth, const float* a, const float* b, const float* bias, bool adds, const Tile& tile) {
-  const bool is_whole = tile.is_whole();
-  if (is_whole && !bias) return multiply_panels(depth, a, b, adds, tile.row(0), tile.step);
-  alignas(64) float sums[kTileRows * kTileColumns];
-  if (bias || adds)
-    for (int64_t i = 0; i < tile.height; ++i) std::copy_n(bias ? bias : tile.row(i), tile.width, sums + i * kTileColumns);
-  multiply_panels(depth, a, b, bias || adds, sums, kTileColumns);
+  if (bias)
+    for (int64_t i = 0; i < tile.height; ++i) std::copy_n(bias, tile.width, tile.row(i));
+  const bool begins_with_c = adds || bias;
+  if (tile.is_whole()) return multiply_panels(depth, a, b, begins_with_c, tile.row(0), tile.step);
+  alignas(64) float sums[kTileRows * kTileColumns] = {};
+  if (begins_with_c)
+    for (int64_t i = 0; i < tile.height; ++i) std::copy_n(tile.row(i), tile.width, sums + i * kTileColumns);
+  multiply_panels(depth, a, b, begins_with_c, sums, kTileColumns);
   for (int64_t i = 0; i < tile.height; ++i) std::copy_n(sums + i * kTileColumns, tile.width, tile.row(i));
 }
 

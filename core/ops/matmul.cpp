@@ -26,6 +26,19 @@ void check(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b)
           a.shape(), " and ", b.shape());
 }
 
+void check_result(const Tensor& a, const Tensor& b, const Tensor& c, bool transpose_a, bool transpose_b, double beta, const Tensor& bias) {
+  const Tensor& batched = a.rank() > 2 ? a : b;
+  require((c.dtype() == a.dtype() || c.dtype() == compute_dtype(a.dtype())) && c.rank() >= 2 && !kernels::MatrixLayout(c).by_columns &&
+              (c.rank() == 2 || leading(c) == leading(batched)) && c.dim(-2) == rows_of(a, transpose_a) &&
+              c.dim(-1) == columns_of(b, transpose_b),
+          "matmul_into: needs a result with contiguous rows of the operands' dtype (or f32 for bf16) and the product's shape, got ", c,
+          " for ", a, " and ", b);
+  require(beta == 0 || beta == 1, "matmul_into: needs beta 0 (store) or 1 (add), got ", beta);
+  require(!bias.defined() || (bias.rank() == 1 && bias.dim(0) == c.dim(-1) && bias.dtype() == c.dtype() && bias.is_contiguous() &&
+                              beta == 0 && c.rank() == batched.rank()),
+          "matmul_into: needs beta 0 and a contiguous bias of the dtype and last axis of c ", c.shape(), ", got ", bias);
+}
+
 /// The tensor itself when rows or columns are contiguous runs that do not overlap, else a row-major copy.
 Tensor with_leading_dimension(const Tensor& x) {
   const int64_t rows = x.dim(-2), columns = x.dim(-1);
@@ -77,12 +90,14 @@ bool skips_padding(const Device& device, DType dtype, int64_t m, int64_t n, int6
 
 void matmul_without_padding(const Tensor& a, const Tensor& b, const Tensor& c, bool transpose_a, bool transpose_b, const Tensor& lengths,
                             const Tensor& bias) {
-  require(a.rank() == 2 && b.rank() == 2 && c.rank() == 2 && lengths.rank() == 1 && lengths.dim(0) > 0 && a.dim(0) % lengths.dim(0) == 0 &&
+  require(a.rank() == 2 && b.rank() == 2 && c.rank() == 2 && lengths.rank() == 1 && a.dim(0) % std::max<int64_t>(1, lengths.dim(0)) == 0 &&
               !(transpose_a && transpose_b),
           "matmul_without_padding: needs matrices, the first with the tokens of every sample as rows, got ", a.shape(), ", ", b.shape(),
           " and lengths ", lengths.shape());
   check_lengths("matmul_without_padding", lengths, lengths.dim(0));
+  if (lengths.dim(0) == 0) return matmul_into(a, b, c, transpose_a, transpose_b, 0, bias);
   check(a, b, transpose_a, transpose_b);
+  check_result(a, b, c, transpose_a, transpose_b, 0, bias);
   if (skips_padding(a.device(), a.dtype(), c.dim(-2), c.dim(-1), rows_of(b, transpose_b)) && has_rows(a) && has_rows(b) &&
       c.dtype() == a.dtype())
     return multiply({a, b, c, bias, transpose_a, transpose_b, 0, lengths.contiguous()});
@@ -101,16 +116,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose
 
 void matmul_into(const Tensor& a, const Tensor& b, const Tensor& c, bool transpose_a, bool transpose_b, double beta, const Tensor& bias) {
   check(a, b, transpose_a, transpose_b);
-  const Tensor& batched = a.rank() > 2 ? a : b;
-  require((c.dtype() == a.dtype() || c.dtype() == compute_dtype(a.dtype())) && c.rank() >= 2 && !kernels::MatrixLayout(c).by_columns &&
-              (c.rank() == 2 || leading(c) == leading(batched)) && c.dim(-2) == rows_of(a, transpose_a) &&
-              c.dim(-1) == columns_of(b, transpose_b),
-          "matmul_into: needs a result with contiguous rows of the operands' dtype (or f32 for bf16) and the product's shape, got ", c,
-          " for ", a, " and ", b);
-  require(beta == 0 || beta == 1, "matmul_into: needs beta 0 (store) or 1 (add), got ", beta);
-  require(!bias.defined() || (bias.rank() == 1 && bias.dim(0) == c.dim(-1) && bias.dtype() == c.dtype() && bias.is_contiguous() &&
-                              beta == 0 && c.rank() == batched.rank()),
-          "matmul_into: needs beta 0 and a contiguous bias of the dtype and last axis of c ", c.shape(), ", got ", bias);
+  check_result(a, b, c, transpose_a, transpose_b, beta, bias);
   device_of("matmul", {a, b, c, bias});  // also where there is nothing to multiply
   if (c.elements() == 0) return;
   if (a.elements() == 0 || b.elements() == 0) {

@@ -67,6 +67,14 @@ TEST(LinearLengths, MayBeZeros) {
   EXPECT_TRUE(is_zero(dw));
 }
 
+TEST(LinearLengths, NeedAResultOfTheProductsShape) {
+  const Tensor rows = normal({kSamples * kTokens, kIn}, "x");
+  for (const Shape& wrong : {Shape{kIn, kIn + 1}, Shape{kIn - 1, kIn}})
+    EXPECT_THROW(matmul_without_padding(rows, rows, empty(wrong, DType::f32), true, false, some_lengths()), UsageError) << wrong;
+  const Tensor few = normal({kSamples * kTokens - 1, kIn}, "few");
+  EXPECT_THROW(matmul_without_padding(few, few, empty({kIn, kIn}, DType::f32), true, false, some_lengths()), UsageError);
+}
+
 TEST(LinearLengths, ThatAreNoneAreRefusedWithTheSample) {
   const Tensor x = normal({kSamples, kTokens, kIn}, "x"), weight = normal({kOut, kIn}, "weight");
   try {

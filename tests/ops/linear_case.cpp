@@ -59,6 +59,7 @@ OP_CASES(linear) {
   check_padded("lengths", {randn({3, 5, 7}), randn({4, 7}), randn({4}), lengths({5, 0, 2})});
   check_padded("lengths_without_bias", {randn({2, 3, 9}), randn({5, 9}), lengths({1, 3})});
   check_padded("lengths_of_no_tokens", {randn({2, 0, 9}), randn({5, 9}), lengths({0, 0})});
+  check_padded("lengths_of_no_samples", {randn({0, 3, 9}), randn({5, 9}), lengths({})});
   check_padded("lengths_of_a_view", {transposed(randn({5, 3, 7}), 0, 1), randn({4, 7}), randn({4}), lengths({4, 1, 5})});
   add({.name = "lengths_and_activation",  // whose bias belongs to the product
        .inputs = {randn({3, 5, 7}), randn({4, 7}), randn({4}), lengths({5, 0, 2})},
