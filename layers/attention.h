@@ -11,7 +11,7 @@ struct GivenMasks;
 
 /// Multi-head self-attention: one projection to queries, keys and values, attention, one projection back. arXiv 1706.03762.
 /// Inputs  {x}, then lengths and a mask of pairs, if wanted: tokens from a sample's length on are padding, which no token attends to and which
-///         attends to none.
+///         attends to none. What y holds for padding depends on the device (Linear), so nothing may depend on it.
 /// Shape   x [B, T, width], lengths i32 [B] -> y like x. With H heads of width N, and G for keys and values: qkv.weight [(H + 2 G) N, width],
 ///         out.weight [width, H N], with biases.
 /// With Call::cache set, the new tokens attend to the cached ones as well and are appended to the cache; lengths are not read, and masks
@@ -42,7 +42,7 @@ class MultiHeadAttention : public Composite {
 
 /// Multi-head attention to another sequence, such as a decoder's to the encoder's output: queries of x, keys and values of the memory.
 /// Inputs  {x, memory}, {x, memory, memory_lengths} or {x, memory, memory_lengths, lengths}: padding of the memory is attended to by no
-///         token of x, and padding of x attends to nothing. Then a mask of pairs, if wanted.
+///         token of x, and padding of x attends to nothing; what y holds for it depends on the device. Then a mask of pairs, if wanted.
 /// Shape   x [B, T, width], memory [B, S, width], lengths i32 [B] -> y like x. With H heads of width N, and G for keys and values: q.weight
 ///         [H N, width], kv.weight [2 G N, width], out.weight [width, H N], with biases.
 /// With Call::cache set, the first call keeps the memory's keys and values in the cache, later calls attend to these and read no memory;
