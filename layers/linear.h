@@ -4,9 +4,9 @@
 namespace sluice::layers {
 
 /// y = x W^T + b.
-/// Inputs  {x} or, of one made by with_lengths(), also {x, lengths}: tokens from a sample's length on are padding, which is not worked on where that saves time. What y holds
-///         there depends on the device, so nothing may depend on it, as attention with lengths and losses that leave padding out do not.
-///         Generation reads no lengths.
+/// Inputs  {x} or, of one made by with_lengths(), also {x, lengths}: tokens from a sample's length on are padding, which is not worked on
+///         where that saves time. What y holds there depends on the device, so nothing may depend on it, as attention with lengths and
+///         losses that leave padding out do not. Generation reads no lengths.
 /// Shape   x [..., in] -> y [..., out]; weight [out, in], bias [out]. With lengths i32 [B] x is [B, T, in].
 /// Starts  weight normal with `standard_deviation` (0 = 1 / sqrt(in)), bias zero.
 class Linear : public Module {

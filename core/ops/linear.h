@@ -12,7 +12,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
 /// The same for samples of unequal lengths: tokens from a sample's length on are padding, which is not worked on, and y is zeros there.
 /// Shape   x [B, T, I], lengths i32 [B] -> y [B, T, O].
-/// Errors  UsageError as above, and for lengths outside [0, T], naming the sample.
+/// Errors  UsageError as above, and for lengths outside [0, T] as matmul_without_padding.
 /// Cost    see matmul_without_padding: it gains where skips_padding().
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& lengths);
 

@@ -25,7 +25,8 @@ void matmul_into(const Tensor& a, const Tensor& b, const Tensor& c, bool transpo
 /// The same of matrices, with beta 0, where the rows of a are the tokens of B samples, and those from a sample's length on are padding: c is
 /// zeros in their rows or, where a is transposed and c a sum over its rows, they are left out.
 /// Shape    lengths i32 [B]; a has B T rows, and so has b where a is transposed.
-/// Errors   UsageError as above, and for lengths outside [0, T], naming the sample.
+/// Errors   UsageError as above, and where `skips_padding` for lengths outside [0, T], naming the sample; elsewhere those beyond count as T and
+///          those below as 0.
 /// Cost     as if there were no padding: lengths are not known when costs are counted. No work on padding where `skips_padding`; elsewhere
 ///          all of it, and a pass over c or a.
 void matmul_without_padding(const Tensor& a, const Tensor& b, const Tensor& c, bool transpose_a, bool transpose_b, const Tensor& lengths,

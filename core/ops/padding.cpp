@@ -25,8 +25,8 @@ std::vector<int32_t> rows_without_padding(const char* op, const Tensor& lengths,
   rows.reserve(static_cast<size_t>(lengths.elements() * tokens));
   const auto* all = lengths.data<int32_t>();
   for (int64_t sample = 0; sample < lengths.elements(); ++sample) {
-    require(0 <= all[sample] && all[sample] <= tokens, op, ": needs lengths in [0, ", tokens, "], got ", all[sample], " of sample ",
-            sample);
+    require(0 <= all[sample] && all[sample] <= tokens, op, ": needs lengths in [0, ", tokens, "], got ", all[sample], " of sample ", sample,
+            "; give the number of tokens before the padding");
     for (int32_t token = 0; token < all[sample]; ++token) rows.push_back(static_cast<int32_t>(sample * tokens) + token);
   }
   return rows;
