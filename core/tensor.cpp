@@ -184,12 +184,45 @@ Tensor Tensor::one_on_host() const {
   return on_host();
 }
 
-double Tensor::item() const { return one_on_host().to_vector()[0]; }
+double Tensor::item() const { return items(device(), {this, 1})[0]; }
 
 std::vector<double> Tensor::to_vector() const {
   const Tensor x = on_host();
   std::vector<double> result(elements());
   on_any(dtype_, "to_vector", [&]<class T>() { std::copy_n(x.data<T>(), elements(), result.begin()); });
+  return result;
+}
+
+namespace {
+
+void* data_of(const Tensor& x) {
+  return on_any(x.dtype(), "items", [&]<class T>() { return static_cast<void*>(x.data<T>()); });
+}
+
+/// By one copy.
+std::vector<Tensor> on_host(Cuda& cuda, std::span<const Tensor> tensors) {
+  std::vector<Tensor> copies;
+  std::vector<Cuda::Number> numbers;
+  for (const Tensor& x : tensors) {
+    copies.push_back(empty(x.shape(), x.dtype()));
+    numbers.push_back({data_of(x), data_of(copies.back()), static_cast<size_t>(x.bytes())});
+  }
+  cuda.read(numbers);
+  return copies;
+}
+
+}  // namespace
+
+std::vector<double> items(Device& device, std::span<const Tensor> tensors) {
+  for (const Tensor& x : tensors) {
+    require(x.elements() == 1, "item: needs exactly one element, got ", x);
+    require(&x.device() == &device, "items: needs tensors on ", device.name(), ", got ", x);
+  }
+  std::vector<Tensor> copies;
+  if constexpr (build::has_cuda)
+    if (device.kind() == DeviceKind::cuda) copies = on_host(device.cuda(), tensors);
+  std::vector<double> result;
+  for (const Tensor& x : copies.empty() ? tensors : std::span<const Tensor>(copies)) result.push_back(x.to_vector()[0]);
   return result;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <iosfwd>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -158,6 +159,10 @@ Tensor full_like(const Tensor& x, double value);
 /// Errors  UsageError when the number does not match the shape.
 Tensor tensor_of(const std::vector<double>& elements, const Shape& shape, DType dtype = DType::f32,
                  const DevicePtr& device = default_device());
+
+/// Tensor::item() of each, all on one device, after all work of the device: one copy to the host and one wait for it, also of none.
+/// Errors  UsageError for a tensor of another device, or of another number of elements than one; what Device::synchronize() throws.
+std::vector<double> items(Device& device, std::span<const Tensor> tensors);
 
 /// "f32 [2, 3] on cpu:0": what messages show of a tensor.
 void describe(std::ostream& out, const Tensor& x);

@@ -109,8 +109,9 @@ Cuda::Cuda(int index, bool allow_tf32, int64_t budget_bytes)
   activate();
   CUDA_TRY(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   graphs_ = std::make_unique<GraphCapture>(index_, stream_, memory_, !synchronous());
-  CUDA_TRY(cudaMalloc(reinterpret_cast<void**>(&faults_), kFaultsBytes));
-  CUDA_TRY(cudaMemsetAsync(faults_, 0xff, sizeof(Faults), stream_));
+  CUDA_TRY(cudaMalloc(reinterpret_cast<void**>(&report_), kReportBytes));
+  CUDA_TRY(cudaMallocHost(reinterpret_cast<void**>(&report_on_host_), kReportBytes));
+  CUDA_TRY(cudaMemsetAsync(report_, 0xff, sizeof(Faults), stream_));
   memory_->enter(*this, budget_bytes, kOwnBytes);
 }
 
@@ -125,7 +126,8 @@ Cuda::~Cuda() {
   states_.clear();
   staging_.reset();
   cudaFree(workspace_);
-  cudaFree(faults_);
+  cudaFree(report_);
+  cudaFreeHost(report_on_host_);
   memory_->leave(*this, kOwnBytes);
   cudaStreamDestroy(stream_);
 }
@@ -147,11 +149,25 @@ void Cuda::wait_for(const Event& event) const {
   CUDA_TRY(cudaStreamWaitEvent(stream_, event->handle(), 0));
 }
 
-void Cuda::synchronize() {
+/// Numbers are gathered on the device behind the record of faults, so that the host waits once for all of them.
+void Cuda::read(std::span<const Number> numbers) {
+  constexpr size_t kNumberBytes = 8, kMost = (kReportBytes - kFaultsBytes) / kNumberBytes;
   graphs_->launch();
   activate();
-  CUDA_TRY(cudaStreamSynchronize(stream_));
-  check_faults();
+  do {
+    const auto together = numbers.first(std::min(kMost, numbers.size()));
+    for (size_t i = 0; i < together.size(); ++i)
+      CUDA_TRY(cudaMemcpyAsync(report_ + kFaultsBytes + i * kNumberBytes, together[i].device, together[i].bytes, cudaMemcpyDeviceToDevice,
+                               stream_));
+    CUDA_TRY(cudaMemcpyAsync(report_on_host_, report_, kFaultsBytes + together.size() * kNumberBytes, cudaMemcpyDeviceToHost, stream_));
+    CUDA_TRY(cudaStreamSynchronize(stream_));
+    Faults found;
+    std::memcpy(&found, report_on_host_, sizeof found);
+    check_faults(found);
+    for (size_t i = 0; i < together.size(); ++i)
+      std::memcpy(together[i].host, report_on_host_ + kFaultsBytes + i * kNumberBytes, together[i].bytes);
+    numbers = numbers.subspan(together.size());
+  } while (!numbers.empty());
 }
 
 namespace {
@@ -167,14 +183,12 @@ constexpr struct {
 
 }  // namespace
 
-void Cuda::check_faults() {
+/// Every one is told once.
+void Cuda::check_faults(const Faults& found) {
   static_assert(std::size(kFaultWords) == static_cast<size_t>(FaultKind::kinds));
-  Faults found;
-  CUDA_TRY(cudaMemcpyAsync(&found, faults_, sizeof found, cudaMemcpyDeviceToHost, stream_));
-  CUDA_TRY(cudaStreamSynchronize(stream_));
   for (int kind = 0; kind < static_cast<int>(FaultKind::kinds); ++kind) {
     if (found.first[kind] == ~0ull) continue;
-    CUDA_TRY(cudaMemsetAsync(faults_, 0xff, sizeof found, stream_));
+    CUDA_TRY(cudaMemsetAsync(report_, 0xff, sizeof found, stream_));
     throw UsageError(join(kFaultWords[kind].needs, " in [0, ", found.limit[kind], "), got ",
                           static_cast<int32_t>(found.first[kind] & 0xffffffffu), kFaultWords[kind].place, found.first[kind] >> 32,
                           " of a tensor on cuda:", index_));

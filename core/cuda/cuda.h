@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <typeindex>
 
@@ -42,9 +43,9 @@ class Cuda {
  public:
   /// Memory of the device's one workspace, which library calls use in stream order.
   static constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
-  static constexpr int64_t kFaultsBytes = 128;  ///< of the record of faults
+  static constexpr int64_t kReportBytes = 4096;  ///< of what goes to the host at once: the record of faults, and numbers (read())
   /// Both, counted as live bytes of the device from the start.
-  static constexpr int64_t kOwnBytes = kWorkspaceBytes + kFaultsBytes;
+  static constexpr int64_t kOwnBytes = kWorkspaceBytes + kReportBytes;
 
   Cuda(int index, bool allow_tf32, int64_t budget_bytes);
   ~Cuda();
@@ -72,7 +73,16 @@ class Cuda {
   Event record(bool with_time = false) const;
   void wait_for(const Event& event) const;  ///< this device's later work waits; the caller does not
   /// Until all work is done. Errors  DeviceError with the failed call; UsageError for a bad index that a kernel met (see Faults).
-  void synchronize();
+  void synchronize() { read({}); }
+  /// A number of at most 8 bytes on the device, and where it goes.
+  struct Number {
+    const void* device;
+    void* host;
+    size_t bytes;
+  };
+  /// The same as synchronize(), and reads numbers: with the record of faults by one copy into pinned memory, as long as they fit into
+  /// kReportBytes.
+  void read(std::span<const Number> numbers);
   /// @}
 
   /// @name Memory
@@ -98,8 +108,9 @@ class Cuda {
     unsigned long long first[static_cast<int>(FaultKind::kinds)];
     long long limit[static_cast<int>(FaultKind::kinds)];
   };
+  static constexpr size_t kFaultsBytes = 128;  ///< of the report, whose numbers begin there
   static_assert(sizeof(Faults) <= kFaultsBytes);
-  Faults* faults() const { return faults_; }
+  Faults* faults() const { return reinterpret_cast<Faults*>(report_); }
 
   /// What a library keeps for this device (a handle, compiled plans): made at the first use, gone with the device.
   template <class State>
@@ -110,7 +121,7 @@ class Cuda {
   }
 
  private:
-  void check_faults();
+  void check_faults(const Faults& found);
   CUstream_st* stream_from(const Cuda& other);
   struct Staging;
   int index_;
@@ -119,7 +130,7 @@ class Cuda {
   std::shared_ptr<GpuMemory> memory_;
   CUstream_st* stream_ = nullptr;
   void* workspace_ = nullptr;
-  Faults* faults_ = nullptr;
+  char *report_ = nullptr, *report_on_host_ = nullptr;  ///< the second is pinned
   std::unique_ptr<Staging> staging_;
   std::unique_ptr<GraphCapture> graphs_;
   std::map<std::type_index, std::shared_ptr<void>> states_;

@@ -45,7 +45,7 @@ bool Executor::DeviceRun::advance(double seconds) {
     } catch (...) {
       rethrow_from(action);
     }
-    if (at + 1 == actions_->size()) device_->synchronize();  // until then the device has not finished
+    if (at + 1 == actions_->size() && !counts_only()) read_results();  // until then the device has not finished
   }
   if (counts_only()) restore_peak();
   read_spans();
@@ -154,7 +154,7 @@ bool Executor::DeviceRun::has_begun_to_change() const {
   const auto change = std::ranges::find_if(*actions_, changes_weights);
   if (change == actions_->end() || position() < static_cast<size_t>(change - actions_->begin())) return false;
   try {
-    return std::isfinite(gradient_norm());
+    return !norm_.defined() || std::isfinite(norm_.item());
   } catch (const Error&) {  // of a device that cannot be read any more
     return true;
   }
@@ -336,7 +336,22 @@ void Executor::DeviceRun::reduce_norm() {
   norm_ = sum(norm_part_.slice(0, 0, layout.parameters()));
 }
 
-double Executor::DeviceRun::gradient_norm() const { return norm_.defined() && !counts_only() ? std::sqrt(norm_.item()) : 0; }
+/// All that the host wants of a device, by one copy: the only time in a run that it waits for the device's work.
+void Executor::DeviceRun::read_results() {
+  std::vector<Tensor> numbers;
+  std::vector<int> micro_batches;
+  for (const auto& stage : shared_.stages) {
+    if (stage->device() != device_) continue;
+    for (const auto& [micro_batch, loss] : stage->losses()) {
+      micro_batches.push_back(micro_batch);
+      numbers.push_back(loss);
+    }
+  }
+  if (norm_.defined()) numbers.push_back(norm_);
+  const std::vector<double> read = items(*device_, numbers);
+  for (size_t i = 0; i < micro_batches.size(); ++i) results_.losses[micro_batches[i]] = read[i];
+  if (norm_.defined()) results_.gradient_norm = std::sqrt(read.back());
+}
 
 /// Reads nothing back: whether the norm is finite shows after the run, and the step itself leaves all as it is when it is not.
 void Executor::DeviceRun::step() {

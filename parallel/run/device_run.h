@@ -52,8 +52,12 @@ class Executor::DeviceRun {
   bool has_begun_to_change() const;
 
   const std::vector<TraceEvent>& events() const { return events_; }
-  /// Of all gradients, before clipping; 0 in evaluation and on meta. Waits for the device.
-  double gradient_norm() const;
+  /// What the device computed for the host, once it has finished.
+  struct Results {
+    double gradient_norm = 0;      ///< of all gradients, before clipping; 0 in evaluation and on meta
+    std::map<int, double> losses;  ///< by micro-batch, of those whose loss is computed here
+  };
+  const Results& results() const { return results_; }
 
  private:
   bool run_action(size_t at, double seconds);
@@ -84,6 +88,7 @@ class Executor::DeviceRun {
   void norm_parts();
   void reduce_norm();
   void step();
+  void read_results();
   void read_spans();
   double now() const;
   /// Lets the clock go on by what a device that only counts has counted since.
@@ -108,6 +113,7 @@ class Executor::DeviceRun {
   Tensor norm_part_;                            ///< f64, as NormLayout has it
   std::vector<Tensor> other_parts_;             ///< on the reducing device, in the order of arrival
   Tensor norm_;                                 ///< f64 []: the sum of squares
+  Results results_;
 };
 
 }  // namespace sluice::parallel

@@ -419,13 +419,14 @@ RunResult Executor::collect(const Attempt& attempt) {
   result.trace.seconds =
       attempt.clock ? attempt.clock->seconds() : seconds_of(std::chrono::steady_clock::now()) - seconds_of(attempt.began);
   result.bubble = result.trace.bubble();
-  result.gradient_norm = attempt.runs[0]->gradient_norm();
+  result.gradient_norm = attempt.runs[0]->results().gradient_norm;
   result.loss_weight = attempt.context.loss_weight();
   result.bytes_between_ranks = attempt.transport->bytes_from_ranks();
   if (attempt.context.wish) result.wish = attempt.context.wish();
   if (workers_.empty()) return result;
-  for (const auto& stage : stages_)
-    for (const auto& [micro_batch, loss] : stage->losses()) result.losses.push_back(loss.item());
+  std::map<int, double> losses;
+  for (const auto& run : attempt.runs) losses.insert(run->results().losses.begin(), run->results().losses.end());
+  for (const auto& [micro_batch, loss] : losses) result.losses.push_back(loss);
   result.loss = std::accumulate(result.losses.begin(), result.losses.end(), 0.0);
   std::map<int, std::vector<Tensor>> outputs;
   for (const auto& stage : stages_)

@@ -1,4 +1,4 @@
-// Random trainings on emulated GPUs whose budgets are what the plan says, to the byte: cudaMalloc never gives a GPU more.
+// Random trainings on emulated GPUs whose budgets are what the plan says, to the byte: cudaMalloc never gives a GPU more. What the host reads of them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -168,6 +168,31 @@ TEST(CudaTrainingMemory, OfATensorWhosePartCrossesStagesIsNotHeldByTheReceiver) 
     ASSERT_NO_THROW(training.run()) << training.text();
     EXPECT_LE(static_cast<int64_t>(emulation::peak_bytes(0)), training.planned(0)) << training.text();
   }
+}
+
+/// What the host reads of emulated GPUs, and how often it waits for a stream, while something runs.
+struct HostCounts {
+  uint64_t reads = emulation::host_reads(), waits = emulation::stream_waits();
+  HostCounts since() const { return {emulation::host_reads() - reads, emulation::stream_waits() - waits}; }
+};
+
+// Losses of all micro-batches, the norm and the faults come in one copy a device, and nothing is read before a step has ended.
+TEST(CudaTrainingHost, ReadsOneCopyOfEachDeviceAStep) {
+  const auto graph = sluice::testing::skip_graph();
+  for (const char* names : {"cuda:0", "cuda:0,cuda:0", "cuda:0,cuda:1"})
+    for (const CudaGraphs graphs : {CudaGraphs::off, CudaGraphs::on}) {
+      const auto gpus = devices(names);
+      Trainer trainer(graph, plan(graph, gpus, {.batch = kSamples, .micro_batches = 4}), AdamW({.lr = 1e-2}),
+                      {.seed = 3, .clip = 0.5, .cuda_graphs = graphs});
+      for (int step = 0; step < kSteps; ++step) {
+        const Batch batch = sluice::testing::skip_batch(kSamples, step);
+        const HostCounts before;
+        trainer.step(batch);
+        const HostCounts counts = before.since();
+        EXPECT_EQ(counts.reads, gpus.size()) << names << ", step " << step;
+        EXPECT_EQ(counts.waits, gpus.size()) << names << ", step " << step;
+      }
+    }
 }
 
 struct WithoutPeerAccess {

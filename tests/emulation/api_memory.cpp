@@ -78,6 +78,7 @@ void copy(Runtime& state, void* to, const void* from, size_t bytes, cudaMemcpyKi
   Side target{"destination", to, known ? kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice : is_on_device(state, to)};
   check_side(state, source, bytes);
   check_side(state, target, bytes);
+  if (source.on_device && !target.on_device) ++state.host_reads;
   if (is_captured(stream) && !(source.pinned && target.pinned))
     spoil(*stream->capture, cudaErrorStreamCaptureUnsupported, "cudaMemcpy: pageable memory cannot take part in a capture");
   CUgraphNode_st node{CUgraphNode_st::Kind::copy, [=] { std::memcpy(to, from, bytes); }, join(place_of(state, to), place_of(state, from))};

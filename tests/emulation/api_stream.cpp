@@ -53,6 +53,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return call([&](Runtime& state) {
     refuse_to_wait_for("cudaStreamSynchronize", stream);
+    ++state.stream_waits;
     state.wait_for([&] { state.queue_of(stream)->run_all(); });
   });
 }

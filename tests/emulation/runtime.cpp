@@ -74,6 +74,16 @@ void reset_peak_bytes(int device) {
   runtime().memory.reset_peak(device);
 }
 
+uint64_t host_reads() {
+  std::lock_guard lock(runtime().mutex);
+  return runtime().host_reads;
+}
+
+uint64_t stream_waits() {
+  std::lock_guard lock(runtime().mutex);
+  return runtime().stream_waits;
+}
+
 void set_peer_access(bool has_access) {
   std::lock_guard lock(runtime().mutex);
   runtime().has_peer_access = has_access;

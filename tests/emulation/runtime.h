@@ -70,6 +70,7 @@ struct Runtime {
   std::map<const void*, size_t> shared_bytes_allowed;  ///< by kernel, where it asked
   std::string fault;                                   ///< of a kernel; until `reset`
   uint64_t seed = 1, launches = 0;
+  uint64_t host_reads = 0, stream_waits = 0;  ///< copies from a device to the host; calls that wait for a stream
   bool has_peer_access = true;
   Ranks ranks;  ///< that wait for each other
 

@@ -23,6 +23,10 @@ size_t allocated_bytes(int device);
 size_t peak_bytes(int device);
 void reset_peak_bytes(int device);
 
+/// So far: copies from devices to the host, and calls in which the host waits for a stream.
+uint64_t host_reads();
+uint64_t stream_waits();
+
 /// Whether a device may access another one's memory, as it may at first.
 void set_peer_access(bool has_access);
 
