@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "autograd/ops/elementwise.h"
+#include "autograd/ops/product_gradient.h"
 #include "core/ops/activation.h"
 #include "core/ops/linear_gelu.h"
 #include "core/ops/matmul.h"
@@ -16,29 +17,30 @@ struct LinearShapes {
   Shape x, weight;
 };
 
+/// dW = dy^T x of rows of matrices.
+Tensor weight_gradient(const Node& node, const Shape& shape, const Tensor& dy, const Tensor& x, const Tensor& lengths) {
+  if (!lengths.defined()) return product_gradient(node, 1, shape, dy, x, true, false);
+  const Tensor gradient = empty(shape, node.inputs[1]->gradient_dtype(), dy.device_ptr());
+  matmul_without_padding(dy, x, gradient, true, false, lengths);
+  return gradient;
+}
+
 /// dx = dy W,  dW = dy^T x,  dbias = sum of dy's rows; all without padding where there are lengths.
 /// Deferred: x and dy stay for dW, a third of the layer's work. dbias reads dy, which stays anyway.
 Gradients linear_gradients(const Node& node, const Tensor& dy, Needs needs) {
   const Tensor &x = node.saved[0], &weight = node.saved[1], &lengths = node.saved[2];
   const auto& shapes = node.attribute<LinearShapes>();
   const Tensor rows = as_padded_matrix(dy);
-  const auto multiply = [&](const Tensor& b, const Tensor& c, bool transpose_a) {
-    if (lengths.defined())
-      matmul_without_padding(rows, b, c, transpose_a, false, lengths);
-    else
-      matmul_into(rows, b, c, transpose_a, false, 0);
-  };
   Gradients gradients(3);
   if (needs[0]) {
     const Tensor dx = empty({rows.dim(0), shapes.x[-1]}, dy.dtype(), dy.device_ptr());
-    multiply(weight, dx, false);
+    if (lengths.defined())
+      matmul_without_padding(rows, weight, dx, false, false, lengths);
+    else
+      matmul_into(rows, weight, dx, false, false, 0);
     gradients[0] = dx.reshape(shapes.x);
   }
-  // Not into the accumulator: a product that adds to sums outside the cache is slower than a product and a pass (docs/performance.md).
-  if (needs[1]) {
-    gradients[1] = empty(shapes.weight, node.inputs[1]->gradient_dtype(), dy.device_ptr());
-    multiply(as_matrix(x.contiguous()), gradients[1], true);
-  }
+  if (needs[1]) gradients[1] = weight_gradient(node, shapes.weight, rows, as_matrix(x.contiguous()), lengths);
   if (needs[2]) gradients[2] = lengths.defined() ? sum_rows(dy, lengths) : sum_rows(rows);
   return gradients;
 }

@@ -1,5 +1,7 @@
 #include "autograd/ops/matmul.h"
 
+#include "autograd/ops/product_gradient.h"
+
 namespace sluice {
 
 namespace {
@@ -9,27 +11,18 @@ struct MatmulAttributes {
   bool transpose_a, transpose_b;
 };
 
-/// op(left) op(right) in the shape of an operand.
-Tensor product(const Shape& shape, DType dtype, const Tensor& left, const Tensor& right, bool transpose_left, bool transpose_right) {
-  Tensor result = empty(shape, dtype, left.device_ptr());
-  matmul_into(left, right, result, transpose_left, transpose_right, 0);
-  return result;
-}
-
 /// With c = op(a) op(b):  d op(a) = dc op(b)^T and d op(b) = op(a)^T dc; where op transposes, the factors change places.
 /// Deferred: a weight's gradient keeps dc and the other factor.
 Gradients matmul_gradients(const Node& node, const Tensor& dc, Needs needs) {
   const Tensor &a = node.saved[0], &b = node.saved[1];
   const auto& [a_shape, b_shape, transpose_a, transpose_b] = node.attribute<MatmulAttributes>();
   Gradients gradients(2);
-  if (needs[0]) {
-    const DType dtype = node.inputs[0]->gradient_dtype();
-    gradients[0] = transpose_a ? product(a_shape, dtype, b, dc, transpose_b, true) : product(a_shape, dtype, dc, b, false, !transpose_b);
-  }
-  if (needs[1]) {
-    const DType dtype = node.inputs[1]->gradient_dtype();
-    gradients[1] = transpose_b ? product(b_shape, dtype, dc, a, true, transpose_a) : product(b_shape, dtype, a, dc, !transpose_a, false);
-  }
+  if (needs[0])
+    gradients[0] = transpose_a ? product_gradient(node, 0, a_shape, b, dc, transpose_b, true)
+                               : product_gradient(node, 0, a_shape, dc, b, false, !transpose_b);
+  if (needs[1])
+    gradients[1] = transpose_b ? product_gradient(node, 1, b_shape, dc, a, true, transpose_a)
+                               : product_gradient(node, 1, b_shape, a, dc, !transpose_a, false);
   return gradients;
 }
 

@@ -64,6 +64,32 @@ TEST(KernelProfile, CountsWholeStepsOnTheClockOfTheDevice) {
   EXPECT_EQ(profile.kernels.at("adam_step f32").calls, 1);
 }
 
+/// On GPUs the products of weights' gradients add to the sums over micro-batches, and tokens' to their tables; what a pass adds are sums over
+/// samples: biases, gains and the table of positions.
+TEST(KernelProfile, MoreMicroBatchesMakeNoPassOverGradientsOfWeightsOnGpus) {
+  const auto graph = models::transformer_lm(tiny_transformer_options());
+  double sums = 0, all = 0;
+  for (const auto& parameter : graph.parameters()) {
+    const double bytes = 4.0 * static_cast<double>(parameter.spec.shape.elements());
+    all += bytes;
+    if (parameter.spec.shape.rank() == 1 || parameter.name.find("position") != std::string::npos) sums += bytes;
+  }
+  for (const Precision precision : {Precision::f32, Precision::bf16}) {
+    const auto added = [&](DeviceKind kind) {
+      const auto written = [&](int micro_batches) {
+        const auto device = make_device("meta:0", {.stands_for = kind});
+        double bytes = 0;
+        for (const auto& [name, tally] : counted_kernels(graph, plan_on(graph, device, micro_batches, precision), kOptimizer, 4).kernels)
+          if (name.starts_with("add_into ")) bytes += tally.cost.bytes_written;
+        return bytes;
+      };
+      return written(4) - written(1);
+    };
+    EXPECT_EQ(added(DeviceKind::cuda), 3 * sums) << name_of(precision);
+    EXPECT_GT(added(DeviceKind::cpu), 2 * all) << name_of(precision);
+  }
+}
+
 TEST(KernelProfile, EfficienciesDivideTheTimeOfTheirOps) {
   const auto graph = models::transformer_lm(tiny_transformer_options());
   const auto on = [&](std::map<std::string, double, std::less<>> efficiency) {
