@@ -26,11 +26,21 @@ void check_gradient(const Tensor& dy, const WindowPlan& plan, int64_t outputs) {
 
 bool is_depthwise(const Shape& weight, int64_t groups) { return weight[0] == groups && weight[3] == 1; }
 
-/// Each pixel of y depends on one pixel of x, at the same place.
-bool is_pointwise(const Window& window) { return window.size_h == 1 && window.size_w == 1 && window.stride_h == 1 && window.stride_w == 1; }
+/// Each pixel of y depends on one pixel of x: a window of one pixel has no padding. Then a convolution is one product of matrices; of strided
+/// pixels that is faster than a library's convolution even with a copy of them (docs/performance.md).
+bool is_pointwise(const Window& window) { return window.size_h == 1 && window.size_w == 1; }
+
+/// The pixels of x that those of y depend on: a view.
+Tensor read_pixels(const Tensor& x, const WindowPlan& plan) {
+  const auto [stride_h, stride_w] = std::pair(plan.window.stride_h, plan.window.stride_w);
+  return x.slice(1, 0, (plan.out_h - 1) * stride_h + 1, stride_h).slice(2, 0, (plan.out_w - 1) * stride_w + 1, stride_w);
+}
 
 /// Images or weights as rows of the elements of their last axis.
 Tensor rows_of(const Tensor& x) { return x.reshape({x.shape().elements_before(-1), x.dim(-1)}); }
+
+/// The weight of a window of one pixel as [outputs, channels].
+Tensor matrix_of(const Tensor& weight) { return weight.reshape({weight.dim(0), weight.dim(3)}); }
 
 /// A group's run of channels.
 Tensor run_of(const Tensor& x, int axis, int64_t group, int64_t groups) {
@@ -71,14 +81,22 @@ void run(const Convolution& of, const Tensor& first, const Tensor& second, const
 }
 
 Tensor dense(const Tensor& x, const Tensor& weight, const WindowPlan& plan) {
-  if (is_pointwise(plan.window)) return matmul(x, weight.reshape({weight.dim(0), weight.dim(3)}), false, true);
+  if (is_pointwise(plan.window)) return matmul(read_pixels(x, plan).contiguous(), matrix_of(weight), false, true);
   Tensor y = empty(plan.output(weight.dim(0)), x.dtype(), x.device_ptr());
   run({ConvolutionPass::forward, x.dtype(), plan, x.dim(3), weight.dim(0)}, x, weight, y);
   return y;
 }
 
+Tensor pointwise_input_gradient(const Tensor& dy, const Tensor& weight, const WindowPlan& plan) {
+  const Tensor read = matmul(dy, matrix_of(weight));
+  if (plan.window.stride_h == 1 && plan.window.stride_w == 1) return read;
+  const Tensor dx = zeros({plan.batch, plan.in_h, plan.in_w, weight.dim(3)}, dy.dtype(), dy.device_ptr());
+  copy(read, read_pixels(dx, plan));
+  return dx;
+}
+
 Tensor dense_input_gradient(const Tensor& dy, const Tensor& weight, const WindowPlan& plan) {
-  if (is_pointwise(plan.window)) return matmul(dy, weight.reshape({weight.dim(0), weight.dim(3)}));
+  if (is_pointwise(plan.window)) return pointwise_input_gradient(dy, weight, plan);
   Tensor dx = empty({plan.batch, plan.in_h, plan.in_w, weight.dim(3)}, dy.dtype(), dy.device_ptr());
   run({ConvolutionPass::input_gradient, dy.dtype(), plan, weight.dim(3), weight.dim(0)}, dy, weight, dx);
   return dx;
@@ -90,7 +108,7 @@ Tensor dense_weight_gradient(const Tensor& dy, const Tensor& x, const WindowPlan
   const int64_t piece = images_of_piece(of), pieces = is_whole ? 1 : (plan.batch + piece - 1) / piece;
   const Tensor partial = empty({pieces, of.outputs, of.taps()}, compute_dtype(dy.dtype()), dy.device_ptr());
   if (is_pointwise(plan.window))
-    matmul_into(rows_of(dy), rows_of(x), partial.reshape({of.outputs, of.taps()}), true, false, 0);
+    matmul_into(rows_of(dy), rows_of(read_pixels(x, plan).contiguous()), partial.reshape({of.outputs, of.taps()}), true, false, 0);
   else
     run(of, dy, x, partial);
   return (pieces == 1 ? partial : sum(partial, {0})).reshape({of.outputs, plan.window.size_h, plan.window.size_w, of.channels});
