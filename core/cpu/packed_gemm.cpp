@@ -1,6 +1,7 @@
 #include "core/cpu/packed_gemm.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cstring>
 #include <utility>
@@ -94,33 +95,32 @@ void pack_along(const Runs& runs, int64_t first, int64_t count, int64_t first_de
   }
 }
 
-template <int64_t Width>
-void pack(bool across, const Runs& runs, int64_t first, int64_t count, int64_t first_depth, int64_t depth, float* to) {
-  if (across)
-    pack_across<Width>(runs, first, count, first_depth, depth, to);
-  else
-    pack_along<Width>(runs, first, count, first_depth, depth, to);
-}
+/// Whether the rows of a tile follow each other.
+bool are_together(const ListedRows& rows, int64_t first) { return rows.at(first + kTileRows - 1) == rows.at(first) + kTileRows - 1; }
 
 /// A tile of c: where its rows are, and how many rows and columns of it there are.
 struct Tile {
   float* row(int64_t i) const { return c + rows.at(first_row + i) * step; }
   /// Whether registers can store it as it lies.
-  bool is_whole() const {
-    return height == kTileRows && width == kTileColumns && rows.at(first_row + kTileRows - 1) == rows.at(first_row) + kTileRows - 1;
-  }
+  bool is_whole() const { return height == kTileRows && width == kTileColumns && are_together(rows, first_row); }
   float* c;
   int64_t step;
   ListedRows rows;
   int64_t first_row, height, width;
 };
 
-void multiply_panels(int64_t depth, const float* a, const float* b, bool adds, float* c, int64_t step) {
-  kernels::tiles::multiply<float, kTileRows, 2>(depth, {a, 1, kTileRows}, {b, kTileColumns}, adds, {c, step});
+/// kTileRows rows of a: a panel, or where they lie, with elements of a row side by side.
+using RowsOfTile = kernels::Elements<float>;
+
+void multiply_panels(int64_t depth, const RowsOfTile& a, const float* b, bool adds, float* c, int64_t step) {
+  if (a.by_row == 1)
+    kernels::tiles::multiply<float, kTileRows, 2>(depth, {a.data, 1, kTileRows}, {b, kTileColumns}, adds, {c, step});
+  else
+    kernels::tiles::multiply<float, kTileRows, 2>(depth, {a.data, a.by_row, 1}, {b, kTileColumns}, adds, {c, step});
 }
 
 /// One tile's product. Its chain begins with zeros, the bias, or what is there.
-void multiply_tile(int64_t depth, const float* a, const float* b, const float* bias, bool adds, const Tile& tile) {
+void multiply_tile(int64_t depth, const RowsOfTile& a, const float* b, const float* bias, bool adds, const Tile& tile) {
   if (bias)
     for (int64_t i = 0; i < tile.height; ++i) std::copy_n(bias, tile.width, tile.row(i));
   const bool begins_with_c = adds || bias;
@@ -130,6 +130,24 @@ void multiply_tile(int64_t depth, const float* a, const float* b, const float* b
     for (int64_t i = 0; i < tile.height; ++i) std::copy_n(tile.row(i), tile.width, sums + i * kTileColumns);
   multiply_panels(depth, a, b, begins_with_c, sums, kTileColumns);
   for (int64_t i = 0; i < tile.height; ++i) std::copy_n(sums + i * kTileColumns, tile.width, tile.row(i));
+}
+
+/// The rows of a block, by tile. Those of whole tiles are read where they lie: turning them into panels takes up to a quarter of a product
+/// of few columns (docs/performance.md; only timed with 6 rows, whose addresses fit into registers). The others are packed.
+using Block = std::array<RowsOfTile, kBlockRows / kTileRows>;
+Block rows_of_block(bool transposed, const Runs& a, int64_t first, int64_t height, int64_t k, int64_t depth, float* panels) {
+  constexpr bool kReadsInPlace = kTileRows <= 6;
+  Block block;
+  if (transposed) pack_along<kTileRows>(a, first, height, k, depth, panels);
+  for (int64_t i = 0; i < height; i += kTileRows) {
+    RowsOfTile& tile = block[i / kTileRows] = {panels + i * depth, 1, kTileRows};
+    if (transposed) continue;
+    if (kReadsInPlace && height - i >= kTileRows && a.step > 1 && are_together(a.list, first + i))
+      tile = {a.at(first + i) + k, a.step, 1};
+    else
+      pack_across<kTileRows>(a, first + i, std::min(kTileRows, height - i), k, depth, panels + i * depth);
+  }
+  return block;
 }
 
 int64_t a_floats(const onednn::Product& p) {
@@ -153,13 +171,16 @@ void packed_gemm(const onednn::Product& p, const float* a, const float* b, const
     const int64_t width = std::min(kBlockColumns, p.n - column);
     for (int64_t k = 0; k < p.k; k += kDepth) {
       const int64_t depth = std::min(kDepth, p.k - k);
-      pack<kTileColumns>(p.transpose_b, b_runs, column, width, k, depth, b_panels);
+      if (p.transpose_b)
+        pack_across<kTileColumns>(b_runs, column, width, k, depth, b_panels);
+      else
+        pack_along<kTileColumns>(b_runs, column, width, k, depth, b_panels);
       for (int64_t row = 0; row < p.m; row += kBlockRows) {
         const int64_t height = std::min(kBlockRows, p.m - row);
-        pack<kTileRows>(!p.transpose_a, a_runs, row, height, k, depth, a_panels);
+        const Block block = rows_of_block(p.transpose_a, a_runs, row, height, k, depth, a_panels);
         for (int64_t j = 0; j < width; j += kTileColumns)
           for (int64_t i = 0; i < height; i += kTileRows)
-            multiply_tile(depth, a_panels + i * depth, b_panels + j * depth, k == 0 && p.has_bias ? bias + column + j : nullptr,
+            multiply_tile(depth, block[i / kTileRows], b_panels + j * depth, k == 0 && p.has_bias ? bias + column + j : nullptr,
                           k > 0 || p.beta != 0,
                           {c + column + j, p.c_ld, of_m, row + i, std::min(kTileRows, height - i), std::min(kTileColumns, width - j)});
       }
