@@ -59,6 +59,23 @@ struct Choice {
   static Choice of(const AlgorithmWords& words) { return {words[0] == 0, static_cast<int64_t>(words[1]), static_cast<int64_t>(words[2])}; }
 };
 
+bool slices_are_aligned(const Attention& of, Addresses addresses) {
+  bool are = are_aligned(addresses);
+  if (are) for_slices(of, addresses, [&](Addresses slice) { are = are && are_aligned(slice); });
+  return are;
+}
+
+struct Call {
+  Addresses on;  ///< of the graph's tensors, for the whole call
+  void* workspace;
+};
+
+/// What a plan of this kind may need.
+int64_t workspace_bytes_for(const Kind& kind) {
+  const auto* attention = std::get_if<Attention>(&kind);
+  return attention ? std::max(Cuda::kWorkspaceBytes, attention->slices.workspace_bytes) : Cuda::kWorkspaceBytes;
+}
+
 /// What a device keeps: the library's handle, and the plans of all kinds that it ran.
 class Chooser {
  public:
@@ -71,14 +88,17 @@ class Chooser {
   Chooser(const Chooser&) = delete;
   Chooser& operator=(const Chooser&) = delete;
 
-  bool run(Cuda& cuda, const Kind& kind, Addresses on, const std::function<void()>& own);
+  bool run(Cuda& cuda, const Kind& kind, const Call& call, const std::function<void()>& own);
 
  private:
-  std::optional<Plan> choose(Cuda& cuda, const Kind& kind, Addresses on, const std::function<void()>& own);
+  std::optional<Plan> choose(Cuda& cuda, const Kind& kind, const Call& call, const std::function<void()>& own);
   std::optional<Plan> chosen_before(const Kind& kind, const Choice& choice) const;
-  /// Nothing where it needs more than the device's workspace, or the library refuses it after all.
-  std::optional<Plan> plan_of(const std::shared_ptr<const Graph>& graph, Proposal proposal) const;
-  Tuned tuned(Cuda& cuda, const Kind& kind, Addresses on, const std::function<void()>& own) const;
+  void run_slices(const Plan& plan, const Kind& kind, const Call& call) const {
+    for_slices(kind, call.on, [&](Addresses slice) { plan.run(handle_, slice, call.workspace); });
+  }
+  /// Nothing where it needs more than there is, or the library refuses it after all.
+  std::optional<Plan> plan_of(const Kind& kind, const std::shared_ptr<const Graph>& graph, Proposal proposal) const;
+  Tuned tuned(Cuda& cuda, const Kind& kind, const Call& call, const std::function<void()>& own) const;
   std::vector<Proposal> proposals_of(const Kind& kind, const Graph& graph) const {
     return proposals(graph, *gpu_, may_use_tensor_cores(kind));
   }
@@ -104,31 +124,32 @@ Chooser::Chooser(Cuda& cuda) : library_(library()) {
   }
 }
 
-bool Chooser::run(Cuda& cuda, const Kind& kind, Addresses on, const std::function<void()>& own) {
+bool Chooser::run(Cuda& cuda, const Kind& kind, const Call& call, const std::function<void()>& own) {
   if (!handle_) return false;
   auto found = plans_.find(kind);
-  if (found == plans_.end()) found = plans_.emplace(kind, choose(cuda, kind, on, own)).first;
+  if (found == plans_.end()) found = plans_.emplace(kind, choose(cuda, kind, call, own)).first;
   if (!found->second) return false;
-  found->second->run(handle_, on, cuda.workspace());
+  run_slices(*found->second, kind, call);
   after_launch(cuda, "cudnnBackendExecute");
   return true;
 }
 
-Tuned Chooser::tuned(Cuda& cuda, const Kind& kind, Addresses on, const std::function<void()>& own) const {
-  const auto graph = graph_of(*library_, kind);
+Tuned Chooser::tuned(Cuda& cuda, const Kind& kind, const Call& call, const std::function<void()>& own) const {
+  const auto graph = graph_of(*library_, slice_of(kind));
   auto all = proposals_of(kind, *graph);
   std::vector<Candidate> candidates;
   for (size_t place = 0; place < all.size(); ++place) {
     const int64_t engine = all[place].engine;
-    if (auto plan = plan_of(graph, std::move(all[place]))) candidates.push_back({static_cast<int64_t>(place), engine, *std::move(plan)});
+    if (auto plan = plan_of(kind, graph, std::move(all[place])))
+      candidates.push_back({static_cast<int64_t>(place), engine, *std::move(plan)});
   }
   if (candidates.empty()) return {};
   return fastest_of(std::move(candidates), cuda,
                     {.text = key_of(cuda, kind),
-                     .results = results_of(kind, on),
+                     .results = results_of(kind, call.on),
                      .own_may_win = use() != Use::wherever_possible,
                      .own = own,
-                     .enqueue = [&](const Plan& plan) { plan.run(handle_, on, cuda.workspace()); }});
+                     .enqueue = [&](const Plan& plan) { run_slices(plan, kind, call); }});
 }
 
 bool is_captured(const Cuda& cuda) {
@@ -137,7 +158,7 @@ bool is_captured(const Cuda& cuda) {
   return status != cudaStreamCaptureStatusNone;
 }
 
-std::optional<Plan> Chooser::choose(Cuda& cuda, const Kind& kind, Addresses on, const std::function<void()>& own) {
+std::optional<Plan> Chooser::choose(Cuda& cuda, const Kind& kind, const Call& call, const std::function<void()>& own) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);  // also while it tunes: trials of two devices would disturb each other
   static AlgorithmCache cache(cublas::algorithm_cache_file(cublas::kCudnnFile));
@@ -149,7 +170,7 @@ std::optional<Plan> Chooser::choose(Cuda& cuda, const Kind& kind, Addresses on, 
       if (auto plan = chosen_before(kind, Choice::of(*words))) return plan;
     }
     if ((wants_trials() || forced) && !is_captured(cuda)) {
-      auto [best, is_certain] = tuned(cuda, kind, on, own);
+      auto [best, is_certain] = tuned(cuda, kind, call, own);
       const auto words = (best ? Choice{false, best->place, best->engine} : Choice{}).words();
       forced || !is_certain ? cache.remember(key, words) : cache.keep(key, words);
       return best ? std::optional(std::move(best->plan)) : std::nullopt;
@@ -162,17 +183,17 @@ std::optional<Plan> Chooser::choose(Cuda& cuda, const Kind& kind, Addresses on, 
 }
 
 std::optional<Plan> Chooser::chosen_before(const Kind& kind, const Choice& choice) const {
-  const auto graph = graph_of(*library_, kind);
+  const auto graph = graph_of(*library_, slice_of(kind));
   auto all = proposals_of(kind, *graph);
   if (choice.place < 0 || choice.place >= static_cast<int64_t>(all.size()) || all[choice.place].engine != choice.engine)
     return std::nullopt;
-  return plan_of(graph, std::move(all[choice.place]));
+  return plan_of(kind, graph, std::move(all[choice.place]));
 }
 
-std::optional<Plan> Chooser::plan_of(const std::shared_ptr<const Graph>& graph, Proposal proposal) const {
+std::optional<Plan> Chooser::plan_of(const Kind& kind, const std::shared_ptr<const Graph>& graph, Proposal proposal) const {
   try {
     Plan plan(graph, std::move(proposal), *gpu_);
-    return plan.workspace_bytes() <= Cuda::kWorkspaceBytes ? std::optional(std::move(plan)) : std::nullopt;
+    return plan.workspace_bytes() <= workspace_bytes_for(kind) ? std::optional(std::move(plan)) : std::nullopt;
   } catch (const CallError&) {
     return std::nullopt;
   }
@@ -194,7 +215,8 @@ std::string version_text() {
 bool convolve(Cuda& cuda, const Convolution& of, const Operands& on, const std::function<void()>& own) {
   void* const addresses[] = {const_cast<void*>(on.first), const_cast<void*>(on.second), on.result};
   if (of.dtype == DType::f64 || !are_aligned(addresses) || use() == Use::never) return false;
-  return cuda.state<Chooser>().run(cuda, ConvolutionKind{of, of.dtype == DType::f32 && cuda.allows_tf32()}, addresses, own);
+  return cuda.state<Chooser>().run(cuda, ConvolutionKind{of, of.dtype == DType::f32 && cuda.allows_tf32()}, {addresses, cuda.workspace()},
+                                   own);
 }
 
 bool attend(Cuda& cuda, const Attention& of, const AttentionOperands& on, const std::function<void()>& own) {
@@ -203,8 +225,8 @@ bool attend(Cuda& cuda, const Attention& of, const AttentionOperands& on, const 
   const std::array<void*, 10> backward{read(on.q),     read(on.k),  read(on.v), on.y,  read(on.dy),
                                        on.log_sum_exp, on.row_sums, on.dq,      on.dk, on.dv};
   const Addresses addresses = of.backward ? Addresses(backward) : Addresses(forward);
-  if (use() == Use::never || !can_be_served(of) || !are_aligned(addresses)) return false;
-  return cuda.state<Chooser>().run(cuda, of, addresses, own);
+  if (use() == Use::never || !can_be_served(of) || !slices_are_aligned(of, addresses)) return false;
+  return cuda.state<Chooser>().run(cuda, of, {addresses, on.workspace ? on.workspace : cuda.workspace()}, own);
 }
 
 }  // namespace sluice::cudnn

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/cpu/onednn_convolution.h"
+#include "core/cuda/attention_slices.h"
 #include "core/cuda/cuda.h"
 
 /// NVIDIA's cuDNN where it is there: convolutions and attention that it computes faster than Sluice's own kernels. The library is loaded at the first
@@ -42,12 +43,14 @@ struct HeadStrides {
   auto operator<=>(const HeadStrides&) const = default;
 };
 
-/// Attention of bf16 as in core/ops/attention.h. The second row of strides is for backward.
+/// Attention of bf16 as in core/ops/attention.h. The second row of strides is for backward. The library gets slices, one after another: with
+/// fewer heads than there are, of one sample.
 struct Attention {
   bool backward, causal;
   int64_t samples, queries, keys, heads, key_heads, width;
   HeadStrides q, k, v, y;
   HeadStrides dy, dq, dk, dv;
+  AttentionSlices slices;
   auto operator<=>(const Attention&) const = default;
 };
 
@@ -56,6 +59,7 @@ struct AttentionOperands {
   void *y, *log_sum_exp;  ///< [B, H, T] f32; results of forward, operands of backward
   const void* dy = nullptr;
   void *row_sums = nullptr, *dq = nullptr, *dk = nullptr, *dv = nullptr;  ///< row_sums: scratch, as log_sum_exp
+  void* workspace = nullptr;                                              ///< of slices.workspace_bytes, where there are any
 };
 
 /// As `convolve`. Forward is taken only if log_sum_exp agrees with the own kernels' too: the passes are chosen apart from each other, so

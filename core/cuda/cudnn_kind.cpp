@@ -23,6 +23,8 @@ std::string text(const Attention& a) {
   for (const HeadStrides& at : {a.q, a.k, a.v, a.y}) all += join(" ", at.sample, "/", at.token, "/", at.head);
   if (a.backward)
     for (const HeadStrides& at : {a.dy, a.dq, a.dk, a.dv}) all += join(" ", at.sample, "/", at.token, "/", at.head);
+  if (a.slices.samples != a.samples || a.slices.heads != a.heads)
+    all += join(", in slices of ", a.slices.samples, " samples and ", a.slices.heads, " heads");
   return all;
 }
 
@@ -62,6 +64,39 @@ std::vector<Result> results(const Attention& a, std::span<void* const> addresses
           {addresses[4], {1, 1, 1, rows}, {rows, rows, rows, 1}, DType::f32, kLogSumExpTolerance}};
 }
 
+ConvolutionKind slice(const ConvolutionKind& kind) { return kind; }
+
+Attention slice(Attention a) {
+  if (a.slices.heads < a.heads) a.key_heads = a.slices.heads;
+  a.samples = a.slices.samples;
+  a.heads = a.slices.heads;
+  return a;
+}
+
+using Addresses = std::span<void* const>;
+
+void each_slice(const ConvolutionKind&, Addresses addresses, const std::function<void(Addresses)>& body) { body(addresses); }
+
+/// In the order of the graph's tensors: bf16 but for the numbers of rows.
+void each_slice(const Attention& a, Addresses addresses, const std::function<void(Addresses)>& body) {
+  struct Operand {
+    const HeadStrides* strides;
+    int64_t element_bytes;
+  };
+  const HeadStrides rows{a.heads * a.queries, 1, a.queries};
+  const std::vector<Operand> forward{{&a.q, 2}, {&a.k, 2}, {&a.v, 2}, {&a.y, 2}, {&rows, 4}},
+      backward{{&a.q, 2}, {&a.k, 2}, {&a.v, 2}, {&a.y, 2}, {&a.dy, 2}, {&rows, 4}, {&rows, 4}, {&a.dq, 2}, {&a.dk, 2}, {&a.dv, 2}};
+  const auto& operands = a.backward ? backward : forward;
+  std::vector<void*> at(addresses.size());
+  for (int64_t sample = 0; sample < a.samples; sample += a.slices.samples)
+    for (int64_t head = 0; head < a.heads; head += a.slices.heads) {
+      for (size_t i = 0; i < at.size(); ++i)
+        at[i] = static_cast<char*>(addresses[i]) +
+                (sample * operands[i].strides->sample + head * operands[i].strides->head) * operands[i].element_bytes;
+      body(at);
+    }
+}
+
 bool tensor_cores(const ConvolutionKind& kind) { return kind.convolution.dtype == DType::bf16 || kind.allow_tf32; }
 bool tensor_cores(const Attention&) { return true; }
 
@@ -80,6 +115,14 @@ std::shared_ptr<const Graph> graph_of(const Library& library, const Kind& kind) 
 
 bool may_use_tensor_cores(const Kind& kind) {
   return std::visit([](const auto& of) { return tensor_cores(of); }, kind);
+}
+
+Kind slice_of(const Kind& kind) {
+  return std::visit([](const auto& of) { return Kind(slice(of)); }, kind);
+}
+
+void for_slices(const Kind& kind, Addresses addresses, const std::function<void(Addresses)>& body) {
+  std::visit([&](const auto& of) { each_slice(of, addresses, body); }, kind);
 }
 
 std::vector<Result> results_of(const Kind& kind, std::span<void* const> addresses) {

@@ -52,22 +52,33 @@ Cost cost_of(const Tensor& q, const Tensor& k, bool causal, double flops, double
   return {flops * pairs * q.dim(0) * q.dim(2) * q.dim(3), bytes, bytes / 2};
 }
 
-/// CPU: a part for each thread. CUDA: forward needs none, backward sum(dy * y) of each query, laid out as log_sum_exp.
-Tensor scratch_for(const Tensor& q, const Tensor& k, bool backward) {
+/// CPU: a part for each thread. CUDA: see attention_gpu_scratch.
+Tensor scratch_for(const Tensor& q, const Tensor& k, const AttentionMask& mask, bool backward) {
   if (q.device().backend() == DeviceKind::cuda)
-    return empty({backward ? q.dim(0) : 0, q.dim(2), q.dim(1)}, compute_dtype(q.dtype()), q.device_ptr());
+    return empty({backward ? kernels::attention_gpu_scratch(q, k, mask).elements : 0}, compute_dtype(q.dtype()), q.device_ptr());
   const int64_t slots = std::min<int64_t>(q.device().options().threads, k.dim(0) * k.dim(2));
   return empty({slots, kernels::attention_scratch(q, k, backward)}, compute_dtype(q.dtype()), q.device_ptr());
 }
 
 }  // namespace
 
+kernels::AttentionGpuScratch kernels::attention_gpu_scratch(const Tensor& q, const Tensor& k, const AttentionMask& mask) {
+  constexpr int64_t kWorkspaceAlignment = 256 / sizeof(float);
+  AttentionGpuScratch scratch{q.dim(0) * q.dim(2) * q.dim(1), attention_slices(q.dim(0), q.dim(2), q.dim(1), k.dim(1))};
+  const bool may_be_cudnns =
+      q.dtype() == DType::bf16 && !mask.query_lengths.defined() && !mask.key_lengths.defined() && k.dim(2) == q.dim(2);
+  if (!may_be_cudnns || scratch.slices.workspace_bytes == 0) return scratch;
+  scratch.workspace = (scratch.elements + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+  scratch.elements = scratch.workspace + scratch.slices.workspace_bytes / static_cast<int64_t>(sizeof(float));
+  return scratch;
+}
+
 AttentionResult attention_forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& given) {
   check(q, k, v, given);
   const AttentionMask mask = with_contiguous_lengths(given);
   const Tensor queries = with_unit_last_stride(q), keys = with_unit_last_stride(k), values = with_unit_last_stride(v);
   const AttentionResult result{empty_like(q), empty({q.dim(0), q.dim(2), q.dim(1)}, compute_dtype(q.dtype()), q.device_ptr())};
-  const Tensor scratch = scratch_for(q, k, false);
+  const Tensor scratch = scratch_for(q, k, mask, false);
   run_kernel("attention", {queries, keys, values, mask.query_lengths, mask.key_lengths}, cost_of(q, k, mask.causal, 4, 2),
              [&](auto& context) { kernels::attention(context, queries, keys, values, mask, result, scratch); });
   return result;
@@ -86,7 +97,7 @@ void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const
   check_target(dk, k);
   check_target(dv, v);
   const Tensor queries = with_unit_last_stride(q), keys = with_unit_last_stride(k), values = with_unit_last_stride(v);
-  const Tensor gradient = with_unit_last_stride(dy), scratch = scratch_for(q, k, true);
+  const Tensor gradient = with_unit_last_stride(dy), scratch = scratch_for(q, k, mask, true);
   run_kernel("attention_backward",
              {queries, keys, values, result.y, result.log_sum_exp, gradient, dq, dk, dv, mask.query_lengths, mask.key_lengths},
              cost_of(q, k, mask.causal, 10, 4), [&](auto& context) {

@@ -1,4 +1,5 @@
 #pragma once
+#include "core/cuda/attention_slices.h"
 #include "core/tensor.h"
 
 namespace sluice {
@@ -19,8 +20,8 @@ struct AttentionMask {
 /// Threads the same bits for every number of threads: a sample's key head is the unit of work.
 /// Cost    4 N FLOPs a visible pair forward, 10 N backward, as if every length were the longest: lengths are not known when costs are
 ///         counted, but padding is neither read nor worked on. Scratch, CPU: for each intra-op thread rows of one key head and one block
-///         of scores; CUDA: one number a query and head, backward only. CUDA uses tensor cores for bf16 with N <= 128 in whole 16 bytes,
-///         and cuDNN for calls without lengths alone.
+///         of scores; CUDA: one number a query and head, and in bf16 up to 129 MiB for cuDNN, backward only. CUDA uses tensor cores for
+///         bf16 with N <= 128 in whole 16 bytes, and cuDNN for calls without lengths alone.
 /// Source  Dao 2023, arXiv:2307.08691 (online softmax over key blocks, recomputation from the log-sum-exp).
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask);
 
@@ -36,6 +37,13 @@ void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const
                         const AttentionMask& mask, const Tensor& dq, const Tensor& dk, const Tensor& dv);
 
 namespace kernels {
+/// Scratch of backward on a GPU, in the arithmetic's dtype: sum(dy * y) of each query, laid out as log_sum_exp, and what cuDNN may need.
+struct AttentionGpuScratch {
+  int64_t elements;
+  AttentionSlices slices;
+  int64_t workspace = 0;  ///< where cuDNN's begins; 0: none
+};
+AttentionGpuScratch attention_gpu_scratch(const Tensor& q, const Tensor& k, const AttentionMask& mask);
 /// Elements of scratch for one thread of a CPU.
 int64_t attention_scratch(const Tensor& q, const Tensor& k, bool backward);
 void attention(Cpu& cpu, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask, const AttentionResult& result,

@@ -181,7 +181,8 @@ cudnn::Attention description_of(const AttentionSizes& sizes, bool backward, cons
           .dy = {},
           .dq = {},
           .dk = {},
-          .dv = {}};
+          .dv = {},
+          .slices = {sizes.samples, sizes.heads}};
 }
 
 }  // namespace
@@ -208,10 +209,20 @@ void attention_backward(Cuda& cuda, const Tensor& q, const Tensor& k, const Tens
     });
   };
   cudnn::Attention of = description_of(sizes, true, q, k, v, result.y);
+  const AttentionGpuScratch parts = attention_gpu_scratch(q, k, mask);
+  of.slices = parts.slices;
   of.dy = strides_of(dy), of.dq = strides_of(dq), of.dk = strides_of(dk), of.dv = strides_of(dv);
-  const cudnn::AttentionOperands on{
-      q.data(),       k.data(),       v.data(),      address_of(result.y), address_of(result.log_sum_exp), dy.data(), address_of(scratch),
-      address_of(dq), address_of(dk), address_of(dv)};
+  const cudnn::AttentionOperands on{q.data(),
+                                    k.data(),
+                                    v.data(),
+                                    address_of(result.y),
+                                    address_of(result.log_sum_exp),
+                                    dy.data(),
+                                    address_of(scratch),
+                                    address_of(dq),
+                                    address_of(dk),
+                                    address_of(dv),
+                                    parts.workspace == 0 ? nullptr : scratch.data<float>() + parts.workspace};
   if (!may_be_cudnns(sizes, q) || !cudnn::attend(cuda, of, on, own)) own();
 }
 

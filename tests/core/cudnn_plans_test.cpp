@@ -61,11 +61,13 @@ class CudnnPlans : public ::testing::Test {
     of.dtype = dtype;
     return plans(graph_of(*library(), of), tensor_cores);
   }
-  /// Whether a plan fits; it takes a second to compile one.
-  bool serves(const Attention& of) const {
-    const auto graph = graph_of(*library(), of);
+  /// Whether a plan for a slice fits; it takes a second to compile one.
+  bool serves(Attention of) const {
+    if (of.backward) of.slices = attention_slices(of.samples, of.heads, of.queries, of.keys);
+    const auto graph = graph_of(*library(), slice_of(of));
+    const int64_t room = std::max(Cuda::kWorkspaceBytes, of.slices.workspace_bytes);
     for (Proposal& proposal : proposals(*graph, *gpu_, true))
-      if (Plan(graph, std::move(proposal), *gpu_).workspace_bytes() <= Cuda::kWorkspaceBytes) return true;
+      if (Plan(graph, std::move(proposal), *gpu_).workspace_bytes() <= room) return true;
     return false;
   }
 
@@ -95,7 +97,7 @@ Attention attention(bool backward, bool causal, int64_t samples, int64_t tokens,
   if (is_packed) key_heads = heads;
   const auto in_rows_of = [&](int64_t row_heads) { return HeadStrides{tokens * row_heads * width, row_heads * width, width}; };
   const HeadStrides q = in_rows_of(is_packed ? 3 * heads : heads), k = in_rows_of(is_packed ? 3 * heads : key_heads), y = in_rows_of(heads);
-  Attention of{backward, causal, samples, tokens, tokens, heads, key_heads, width, q, k, k, y, {}, {}, {}, {}};
+  Attention of{backward, causal, samples, tokens, tokens, heads, key_heads, width, q, k, k, y, {}, {}, {}, {}, {samples, heads}};
   if (backward) of.dy = y, of.dq = q, of.dk = k, of.dv = k;
   return of;
 }
@@ -109,10 +111,13 @@ TEST_F(CudnnPlans, ServeAttentionForward) {
   }
 }
 
-TEST_F(CudnnPlans, ServeAttentionBackwardWhereTheScoresFitTheWorkspace) {
+TEST_F(CudnnPlans, ServeAttentionBackwardInSlicesWhoseScoresFitTheWorkspace) {
   for (const bool causal : {true, false}) {
     EXPECT_TRUE(serves(attention(true, causal, 1, 1024, 12, 64))) << causal;
     EXPECT_TRUE(serves(attention(true, causal, 1, 512, 16, 128))) << causal;
+    EXPECT_TRUE(serves(attention(true, causal, 32, 1024, 12, 64))) << causal << ": 8 slices of 4 samples";
+    EXPECT_TRUE(serves(attention(true, causal, 16, 1024, 25, 64))) << causal << ": 8 slices of 2 samples";
+    EXPECT_TRUE(serves(attention(true, causal, 2, 4096, 16, 128))) << causal << ": 8 slices of 4 heads";
     EXPECT_TRUE(serves(attention(true, causal, 1, 100, 2, 40))) << causal;
     const int64_t score_bytes = int64_t{2} * 8 * 12 * 1024 * 1024;
     for (const int64_t bytes : workspaces(graph_of(*library(), attention(true, causal, 8, 1024, 12, 64)), true))

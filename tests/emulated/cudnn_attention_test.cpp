@@ -116,6 +116,47 @@ TEST_F(CudnnAttentionTest, LeavesToUsWhatItsGraphsCannotSay) {
   EXPECT_TRUE(ran().empty()) << "a gradient that nobody wants";
 }
 
+/// Backward of samples and heads that lie in rows, as the library gets it in slices.
+TEST_F(CudnnAttentionTest, HasTheSameBitsInAnyNumberOfSlices) {
+  constexpr int64_t kSamples = 10, kTokens = 32;
+  const Shape shape{kSamples, kTokens, kHeads, kWidth};
+  const Tensor q = normal("q", shape), k = normal("k", shape), v = normal("v", shape), dy = normal("dy", shape);
+  const AttentionResult result = attention_forward(q, k, v, {.causal = true});
+  const auto in_slices = [&](int64_t samples, int64_t heads) {
+    const Tensor dq = empty_like(q), dk = empty_like(q), dv = empty_like(q), sums = empty_like(result.log_sum_exp);
+    const cudnn::HeadStrides at{q.stride(0), q.stride(1), q.stride(2)};
+    const cudnn::Attention of{true, true, kSamples, kTokens, kTokens, kHeads, kHeads, kWidth,          at,
+                              at,   at,   at,       at,      at,      at,     at,     {samples, heads}};
+    const cudnn::AttentionOperands on{q.data(),
+                                      k.data(),
+                                      v.data(),
+                                      const_cast<void*>(result.y.data()),
+                                      const_cast<void*>(result.log_sum_exp.data()),
+                                      dy.data(),
+                                      sums.data(),
+                                      dq.data(),
+                                      dk.data(),
+                                      dv.data()};
+    const size_t runs = ran().size();
+    const auto own = [&] {
+      setenv("SLUICE_CUDNN", "0", 1);
+      attention_backward(q, k, v, result, dy, {.causal = true}, dq, dk, dv);
+      setenv("SLUICE_CUDNN", "1", 1);
+    };
+    EXPECT_TRUE(cudnn::attend(gpu_->cuda(), of, on, own)) << samples << " samples, " << heads << " heads";
+    EXPECT_GE(ran().size() - runs, static_cast<size_t>(kSamples / samples * kHeads / heads));
+    return std::vector{dq.to_vector(), dk.to_vector(), dv.to_vector()};
+  };
+  offer({kRight});
+  const auto whole = in_slices(kSamples, kHeads);
+  const Tensor dq = empty_like(q), dk = empty_like(q), dv = empty_like(q);
+  attention_backward(q, k, v, result, dy, {.causal = true}, dq, dk, dv);
+  EXPECT_EQ(dq.to_vector(), whole[0]) << "the op's own call";
+  EXPECT_EQ(in_slices(5, kHeads), whole);
+  EXPECT_EQ(in_slices(2, kHeads), whole);
+  EXPECT_EQ(in_slices(1, 1), whole);
+}
+
 TEST_F(CudnnAttentionTest, DropsAWrongResultWithAWarning) {
   offer({{1, {}, 0, CudnnEngine::deviates}, {2, {}, 0, CudnnEngine::changes_with_every_run}});
   Values values;
