@@ -7,6 +7,7 @@
 #include "core/cuda/cuda.h"
 #include "core/cuda/cudnn_attention.h"
 #include "core/cuda/cudnn_convolution.h"
+#include "core/cuda/cudnn_kind.h"
 
 namespace sluice::cudnn {
 namespace {
