@@ -18,6 +18,7 @@
 #include "autograd/backward.h"
 #include "bench/gpu_cases.h"
 #include "bench/gpu_timing.h"
+#include "bench/tuning_option.h"
 #include "core/cuda/cudnn.h"
 #include "core/machine_limits.h"
 
@@ -185,6 +186,8 @@ int run(int argc, char** argv) {
   std::string device = "cpu:0", dtype = "f32";
   app.add_option("--device", device, "cpu:0, cuda:N or meta");
   app.add_option("--dtype", dtype, "of floating inputs: f32, or bf16 on a GPU");
+  Tuning tuning = Tuning::off;
+  add_tuning(app, tuning);
   CLI11_PARSE(app, argc, argv);
   const Setting setting = setting_of(device, dtype);
   benchmark::AddCustomContext("copy_GB/s", std::to_string(setting.limits.bytes_per_second / 1e9));
@@ -194,6 +197,7 @@ int run(int argc, char** argv) {
   const std::vector<NamedCase> cases = setting.is_gpu() ? gpu_cases() : testing::all_cases();
   if (setting.counts_only()) return count_rows(cases, setting);
   register_all(cases, setting);
+  const TuningScope scope(limits_of(tuning));
   Reporter reporter(setting);
   benchmark::RunSpecifiedBenchmarks(&reporter);
   return 0;

@@ -25,6 +25,7 @@
 
 #include "bench/node_times.h"
 #include "bench/training_step.h"
+#include "bench/tuning_option.h"
 #include "core/error.h"
 #include "core/machine_limits.h"
 
@@ -203,6 +204,7 @@ int run(int argc, char** argv) {
   app.add_option("--batch", choice.batch, "samples a mini-batch");
   app.add_option("--precision", choice.precision, "f32, tf32 or bf16");
   app.add_flag("--graphs", choice.cuda_graphs, "launches kernels as CUDA graphs");
+  add_tuning(app, choice.tuning);
   app.add_flag("--bare", choice.bare, "without the executor");
   CLI11_PARSE(app, argc, argv);
   if (schedule == "gpipe") choice.schedule = parallel::NamedSchedule::gpipe;

@@ -107,7 +107,8 @@ TrainingStep::TrainingStep(const StepChoice& choice)
                                       .partition = choice.partition,
                                       .remat = choice.remat,
                                       .precision = precision_named(choice.precision)};
-  const parallel::TrainerOptions how{.cuda_graphs = choice.cuda_graphs ? parallel::CudaGraphs::on : parallel::CudaGraphs::off};
+  const parallel::TrainerOptions how{.cuda_graphs = choice.cuda_graphs ? parallel::CudaGraphs::on : parallel::CudaGraphs::off,
+                                     .tuning = choice.tuning};
   parallel::Plan plan = parallel::plan(model_.graph, stages(choice), options);
   const parallel::Partition nodes{std::vector<int>(model_.graph.nodes().size(), 1)};
   if (choice.by_node) plan.partition = parallel::SegmentedPartition(nodes, plan.partition.stage_sizes());

@@ -23,8 +23,9 @@ struct StepChoice {
   int64_t batch = 8;
   std::string precision = "f32";
   bool cuda_graphs = false;  ///< after the first step
-  bool by_node = false;      ///< every node a stage of its own, so that the trace has the times of each
-  bool bare = false;         ///< a loop of forward, backward and update without the executor; one CPU device and micro-batch, f32
+  Tuning tuning = Tuning::off;
+  bool by_node = false;  ///< every node a stage of its own, so that the trace has the times of each
+  bool bare = false;     ///< a loop of forward, backward and update without the executor; one CPU device and micro-batch, f32
 
   std::string name() const;  ///< "K=2 M=16 1f1b remat=none batch=16"
 };

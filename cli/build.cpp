@@ -316,6 +316,8 @@ parallel::TrainerOptions build_trainer_options(const Settings& settings) {
   options.timeout_seconds = settings.number("pipeline.timeout");
   const std::string& graphs = settings.text("pipeline.cuda_graphs");
   if (graphs != "off") options.cuda_graphs = graphs == "on" ? parallel::CudaGraphs::on : parallel::CudaGraphs::automatic;
+  const std::string& tune = settings.text("pipeline.tune");
+  if (tune != "quick") options.tuning = tune == "full" ? Tuning::full : Tuning::off;
   options.allow_other_hardware = settings.flag("pipeline.allow_other_hardware");
   options.stochastic_rounding = settings.flag("train.stochastic_rounding");
   if (settings.text("train.on_nonfinite") == "skip") options.on_nonfinite = parallel::OnNonfinite::skip;

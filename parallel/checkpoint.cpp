@@ -120,7 +120,14 @@ Checkpoint open_checkpoint(const fs::path& folder, Wanted wanted) try {
                        ": is damaged (checksum differs); use an older checkpoint");
   }
   const bool has_averages = std::ranges::binary_search(files, checkpoint_layout::part_name(checkpoint_layout::kAverageFile, 0, parts));
-  return {folder, step_of(state, state_file), state.at("config"), state.at("weights_hash"), has_averages, parts, files};
+  return {folder,
+          step_of(state, state_file),
+          state.at("config"),
+          state.at("weights_hash"),
+          has_averages,
+          parts,
+          files,
+          state.value(checkpoint_layout::kGpuChoicesKey, GpuChoices())};
 } catch (const json::exception& error) {
   throw DataError(join((folder / checkpoint_layout::kStateFile).string(), ": is no state of a checkpoint: ", error.what()));
 }
@@ -191,6 +198,7 @@ void read_into(const StateParts& places, const Checkpoint& checkpoint, const Tra
 void restore(const Checkpoint& checkpoint, Trainer& trainer) {
   const StateParts places = trainer.state_parts();
   together(trainer.group(), [&] { read_into(places, checkpoint, trainer); });
+  trainer.adopt_choices(checkpoint.gpu_choices);
   publish(checkpoint, trainer);
   checkpoint_layout::require_weights_hash(checkpoint, trainer.weights_hash());
 }
@@ -204,6 +212,7 @@ void restore_weights(const Checkpoint& checkpoint, bool averages, Trainer& train
         read_all(checkpoint, averages ? checkpoint_layout::kAverageFile : checkpoint_layout::kModelFile, places.model, &known);
     checkpoint_layout::check_finite(parts, places.model);
   });
+  trainer.adopt_choices(checkpoint.gpu_choices);
   publish(checkpoint, trainer);
   if (!averages) checkpoint_layout::require_weights_hash(checkpoint, trainer.weights_hash());
 }

@@ -29,6 +29,7 @@ struct Checkpoint {
   bool has_averages = false;
   int parts = 1;                   ///< files of each kind of tensor
   std::vector<std::string> files;  ///< that state.json names, in name order; what else is in the folder is not of the checkpoint
+  GpuChoices gpu_choices;          ///< of a training on GPUs
 
   bool has_file(const std::string& name) const { return std::ranges::binary_search(files, name); }
 };
@@ -59,11 +60,13 @@ Checkpoint find_checkpoint(const std::filesystem::path& path, const std::functio
 /// Puts parameters, optimizer states, moving averages and the step into a trainer of the same model, whatever its partition, devices and
 /// schedule. A trainer that keeps no averages leaves those of the checkpoint aside, and one whose optimizer's options need fewer states
 /// (Optimizer::unneeded_state_names) the others: a momentum that is 0 now, or RMSProp's of checkpoints from before it was left out.
+/// GPUs go on with the checkpoint's algorithms (Trainer::adopt_choices).
 /// Errors  DataError naming a missing, extra or other-shaped parameter, with both shapes, or one with a value that is not finite; when the
 ///         trainer keeps averages and the checkpoint has none.
 void restore(const Checkpoint& checkpoint, Trainer& trainer);
 
-/// Puts the weights, or the moving averages of them, into a trainer that only evaluates: one that keeps neither optimizer states nor averages.
+/// Puts the weights, or the moving averages of them, into a trainer that only evaluates: one that keeps neither optimizer states nor averages;
+/// with the algorithms of GPUs, so that it computes what the training computed.
 /// Errors  as restore(), and DataError for weights that are not finite.
 void restore_weights(const Checkpoint& checkpoint, bool averages, Trainer& trainer);
 

@@ -7,6 +7,7 @@
 #include <ranges>
 #include <string_view>
 
+#include "core/cuda/cuda.h"
 #include "core/keep_to_the_end.h"
 #include "core/ops/copy.h"
 #include "parallel/checkpoint/layout.h"
@@ -15,6 +16,7 @@
 #include "parallel/plan/plan_codec.h"
 #include "parallel/plan/plan_programs.h"
 #include "parallel/program/program_bytes.h"
+#include "parallel/run/agreed_choices.h"
 #include "parallel/run/agreement.h"
 #include "parallel/run/certificate.h"
 #include "parallel/run/model_hash.h"
@@ -42,7 +44,10 @@ struct Trainer::State {
     optimizer->require_groups(names);
     if (group) require_same_training();
     make_executor();
+    if (computes_on_gpus() && options.tuning == Tuning::off) adopt({});  // and nothing of the file
   }
+
+  bool computes_on_gpus() const { return plan.devices[0]->kind() == DeviceKind::cuda; }
 
   /// As the root.
   void require_same_training() {
@@ -152,15 +157,51 @@ struct Trainer::State {
     }
   }
 
-  /// Where the first number that is not finite comes from: the step runs again, without what changes weights, and every node is watched.
+  /// A step that changes nothing: all its actions, without graphs.
+  RunResult rehearse(const Program& program, RunContext context, StepContext step) {
+    context.cuda_graphs = false;
+    context.wish = {};
+    step.changes_nothing = true;
+    return run(program, context, step);
+  }
+
+  bool wants_tuning() const {
+    const auto is_tuned = [&](const DevicePtr& device) { return has_choices_for(describe_gpu(*device)); };
+    return options.tuning != Tuning::off && !(has_adopted && std::ranges::all_of(plan.devices, is_tuned));
+  }
+
+  /// Before the first step on GPUs: what the step needs is tried, and all ranks take the same choices.
+  void settle_choices(const Program& program, const RunContext& context, const StepContext& step) {
+    if (is_settled) return;
+    if (computes_on_gpus()) {
+      if (any_rank(group, wants_tuning())) tune(program, context, step);
+      adopt(agreed_choices(group, sluice::gpu_choices()));
+    }
+    is_settled = true;
+  }
+
+  /// Devices wait for each other's trials.
+  void tune(const Program& program, const RunContext& context, const StepContext& step) {
+    const TuningLimits limits = limits_of(options.tuning);
+    std::optional<TuningScope> scope;
+    if (options.tuning != Tuning::off) scope.emplace(limits);  // else another rank wants it
+    const double timeout = executor->timeout_seconds();
+    executor->set_timeout_seconds(timeout + limits.seconds);
+    try {
+      rehearse(program, context, step);
+    } catch (...) {
+      executor->set_timeout_seconds(timeout);
+      throw;
+    }
+    executor->set_timeout_seconds(timeout);
+  }
+
+  /// Where the first number that is not finite comes from: the step runs again, and every node is watched.
   std::string first_nonfinite(const Program& program, RunContext context, const StepContext& step) {
     if (group) return " (one process would say in which node first)";  // a failure on one rank ends the job
-    watched = program;
-    for (auto& actions : watched.devices) std::erase_if(actions, changes_weights);
     context.is_watched = true;
-    context.cuda_graphs = false;
     try {
-      run(watched, context, step);
+      rehearse(program, context, step);
     } catch (const DivergenceError& error) {
       return join(", first in ", error.what());
     } catch (const HangError&) {
@@ -190,7 +231,8 @@ struct Trainer::State {
   std::optional<PlanPrograms> programs;        ///< of `plan`
   GraphChoice graphs{CudaGraphs::off, false};  ///< that make_executor() makes
   std::unique_ptr<Executor> executor;          ///< null when neither of two plans' stages could be made
-  Program watched;                             ///< the last one that was searched for a number that is not finite
+  bool has_adopted = false;                    ///< a checkpoint's choices
+  bool is_settled = false;                     ///< choices are those of all ranks
   int64_t steps_done = 0;
   bool shows_averages = false;
   std::string failure;  ///< why the weights may be of two steps; empty when they are of one
@@ -225,6 +267,7 @@ StepResult Trainer::step(const Batch& batch, int micro_batches) {
   run.cuda_graphs = state_->graphs.next();
   step.optimizer = state_->optimizer.get();
   step.update = {state_->optimizer->rate.at(state_->steps_done), state_->steps_done + 1, {{}, state_->options.clip}};
+  state_->settle_choices(program, run, step);
   RunResult result = state_->run(program, run, step);
   state_->require_finite(program, run, step, result.gradient_norm);
   ++state_->steps_done;
@@ -314,6 +357,12 @@ const Optimizer& Trainer::optimizer() const { return *state_->optimizer; }
 Group* Trainer::group() const { return state_->group; }
 int64_t Trainer::steps_done() const { return state_->steps_done; }
 void Trainer::set_steps_done(int64_t steps) { state_->steps_done = steps; }
+GpuChoices Trainer::gpu_choices() const { return state_->computes_on_gpus() ? sluice::gpu_choices() : GpuChoices(); }
+void Trainer::adopt_choices(const GpuChoices& choices) {
+  if (!state_->computes_on_gpus() || choices.empty()) return;
+  adopt(choices);
+  state_->has_adopted = true;
+}
 const Trace& Trainer::trace() const { return state_->trace; }
 const GraphChoice& Trainer::cuda_graphs() const { return state_->graphs; }
 Executor& Trainer::executor() { return *state_->executor; }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/batch.h"
+#include "core/cuda/tuned.h"
 #include "parallel/group/group.h"
 #include "parallel/plan.h"
 #include "parallel/run/divergence.h"
@@ -32,6 +33,7 @@ struct TrainerOptions {
   double timeout_seconds = 600;      ///< of every wait of one device for another, and of every action
   bool stochastic_rounding = false;  ///< of the working copies of weights in bf16, with bits that depend on (seed, step, name, element)
   CudaGraphs cuda_graphs = CudaGraphs::off;
+  Tuning tuning = Tuning::quick;  ///< of what CUDA devices run, before the first step; `off` takes nothing of earlier tuning either
   OnNonfinite on_nonfinite = OnNonfinite::stop;
   std::shared_ptr<Group> group{};     ///< the ranks of the job, which share the plan's devices (DeviceRanks); null for one process
   std::string config{};               ///< what decides the answer beside plan and model, as text: ranks must have it in common
@@ -85,6 +87,8 @@ struct StateParts {
 /// states stay f32 (docs/design.md, "Precision").
 /// For a given M, the loss, gradients and weights are the same bits for every partition, number of devices, schedule and
 /// rematerialization (docs/design.md, promise 1).
+/// On CUDA devices the first step is preceded by a run of its program that times algorithms (TuningScope) and changes nothing, unless a
+/// checkpoint's choices for these GPUs were adopted. From then on all ranks have the same choices, and nothing more is tried.
 /// Every program, of a step or an evaluation with any number of samples and micro-batches, is counted and held against the devices' budgets
 /// before it runs (PlanPrograms). A new shape of a mini-batch costs a run on meta devices, and every mini-batch is asked for one more sample
 /// of each input, which shows its shape.
@@ -131,6 +135,10 @@ class Trainer {
   /// Steps done so far: decides learning rate and random masks. A checkpoint restores it.
   int64_t steps_done() const;
   void set_steps_done(int64_t steps);
+  /// The algorithms that its GPUs run, which a checkpoint keeps, so that a resumed training goes on with the same bits; none on other devices.
+  GpuChoices gpu_choices() const;
+  /// Takes those of a checkpoint, before anything runs. Does nothing on other devices.
+  void adopt_choices(const GpuChoices& choices);
 
   /// All parameters that are here, in name order, each tied one once; of several replicas every one's.
   std::vector<ParameterState> parameters() const;

@@ -1,12 +1,11 @@
 #include "core/cuda/cublas.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <optional>
 
-#include "core/cuda/algorithm_cache.h"
+#include "core/cuda/choices.h"
 #include "core/cuda/cublas_call.h"
 #include "core/cuda/cublas_tuning.h"
 #include "core/cuda/launch.h"
@@ -16,46 +15,32 @@ namespace sluice::cublas {
 
 namespace {
 
-cublasLtMatmulAlgo_t algorithm_of(const AlgorithmWords& words) {
-  cublasLtMatmulAlgo_t algorithm;
-  static_assert(sizeof algorithm == sizeof words);
-  std::memcpy(&algorithm, &words, sizeof words);
-  return algorithm;
-}
-
-AlgorithmWords words_of(const cublasLtMatmulAlgo_t& algorithm) {
-  AlgorithmWords words;
-  std::memcpy(&words, &algorithm, sizeof words);
-  return words;
-}
-
-/// The process's choice for this kind of call on this model of GPU, made at the first one; nothing when the library has no algorithm.
-std::optional<cublasLtMatmulAlgo_t> chosen_algorithm(Cuda& cuda, cublasLtHandle_t handle, const Call& call, const Kind& kind,
-                                                     const Operands& on) {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);  // also while it tunes: trials of two devices would disturb each other
-  static AlgorithmCache cache(algorithm_cache_file(kProductsFile));
-  const std::string key = text_of(cuda, kind);
-  if (const auto words = cache.find(key))
-    if (const auto algorithm = algorithm_of(*words); call.can_run(handle, algorithm)) return algorithm;
-  constexpr int kCandidates = 16;
-  const auto candidates = call.candidates(handle, kCandidates);
-  if (candidates.empty()) return std::nullopt;
-  if (wants_trials())
-    if (const auto fastest = fastest_of(candidates, cuda, handle, call, on)) {
-      cache.keep(key, words_of(*fastest));
-      return fastest;
-    }
-  cache.remember(key, words_of(candidates.front()));
-  return candidates.front();
+/// The process's choice for this kind of call on this model of GPU; empty when the library has no algorithm.
+std::string choice_for(Cuda& cuda, cublasLtHandle_t handle, const Call& call, const Kind& kind, const Operands& on) {
+  constexpr int kProposals = 16;  // of which some may not run
+  return Choices::of_process().choose({.key = text_of(cuda, kind),
+                                       .can_run =
+                                           [&](const std::string& choice) {
+                                             const auto algorithm = algorithm_of(choice);
+                                             return algorithm && call.can_run(handle, *algorithm);
+                                           },
+                                       .untried =
+                                           [&] {
+                                             const auto proposals = call.candidates(handle, kProposals);
+                                             return proposals.empty() ? std::string() : text_of(proposals.front());
+                                           },
+                                       .candidates = [&](int most) { return candidates_of(cuda, handle, call, on, most); },
+                                       .may_be_tried = !is_captured(cuda)});
 }
 
 /// What a device keeps: a handle, and the calls that it ran, ready to run again.
 class Library {
  public:
   struct Ready {
+    explicit Ready(const Kind& kind) : call(kind) {}
     Call call;
     std::optional<cublasLtMatmulAlgo_t> algorithm;
+    uint64_t version = 0;  ///< of Choices, when the algorithm was asked for
   };
 
   explicit Library(Cuda& cuda) {
@@ -69,15 +54,13 @@ class Library {
   cublasLtHandle_t handle() const { return handle_; }
 
   Ready& ready(Cuda& cuda, const Kind& kind, const Operands& on) {
-    const auto found = ready_.find(kind);
-    if (found != ready_.end()) {
-      found->second.call.set_epilogue(on);
-      return found->second;
+    Ready& ready = ready_.try_emplace(kind, kind).first->second;
+    ready.call.set_epilogue(on);
+    if (const uint64_t version = Choices::of_process().version(); ready.version != version) {
+      ready.algorithm = algorithm_of(choice_for(cuda, handle_, ready.call, kind, on));
+      ready.version = version;
     }
-    Ready made{Call(kind), std::nullopt};
-    made.call.set_epilogue(on);
-    made.algorithm = chosen_algorithm(cuda, handle_, made.call, kind, on);
-    return ready_.emplace(kind, made).first->second;
+    return ready;
   }
 
  private:
@@ -89,9 +72,9 @@ class Library {
 bool run(Cuda& cuda, const Product& product, const Operands& on) {
   auto& library = cuda.state<Library>();
   const Kind kind = kind_of(cuda, product, on);
-  const auto& [call, algorithm] = library.ready(cuda, kind, on);
-  if (!algorithm) return false;
-  const auto status = call.run(cuda, library.handle(), *algorithm, on);
+  const auto& ready = library.ready(cuda, kind, on);
+  if (!ready.algorithm) return false;
+  const auto status = ready.call.run(cuda, library.handle(), *ready.algorithm, on);
   if (status != CUBLAS_STATUS_SUCCESS)
     throw DeviceError(join("cublas: cublasLtMatmul failed: ", cublasLtGetStatusString(status), ", for ", text_of(cuda, kind)));
   after_launch(cuda, "cublasLtMatmul");

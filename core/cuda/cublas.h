@@ -1,10 +1,16 @@
 #pragma once
 #include <cstdint>
+#include <string>
 
 #include "core/cuda/cuda.h"
 #include "core/dtype.h"
 
 namespace sluice::cublas {
+
+/// Of the library: 130100 for 13.1.0.
+size_t version();
+/// What the keys of products begin with: "NVIDIA H200, driver 13000, cuBLAS 130100: ".
+std::string product_prefix(const GpuDescription& gpu);
 
 /// c [m, n] = op(a) op(b) + beta c + bias [n] for row-major matrices with leading dimensions (elements between rows); op transposes or not.
 /// `batch` such products, whose matrices lie a stride (in elements, 0 = the same matrix) apart.
@@ -26,9 +32,8 @@ struct Product {
 /// Enqueues the product on the device's stream, with the device's workspace. Every extent is at least 1.
 ///
 /// The first call of a kind (shapes, dtypes, alignment of the addresses up to 16 bytes) on a model of GPU chooses an algorithm, which runs
-/// for the life of the process on every device of that model: bits do not depend on the partition. The choice is the one of an earlier
-/// tuned run on this machine (AlgorithmCache); else, with SLUICE_TUNE=1 in the environment, the fastest of cuBLASLt's first 16 proposals,
-/// timed and kept for later runs; else the first proposal. Sums of parts of k are added up in f32 (f64), never in bf16.
+/// for the life of the process on every device of that model: bits do not depend on the partition. Choices says which; the untried one is
+/// cuBLASLt's first proposal. Sums of parts of k are added up in f32 (f64), never in bf16.
 /// Errors   DeviceError when cuBLAS has no such product or fails.
 /// Threads  those of the device. Tuning waits, which cuts a CUDA graph under way (core/cuda/graph.h).
 /// Source   docs.nvidia.com/cuda/cublas, "Using the cuBLASLt API".

@@ -1,6 +1,6 @@
 #include "core/cuda/cublas_call.h"
 
-#include "core/cuda/algorithm_cache.h"
+#include "core/cuda/choices.h"
 #include "core/error.h"
 
 namespace sluice::cublas {
@@ -50,6 +50,9 @@ void cublas_try(cublasStatus_t status, const char* call) {
         join("cublas: ", call, " failed: ", cublasLtGetStatusString(status), "; run again with CUBLASLT_LOG_LEVEL=5 to see its arguments"));
 }
 
+size_t version() { return cublasLtGetVersion(); }
+std::string product_prefix(const GpuDescription& gpu) { return join(gpu_prefix(gpu), "cuBLAS ", version(), ": "); }
+
 Kind kind_of(const Cuda& cuda, const Product& product, const Operands& on) {
   return {product, alignment_of(on.a, product.a_stride, product.dtype), alignment_of(on.b, product.b_stride, product.dtype),
           alignment_of(on.c, product.c_stride, product.c_dtype), cuda.allows_tf32() && product.dtype == DType::f32};
@@ -57,11 +60,11 @@ Kind kind_of(const Cuda& cuda, const Product& product, const Operands& on) {
 
 std::string text_of(const Cuda& cuda, const Kind& kind) {
   const Product& p = kind.product;
-  return join(key_of(cuda.description()), "cuBLAS ", cublasLtGetVersion(), ": ", name_of(p.dtype), kind.allow_tf32 ? " as tf32" : "",
-              " to ", name_of(p.c_dtype), " [", p.m, ", ", p.n, ", ", p.k, "] ", p.transpose_a ? "t" : "n", p.transpose_b ? "t" : "n",
-              p.has_bias ? " + bias" : "", p.has_gelu ? join(", gelu of rows ", p.before_ld) : "", p.beta != 0 ? " + c" : "", ", rows ",
-              p.a_ld, " ", p.b_ld, " ", p.c_ld, ", batch ", p.batch, " of strides ", p.a_stride, " ", p.b_stride, " ", p.c_stride,
-              ", aligned ", kind.a_alignment, " ", kind.b_alignment, " ", kind.c_alignment);
+  return join(product_prefix(cuda.description()), name_of(p.dtype), kind.allow_tf32 ? " as tf32" : "", " to ", name_of(p.c_dtype), " [",
+              p.m, ", ", p.n, ", ", p.k, "] ", p.transpose_a ? "t" : "n", p.transpose_b ? "t" : "n", p.has_bias ? " + bias" : "",
+              p.has_gelu ? join(", gelu of rows ", p.before_ld) : "", p.beta != 0 ? " + c" : "", ", rows ", p.a_ld, " ", p.b_ld, " ",
+              p.c_ld, ", batch ", p.batch, " of strides ", p.a_stride, " ", p.b_stride, " ", p.c_stride, ", aligned ", kind.a_alignment,
+              " ", kind.b_alignment, " ", kind.c_alignment);
 }
 
 Layout::Layout(DType dtype, int64_t rows, int64_t columns, int64_t ld, int64_t batch, int64_t stride) {

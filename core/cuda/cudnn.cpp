@@ -8,7 +8,7 @@
 #include <mutex>
 #include <utility>
 
-#include "core/cuda/algorithm_cache.h"
+#include "core/cuda/choices.h"
 #include "core/cuda/cudnn_kind.h"
 #include "core/cuda/cudnn_tuning.h"
 #include "core/cuda/launch.h"
@@ -17,9 +17,6 @@
 namespace sluice::cudnn {
 
 namespace {
-
-using cublas::AlgorithmCache;
-using cublas::AlgorithmWords;
 
 /// What SLUICE_CUDNN says.
 enum class Use { where_faster, never, wherever_possible };
@@ -30,7 +27,7 @@ Use use() {
 }
 
 std::string key_of(const Cuda& cuda, const Kind& kind) {
-  return join(cublas::key_of(cuda.description()), "cuDNN ", version_text(), ": ", text_of(kind));
+  return join(gpu_prefix(cuda.description()), "cuDNN ", version_text(), ": ", text_of(kind));
 }
 
 using Addresses = std::span<void* const>;
@@ -50,15 +47,6 @@ bool can_be_served(const Attention& of) {
          has_packs(of.dk) && has_packs(of.dv);
 }
 
-/// A choice as the cache keeps it: none of cuDNN's, or the place of one among its proposals, with the number of its engine as a check.
-struct Choice {
-  bool is_own = true;
-  int64_t place = 0, engine = 0;
-
-  AlgorithmWords words() const { return {is_own ? uint64_t{0} : uint64_t{1}, static_cast<uint64_t>(place), static_cast<uint64_t>(engine)}; }
-  static Choice of(const AlgorithmWords& words) { return {words[0] == 0, static_cast<int64_t>(words[1]), static_cast<int64_t>(words[2])}; }
-};
-
 bool slices_are_aligned(const Attention& of, Addresses addresses) {
   bool are = are_aligned(addresses);
   if (are) for_slices(of, addresses, [&](Addresses slice) { are = are && are_aligned(slice); });
@@ -70,46 +58,39 @@ struct Call {
   void* workspace;
 };
 
-/// What a plan of this kind may need.
-int64_t workspace_bytes_for(const Kind& kind) {
-  const auto* attention = std::get_if<Attention>(&kind);
-  return attention ? std::max(Cuda::kWorkspaceBytes, attention->slices.workspace_bytes) : Cuda::kWorkspaceBytes;
-}
-
 /// What a device keeps: the library's handle, and the plans of all kinds that it ran.
-class Chooser {
+class Served {
  public:
-  explicit Chooser(Cuda& cuda);
-  ~Chooser() {
-    plans_.clear();
+  explicit Served(Cuda& cuda);
+  ~Served() {
+    chosen_.clear();
     gpu_.reset();
     if (handle_) library_->Destroy(handle_);
   }
-  Chooser(const Chooser&) = delete;
-  Chooser& operator=(const Chooser&) = delete;
+  Served(const Served&) = delete;
+  Served& operator=(const Served&) = delete;
 
   bool run(Cuda& cuda, const Kind& kind, const Call& call, const std::function<void()>& own);
 
  private:
-  std::optional<Plan> choose(Cuda& cuda, const Kind& kind, const Call& call, const std::function<void()>& own);
-  std::optional<Plan> chosen_before(const Kind& kind, const Choice& choice) const;
-  void run_slices(const Plan& plan, const Kind& kind, const Call& call) const {
+  struct Chosen {
+    std::string choice;
+    std::optional<Plan> plan;  ///< nothing: the own kernels
+    uint64_t version = 0;      ///< of Choices, when it was asked for
+  };
+  void choose(Cuda& cuda, const Kind& kind, const Call& call, const std::function<void()>& own, Chosen& chosen) const;
+  Trial trial_of(Cuda& cuda, const Kind& kind, const Call& call, const std::function<void()>& own) const;
+  void run(const Plan& plan, const Kind& kind, const Call& call) const {
     for_slices(kind, call.on, [&](Addresses slice) { plan.run(handle_, slice, call.workspace); });
-  }
-  /// Nothing where it needs more than there is, or the library refuses it after all.
-  std::optional<Plan> plan_of(const Kind& kind, const std::shared_ptr<const Graph>& graph, Proposal proposal) const;
-  Tuned tuned(Cuda& cuda, const Kind& kind, const Call& call, const std::function<void()>& own) const;
-  std::vector<Proposal> proposals_of(const Kind& kind, const Graph& graph) const {
-    return proposals(graph, *gpu_, may_use_tensor_cores(kind));
   }
 
   const Library* library_ = nullptr;
   cudnnHandle_t handle_ = nullptr;  ///< null where the library cannot serve this device
   std::optional<Descriptor> gpu_;
-  std::map<Kind, std::optional<Plan>> plans_;
+  std::map<Kind, Chosen> chosen_;
 };
 
-Chooser::Chooser(Cuda& cuda) : library_(library()) {
+Served::Served(Cuda& cuda) : library_(library()) {
   if (!library_) return;
   cuda.activate();
   try {
@@ -124,79 +105,47 @@ Chooser::Chooser(Cuda& cuda) : library_(library()) {
   }
 }
 
-bool Chooser::run(Cuda& cuda, const Kind& kind, const Call& call, const std::function<void()>& own) {
+bool Served::run(Cuda& cuda, const Kind& kind, const Call& call, const std::function<void()>& own) {
   if (!handle_) return false;
-  auto found = plans_.find(kind);
-  if (found == plans_.end()) found = plans_.emplace(kind, choose(cuda, kind, call, own)).first;
-  if (!found->second) return false;
-  run_slices(*found->second, kind, call);
+  Chosen& chosen = chosen_[kind];
+  if (const uint64_t version = Choices::of_process().version(); chosen.version != version) {
+    choose(cuda, kind, call, own, chosen);
+    chosen.version = version;
+  }
+  if (!chosen.plan) return false;
+  run(*chosen.plan, kind, call);
   after_launch(cuda, "cudnnBackendExecute");
   return true;
 }
 
-Tuned Chooser::tuned(Cuda& cuda, const Kind& kind, const Call& call, const std::function<void()>& own) const {
-  const auto graph = graph_of(*library_, slice_of(kind));
-  auto all = proposals_of(kind, *graph);
-  std::vector<Candidate> candidates;
-  for (size_t place = 0; place < all.size(); ++place) {
-    const int64_t engine = all[place].engine;
-    if (auto plan = plan_of(kind, graph, std::move(all[place])))
-      candidates.push_back({static_cast<int64_t>(place), engine, *std::move(plan)});
-  }
-  if (candidates.empty()) return {};
-  return fastest_of(std::move(candidates), cuda,
-                    {.text = key_of(cuda, kind),
-                     .results = results_of(kind, call.on),
-                     .own_may_win = use() != Use::wherever_possible,
-                     .own = own,
-                     .enqueue = [&](const Plan& plan) { run_slices(plan, kind, call); }});
+Trial Served::trial_of(Cuda& cuda, const Kind& kind, const Call& call, const std::function<void()>& own) const {
+  return {.text = key_of(cuda, kind),
+          .results = results_of(kind, call.on),
+          .own_may_win = use() != Use::wherever_possible,
+          .own = own,
+          .enqueue = [this, &kind, call](const Plan& plan) { run(plan, kind, call); }};
 }
 
-bool is_captured(const Cuda& cuda) {
-  cudaStreamCaptureStatus status{};
-  CUDA_TRY(cudaStreamIsCapturing(cuda.stream(), &status));
-  return status != cudaStreamCaptureStatusNone;
-}
-
-std::optional<Plan> Chooser::choose(Cuda& cuda, const Kind& kind, const Call& call, const std::function<void()>& own) {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);  // also while it tunes: trials of two devices would disturb each other
-  static AlgorithmCache cache(cublas::algorithm_cache_file(cublas::kCudnnFile));
-  const bool forced = use() == Use::wherever_possible;
-  const std::string key = key_of(cuda, kind) + (forced ? ", wherever possible" : "");
+/// A plan that is still the choice is not made again.
+void Served::choose(Cuda& cuda, const Kind& kind, const Call& call, const std::function<void()>& own, Chosen& chosen) const {
+  const bool is_forced = use() == Use::wherever_possible;
+  const Trial trial = trial_of(cuda, kind, call, own);
+  Proposals proposals(*library_, *gpu_, kind);
+  std::string choice = kOwn;
   try {
-    if (const auto words = cache.find(key)) {
-      if (Choice::of(*words).is_own) return std::nullopt;
-      if (auto plan = chosen_before(kind, Choice::of(*words))) return plan;
-    }
-    if ((wants_trials() || forced) && !is_captured(cuda)) {
-      auto [best, is_certain] = tuned(cuda, kind, call, own);
-      const auto words = (best ? Choice{false, best->place, best->engine} : Choice{}).words();
-      forced || !is_certain ? cache.remember(key, words) : cache.keep(key, words);
-      return best ? std::optional(std::move(best->plan)) : std::nullopt;
-    }
+    choice = Choices::of_process().choose(
+        {.key = trial.text + (is_forced ? ", wherever possible" : ""),
+         .can_run = [&](const std::string& known) { return known == kOwn || known == chosen.choice || proposals.plan(known); },
+         .untried = [] { return kOwn; },
+         .candidates = [&](int) { return candidates_of(proposals, cuda, trial); },
+         .may_be_tried = !is_captured(cuda),
+         .is_kept = !is_forced});
+    if (choice != chosen.choice) chosen.plan = choice == kOwn ? std::nullopt : proposals.take(choice);
   } catch (const CallError& error) {
-    if (!error.is_refusal()) warn(join(error.what(), "; Sluice's own kernels run ", key_of(cuda, kind)));
+    if (!error.is_refusal()) warn(join(error.what(), "; Sluice's own kernels run ", trial.text));
+    chosen.plan.reset();
   }
-  cache.remember(key, Choice{}.words());
-  return std::nullopt;
-}
-
-std::optional<Plan> Chooser::chosen_before(const Kind& kind, const Choice& choice) const {
-  const auto graph = graph_of(*library_, slice_of(kind));
-  auto all = proposals_of(kind, *graph);
-  if (choice.place < 0 || choice.place >= static_cast<int64_t>(all.size()) || all[choice.place].engine != choice.engine)
-    return std::nullopt;
-  return plan_of(kind, graph, std::move(all[choice.place]));
-}
-
-std::optional<Plan> Chooser::plan_of(const Kind& kind, const std::shared_ptr<const Graph>& graph, Proposal proposal) const {
-  try {
-    Plan plan(graph, std::move(proposal), *gpu_);
-    return plan.workspace_bytes() <= workspace_bytes_for(kind) ? std::optional(std::move(plan)) : std::nullopt;
-  } catch (const CallError&) {
-    return std::nullopt;
-  }
+  chosen.choice = choice;
 }
 
 }  // namespace
@@ -215,8 +164,8 @@ std::string version_text() {
 bool convolve(Cuda& cuda, const Convolution& of, const Operands& on, const std::function<void()>& own) {
   void* const addresses[] = {const_cast<void*>(on.first), const_cast<void*>(on.second), on.result};
   if (of.dtype == DType::f64 || !are_aligned(addresses) || use() == Use::never) return false;
-  return cuda.state<Chooser>().run(cuda, ConvolutionKind{of, of.dtype == DType::f32 && cuda.allows_tf32()}, {addresses, cuda.workspace()},
-                                   own);
+  return cuda.state<Served>().run(cuda, ConvolutionKind{of, of.dtype == DType::f32 && cuda.allows_tf32()}, {addresses, cuda.workspace()},
+                                  own);
 }
 
 bool attend(Cuda& cuda, const Attention& of, const AttentionOperands& on, const std::function<void()>& own) {
@@ -226,7 +175,7 @@ bool attend(Cuda& cuda, const Attention& of, const AttentionOperands& on, const 
                                        on.log_sum_exp, on.row_sums, on.dq,      on.dk, on.dv};
   const Addresses addresses = of.backward ? Addresses(backward) : Addresses(forward);
   if (use() == Use::never || !can_be_served(of) || !slices_are_aligned(of, addresses)) return false;
-  return cuda.state<Chooser>().run(cuda, of, {addresses, on.workspace ? on.workspace : cuda.workspace()}, own);
+  return cuda.state<Served>().run(cuda, of, {addresses, on.workspace ? on.workspace : cuda.workspace()}, own);
 }
 
 }  // namespace sluice::cudnn

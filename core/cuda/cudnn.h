@@ -26,14 +26,12 @@ struct Operands {
 /// Enqueues the convolution and answers true where cuDNN is this process's choice for it; else enqueues nothing. `own` enqueues Sluice's
 /// kernels for the same operands.
 ///
-/// The first call of a kind (shapes, dtype, TF32) on a model of GPU chooses for the life of the process, on every device of that model.
-/// The choice is the one of an earlier tuned run on this machine (AlgorithmCache, cudnn-algorithms.json); else, with SLUICE_TUNE=1 in the
-/// environment, cuDNN's fastest deterministic algorithm that needs no more than the device's workspace, if it is faster than `own` and
-/// gives its numbers and twice the same bits on these operands; else `own`. With SLUICE_CUDNN=1 `own` counts as infinitely slow, and the
-/// choice is not kept. An algorithm that deviates is left out with a warning.
+/// The first call of a kind (shapes, dtype, TF32) on a model of GPU chooses for the life of the process, on every device of that model, as
+/// Choices says: among `own` and cuDNN's deterministic algorithms that need no more than the device's workspace, give `own`'s numbers and
+/// twice the same bits on these operands. Untried it is `own`. With SLUICE_CUDNN=1 `own` counts as infinitely slow, and the choice is not
+/// kept. An algorithm that deviates is left out with a warning.
 /// Errors   DeviceError when a chosen algorithm fails later.
-/// Threads  those of the device. Choosing allocates and waits, so nothing is tried while the stream is captured for a CUDA graph: run each
-///          kind once before.
+/// Threads  those of the device. Trials allocate and wait.
 /// Source   docs.nvidia.com/deeplearning/cudnn, "Backend API"; Chetlur et al. 2014, arXiv:1410.0759.
 bool convolve(Cuda& cuda, const Convolution& of, const Operands& on, const std::function<void()>& own);
 

@@ -117,6 +117,11 @@ bool may_use_tensor_cores(const Kind& kind) {
   return std::visit([](const auto& of) { return tensor_cores(of); }, kind);
 }
 
+int64_t workspace_bytes_for(const Kind& kind) {
+  const auto* attention = std::get_if<Attention>(&kind);
+  return attention ? std::max(Cuda::kWorkspaceBytes, attention->slices.workspace_bytes) : Cuda::kWorkspaceBytes;
+}
+
 Kind slice_of(const Kind& kind) {
   return std::visit([](const auto& of) { return Kind(slice(of)); }, kind);
 }

@@ -25,6 +25,8 @@ using Kind = std::variant<ConvolutionKind, Attention>;
 std::string text_of(const Kind& kind);
 std::shared_ptr<const Graph> graph_of(const Library& library, const Kind& kind);
 bool may_use_tensor_cores(const Kind& kind);
+/// What a plan may need.
+int64_t workspace_bytes_for(const Kind& kind);
 /// The part of a call that the library computes at once, and the addresses of each part.
 Kind slice_of(const Kind& kind);
 void for_slices(const Kind& kind, std::span<void* const> addresses, const std::function<void(std::span<void* const>)>& body);

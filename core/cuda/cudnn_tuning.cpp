@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <limits>
-#include <numeric>
+#include <memory>
 
 #include "core/cuda/trial.h"
 
@@ -11,18 +11,14 @@ namespace sluice::cudnn {
 
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
-
-/// Infinite for a plan that fails.
-double seconds_of(const Candidate& candidate, Cuda& cuda, const Trial& trial) {
-  try {
-    return trial_seconds(cuda, [&] {
-      trial.enqueue(candidate.plan);
-      return true;
-    });
-  } catch (const CallError&) {
-    return kNever;
-  }
+/// Infinite for a plan that fails or cannot be made.
+double seconds_of(const Plan* plan, Cuda& cuda, const Trial& trial) try {
+  return trial_seconds(cuda, [&] {
+    if (plan) trial.enqueue(*plan);
+    return plan != nullptr;
+  });
+} catch (const CallError&) {
+  return std::numeric_limits<double>::infinity();
 }
 
 std::string deviation_of(const std::vector<Agreement>& expected, Cuda& cuda) {
@@ -42,10 +38,10 @@ std::vector<Agreement> agreements(Cuda& cuda, std::vector<Result> results, bool 
 }
 
 /// What deviates from the own kernels' numbers, or in a second run from the first; empty where nothing does.
-std::string deviation_of(const Candidate& candidate, Cuda& cuda, const Trial& trial, const std::vector<Agreement>& expected) {
+std::string deviation_of(const Plan& plan, Cuda& cuda, const Trial& trial, const std::vector<Agreement>& expected) {
   const auto run = [&] {
     for (const Result& result : trial.results) result.poison(cuda);
-    trial.enqueue(candidate.plan);
+    trial.enqueue(plan);
   };
   run();
   if (std::string found = deviation_of(expected, cuda); !found.empty()) return found;
@@ -55,26 +51,57 @@ std::string deviation_of(const Candidate& candidate, Cuda& cuda, const Trial& tr
   return found.empty() ? found : "in a second run " + found;
 }
 
+bool is_right(const std::string& choice, const Plan& plan, Cuda& cuda, const Trial& trial, const std::vector<Agreement>& expected) {
+  const std::string deviation = deviation_of(plan, cuda, trial, expected);
+  if (!deviation.empty()) warn(join("cuDNN's ", choice, " is left out, because it deviates: ", deviation, ", for ", trial.text));
+  return deviation.empty();
+}
+
+std::string choice_of(size_t place, const Proposal& proposal) { return join("proposal ", place, ", engine ", proposal.engine); }
+
 }  // namespace
 
-Tuned fastest_of(std::vector<Candidate> candidates, Cuda& cuda, const Trial& trial) {
-  trial.own();
-  const auto expected = agreements(cuda, trial.results, false);
-  if (std::any_of(expected.begin(), expected.end(), [](const Agreement& result) { return result.is_void(); })) return {std::nullopt, false};
-  const double own_seconds = trial.own_may_win ? trial_seconds(cuda, [&] { return trial.own(), true; }) : kNever;
-
-  std::vector<double> seconds;
-  for (const Candidate& candidate : candidates) seconds.push_back(seconds_of(candidate, cuda, trial));
-  std::vector<size_t> order(candidates.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return seconds[a] < seconds[b]; });
-  for (const size_t index : order) {
-    if (!(seconds[index] < own_seconds)) break;
-    const std::string deviation = deviation_of(candidates[index], cuda, trial, expected);
-    if (deviation.empty()) return {std::move(candidates[index]), true};
-    warn(join("cuDNN's engine ", candidates[index].engine, " is left out, because it deviates: ", deviation, ", for ", trial.text));
+std::vector<std::string> Proposals::choices() {
+  if (!graph_) {
+    graph_ = graph_of(library_, slice_of(kind_));
+    all_ = proposals(*graph_, gpu_, may_use_tensor_cores(kind_));
   }
-  return {};
+  std::vector<std::string> choices;
+  for (size_t place = 0; place < all_.size(); ++place) choices.push_back(choice_of(place, all_[place]));
+  return choices;
+}
+
+const Plan* Proposals::plan(const std::string& choice) {
+  const auto [entry, is_new] = plans_.try_emplace(choice);
+  if (is_new) entry->second = make(choice);
+  return entry->second ? &*entry->second : nullptr;
+}
+
+std::optional<Plan> Proposals::make(const std::string& choice) {
+  const auto all = choices();
+  const auto found = std::ranges::find(all, choice);
+  if (found == all.end()) return std::nullopt;
+  try {
+    Plan plan(graph_, std::move(all_[static_cast<size_t>(found - all.begin())]), gpu_);
+    return plan.workspace_bytes() <= workspace_bytes_for(kind_) ? std::optional(std::move(plan)) : std::nullopt;
+  } catch (const CallError&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<Plan> Proposals::take(const std::string& choice) { return plan(choice) ? std::move(plans_.at(choice)) : std::nullopt; }
+
+std::vector<Candidate> candidates_of(Proposals& proposals, Cuda& cuda, const Trial& trial) {
+  trial.own();
+  const auto expected = std::make_shared<const std::vector<Agreement>>(agreements(cuda, trial.results, false));
+  if (std::ranges::any_of(*expected, &Agreement::is_void)) return {};
+  std::vector<Candidate> all;
+  if (trial.own_may_win) all.push_back({kOwn, [&] { return trial_seconds(cuda, [&] { return trial.own(), true; }); }});
+  for (const std::string& choice : proposals.choices())
+    all.push_back(
+        {choice, [&proposals, &cuda, &trial, choice] { return seconds_of(proposals.plan(choice), cuda, trial); },
+         [&proposals, &cuda, &trial, choice, expected] { return is_right(choice, *proposals.plan(choice), cuda, trial, *expected); }});
+  return all;
 }
 
 void warn(const std::string& text) { std::fprintf(stderr, "sluice: warning: %s\n", text.c_str()); }

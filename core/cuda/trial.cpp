@@ -1,15 +1,16 @@
 #include "core/cuda/trial.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
-#include <string_view>
+
+#include "core/cuda/try.h"
 
 namespace sluice {
 
-bool wants_trials() {
-  const char* value = std::getenv("SLUICE_TUNE");
-  return value && *value && std::string_view(value) != "0";
+bool is_captured(const Cuda& cuda) {
+  cudaStreamCaptureStatus status{};
+  CUDA_TRY(cudaStreamIsCapturing(cuda.stream(), &status));
+  return status != cudaStreamCaptureStatusNone;
 }
 
 double trial_seconds(Cuda& cuda, const std::function<bool()>& enqueue) {

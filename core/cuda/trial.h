@@ -2,7 +2,6 @@
 #include <functional>
 
 #include "core/cuda/cuda.h"
-#include "core/cuda/tuned.h"
 
 namespace sluice {
 
@@ -26,6 +25,9 @@ class TrialMemory {
   size_t bytes_;
   void* memory_ = nullptr;
 };
+
+/// Whether kernels that are enqueued now are captured for a CUDA graph, so that nothing can be timed.
+bool is_captured(const Cuda& cuda);
 
 /// Time of the best of some rounds of equal calls, the first of which warms up; infinite for a call that answers false.
 /// Cost  20 calls.

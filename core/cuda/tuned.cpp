@@ -1,15 +1,18 @@
 #include "core/cuda/tuned.h"
 
-#include "core/cuda/algorithm_cache.h"
+#include "core/cuda/choices.h"
 
 namespace sluice {
 
-std::string tuned_algorithms(const GpuDescription& gpu) {
-  std::string all;
-  for (const char* file : {cublas::kProductsFile, cublas::kCudnnFile})
-    if (const auto chosen = cublas::AlgorithmCache(cublas::algorithm_cache_file(file)).digest(cublas::key_of(gpu)); !chosen.empty())
-      all += (all.empty() ? "" : " and ") + chosen;
-  return all;
+TuningLimits limits_of(Tuning tuning) {
+  if (tuning == Tuning::off) return {};
+  return tuning == Tuning::quick ? TuningLimits{10, 8} : TuningLimits{3600, 32};
 }
+
+TuningScope::TuningScope(const TuningLimits& limits) { Choices::of_process().begin_trials(limits); }
+TuningScope::~TuningScope() { Choices::of_process().end_trials(); }
+
+GpuChoices gpu_choices() { return Choices::of_process().all(); }
+void adopt(const GpuChoices& choices) { Choices::of_process().adopt(choices); }
 
 }  // namespace sluice

@@ -17,7 +17,8 @@ inline constexpr const char* kModelFile = "model.safetensors";
 inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
 inline constexpr const char* kAverageFile = "ema.safetensors";
 inline constexpr const char* kStateFile = "state.json";
-inline constexpr const char* kLatestFile = "latest";  ///< in the output folder: the name of the newest checkpoint
+inline constexpr const char* kLatestFile = "latest";             ///< in the output folder: the name of the newest checkpoint
+inline constexpr const char* kGpuChoicesKey = "gpu_algorithms";  ///< in the state: absent where there are none
 inline constexpr const char* kNewLatestFile = "latest.tmp";
 
 /// "step-00001234"

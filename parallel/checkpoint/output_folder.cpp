@@ -22,8 +22,9 @@ using nlohmann::json;
 
 namespace {
 
-/// What a checkpoint's files take beside their tensors: a header line a tensor, the state, and blocks of the disk that are not full.
-constexpr int64_t kBytesPerTensor = 512, kBytesPerCheckpoint = 64 << 10;
+/// What a checkpoint's files take beside their tensors: a header line a tensor, the state, which has a line for each kind of call of GPUs,
+/// and blocks of the disk that are not full.
+constexpr int64_t kBytesPerTensor = 512, kBytesPerCheckpoint = 1 << 20;
 
 /// Throws unless everything that the checkpoint's weights are is finite.
 void require_finite(const checkpoint_layout::Contents& contents, int64_t step) {
@@ -66,6 +67,7 @@ struct StateOfFiles {
   const std::string& weights_hash;
   int parts;
   json files;
+  const GpuChoices& gpu_choices;
 };
 
 void write_state(const fs::path& folder, const StateOfFiles& what) {
@@ -75,6 +77,7 @@ void write_state(const fs::path& folder, const StateOfFiles& what) {
                 {"weights_hash", what.weights_hash},
                 {"files", what.files}};
   if (what.parts > 1) state["parts"] = what.parts;
+  if (!what.gpu_choices.empty()) state[checkpoint_layout::kGpuChoicesKey] = what.gpu_choices;
   state["checksum"] = checkpoint_layout::checksum_of(state);
   write_file(folder / checkpoint_layout::kStateFile, checkpoint_layout::state_text(state));
   sync_folder(folder);
@@ -233,7 +236,7 @@ void OutputFolder::write_parts(const fs::path& folder, const Trainer& trainer, c
   on_root(group_, [&] {
     for (const std::string& others : all) files.update(json::parse(others));
     for (const auto& [name, content] : further_files) files[name] = described(write_file(folder / name, content));
-    write_state(folder, {trainer.steps_done(), config, hash, parts, std::move(files)});
+    write_state(folder, {trainer.steps_done(), config, hash, parts, std::move(files), trainer.gpu_choices()});
   });
 }
 

@@ -32,8 +32,8 @@ constexpr std::array kParts{
         "use hosts with one kind of processor, or set pipeline.allow_other_hardware = true, with which bits depend on which rank has which "
         "stage"},
     Part{&Certificate::gpus, "kind of GPU",
-         "use GPUs of one model and driver, and one cache folder (SLUICE_CACHE_DIR) or copies of it, or set "
-         "pipeline.allow_other_hardware = true, with which bits depend on which rank has which stage"},
+         "use GPUs of one model, with one driver, cuBLAS and cuDNN, or set pipeline.allow_other_hardware = true, with which bits depend on "
+         "which rank has which stage"},
     Part{&Certificate::config, "config", "start all ranks with the same config file and the same settings"},
     Part{&Certificate::model, "model", "give all ranks the same code of the model, and the same files that it is made from"},
     Part{&Certificate::plan, "plan", "start the job again; if it happens twice, please report it"},
@@ -45,9 +45,7 @@ std::string kinds_of_gpus(const std::vector<DevicePtr>& devices) {
   for (const auto& device : devices) {
     if (device->kind() != DeviceKind::cuda) continue;
     const GpuDescription gpu = describe_gpu(*device);
-    const std::string tuned = tuned_algorithms(gpu);
-    kinds.insert(join(gpu.name, " with ", gpu.multiprocessors, " multiprocessors, driver ", gpu.driver_version,
-                      tuned.empty() ? ", not tuned" : ", tuned algorithms " + tuned));
+    kinds.insert(join(gpu.name, " with ", gpu.multiprocessors, " multiprocessors, driver ", gpu.driver_version, ", ", gpu_libraries()));
   }
   std::string text;
   for (const std::string& kind : kinds) text += (text.empty() ? "" : "; ") + kind;

@@ -16,7 +16,8 @@ struct Certificate {
   std::string config;           ///< hash of the text of all settings that decide the answer
   std::string build;            ///< build_id
   std::string instruction_set;  ///< that kernels are chosen by when they run: instruction_set()
-  std::string gpus;  ///< models of its devices, their driver and the algorithms tuned for them, which kernels are chosen by; else empty
+  /// Models of its devices, their driver and libraries, which decide the bits beside GpuChoices, which ranks agree upon; else empty.
+  std::string gpus;
   bool operator==(const Certificate&) const = default;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 
 #include "core/graph_scope.h"
 #include "core/ops/copy.h"
@@ -334,6 +335,7 @@ void Executor::DeviceRun::reduce_norm() {
   for (const auto& [parameter, first, chunks] : layout.splits())
     sum_of_chunks(norm_part_.slice(0, first, first + chunks), norm_part_, parameter);
   norm_ = sum(norm_part_.slice(0, 0, layout.parameters()));
+  if (shared_.step.changes_nothing) fill(norm_, std::numeric_limits<double>::quiet_NaN());
 }
 
 /// All that the host wants of a device, by one copy: the only time in a run that it waits for the device's work.

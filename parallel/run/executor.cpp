@@ -8,7 +8,6 @@
 #include <numeric>
 #include <optional>
 
-#include "core/cuda/tuned.h"
 #include "core/keep_to_the_end.h"
 #include "core/ops/concat.h"
 #include "parallel/group/collectives.h"
@@ -36,13 +35,6 @@ Dataflow training_flow(Layout layout) {
   return dataflow(layout);
 }
 
-void require_no_trials(Group& group) {
-  together(&group, [&] {
-    require(!wants_trials(), "SLUICE_TUNE: needs one process, got ", group.size(),
-            " ranks, each of which would choose algorithms, and so bits, of its own; tune in one process, and train then without it");
-  });
-}
-
 double seconds_of(std::chrono::steady_clock::time_point time) { return std::chrono::duration<double>(time.time_since_epoch()).count(); }
 
 }  // namespace
@@ -67,10 +59,7 @@ Executor::Executor(const layers::Graph& graph, const Layout& layout, std::vector
             device->name());
   require(!group_ || devices_[0]->kind() != DeviceKind::meta, "pipeline.devices: needs cpu or cuda devices for several ranks, got ",
           devices_[0]->name(), "; devices that only count run in one process");
-  if (connects_gpus()) {
-    require_no_trials(*group_);
-    require_one_nccl(*group_);
-  }
+  if (connects_gpus()) require_one_nccl(*group_);
   for (int device = 0; device < ranks_.devices(); ++device)
     if (ranks_.is_here(device)) here_.push_back(device);
   if (devices_[0]->kind() != DeviceKind::meta)

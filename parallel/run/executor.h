@@ -23,14 +23,13 @@
 namespace sluice::parallel {
 
 /// Whether the action changes weights, optimizer states, running statistics or their averages.
-inline bool changes_weights(const Action& action) {
-  return action.kind == ActionKind::step || action.kind == ActionKind::commit_statistics;
-}
+inline bool changes_weights(const Action& action) { return action.kind == ActionKind::step || action.kind == ActionKind::commit_statistics; }
 
 /// What the actions at the end of a step need.
 struct StepContext {
   const Optimizer* optimizer = nullptr;
-  Optimizer::Update update;  ///< the norm of its clip is filled in on each device
+  Optimizer::Update update;      ///< the norm of its clip is filled in on each device
+  bool changes_nothing = false;  ///< a rehearsal: the gradient's norm counts as one that is not finite
 };
 
 struct RunResult {
@@ -76,7 +75,8 @@ class Executor {
   /// neither the executor nor anything that it and that run were made of may be destroyed or written to while the process lives.
   bool is_abandoned() const { return !abandoned_.empty(); }
 
-  /// For tests: of the next runs.
+  double timeout_seconds() const { return timeout_seconds_; }
+  /// Of the next runs.
   void set_timeout_seconds(double seconds) { timeout_seconds_ = seconds; }
   /// For tests: called on a device's thread before each of its actions, so that it can be delayed, or stopped until `failed` asks to stop.
   using BeforeAction = std::function<void(int device, const Action& action, const std::stop_token& failed)>;

@@ -10,7 +10,7 @@ ROWS = {"bf16": "^(convolution|attention)/", "f32": "^convolution/"}
 def times_us(runner, path, arguments, dtype, with_cudnn):
     """({row: microseconds}, what op_bench says of cuDNN, number of algorithms that were left out) of one run."""
     rows, context, output = run_rows(runner, path, arguments.build_dir / "cudnn.json", ROWS[dtype], dtype, 0.6 * runner.left_s(),
-                                     {"SLUICE_CUDNN": "1" if with_cudnn else "0"})
+                                     {"SLUICE_CUDNN": "1" if with_cudnn else "0"}, tune="full")
     if errors := errors_in(rows):
         raise RuntimeError(errors[0])
     return {row["name"]: row["real_time"] for row in rows}, context["cuDNN"], output.count("is left out, because it deviates")

@@ -36,7 +36,7 @@ def step_row(runner, machine, arguments):
 def cudnn_row(runner, machine, arguments):
     """cuDNN and, for attention, nvrtc: its absence is no failure, but is said with the cure."""
     path = program(machine, arguments, "bench/op_bench")
-    rows, context, output = run_rows(runner, path, arguments.build_dir / "smoke.json", CUDNN_ROWS, environment={"SLUICE_CUDNN": "1"})
+    rows, context, output = run_rows(runner, path, arguments.build_dir / "smoke.json", CUDNN_ROWS, environment={"SLUICE_CUDNN": "1"}, tune="full")
     if not context["cuDNN"][:1].isdigit():
         return ["cuDNN", "missing", context["cuDNN"]]
     # An algorithm that deviates is left out with a warning, which is as it should be; the section cudnn counts those.

@@ -20,27 +20,25 @@ SMALL = ["--model", "gpt", "--batch", 8, "--micro-batches", 8]
 
 
 class Bench:
-    """step_bench with algorithms tuned by nobody, or with those of a folder of this run's own."""
+    """step_bench, whose tuning reads and writes nothing but a cache folder of this run's own."""
 
     def __init__(self, runner, path, arguments):
         self.runner, self.path = runner, path
         self.steps = 3 if arguments.quick else 20
-        self.caches = arguments.build_dir.with_name(arguments.build_dir.name + "-caches")
-        shutil.rmtree(self.caches, ignore_errors=True)
+        caches = arguments.build_dir.with_name(arguments.build_dir.name + "-caches")
+        shutil.rmtree(caches, ignore_errors=True)
+        self.environment = {"SLUICE_CACHE_DIR": str(caches)}
 
-    def environment(self, tuned):
-        return {"SLUICE_CACHE_DIR": str(self.caches / ("tuned" if tuned else "untuned")), **({"SLUICE_TUNE": "1"} if tuned else {})}
-
-    def output(self, share, *options, tuned=False):
+    def output(self, share, *options):
         """What it printed; `share`: of the time that is left, at most."""
         outcome = self.runner.run([self.path, "--steps", self.steps, "--device", "cuda:0", "--precision", "bf16", *options],
-                                  share * self.runner.left_s(), self.environment(tuned))
+                                  share * self.runner.left_s(), self.environment)
         if outcome.code != 0:
             raise RuntimeError(f"step_bench {outcome.ending}: {last_line(outcome.output)}")
         return outcome.output
 
-    def median_ms(self, share, *options, tuned=False):
-        return median_in(self.output(share, *options, tuned=tuned))
+    def median_ms(self, share, *options):
+        return median_in(self.output(share, *options))
 
 
 def median_in(output):
@@ -81,7 +79,7 @@ def in_turn_ms(bench, machine, out, steps, warmup):
     outcome = bench.runner.run([machine.python, ROOT / "bench/peers/run", "--ours", bench.path, "--model", "gpt2-124m",
                                 "--device", "cuda:0", "--precision", "bf16", "--batch", BATCH, "--json", out,
                                 "--steps", steps, "--warmup", warmup],
-                               0.8 * bench.runner.left_s(), bench.environment(tuned=False))
+                               0.8 * bench.runner.left_s(), bench.environment)
     if not out.exists():
         raise RuntimeError(f"PyTorch: bench/peers/run {outcome.ending}: {last_line(outcome.output)}")
     answer = {name: times["median_ms"] for name, times in json.loads(out.read_text()).items()}
@@ -136,11 +134,11 @@ def run(runner, machine, arguments):
     bench, peak, attempt = Bench(runner, program(machine, arguments, "bench/step_bench"), arguments), machine.peak_bf16, Attempts()
     alone_ms = attempt("alone", lambda: bench.median_ms(0.3, *LARGE), None)
     nodes = attempt("nodes", lambda: nodes_in(bench.output(0.3, *LARGE, "--nodes")), None)
-    tuned_ms = attempt("with SLUICE_TUNE=1", lambda: bench.median_ms(0.4, *LARGE, tuned=True), None)
+    tuned_ms = attempt("tuned", lambda: bench.median_ms(0.4, *LARGE, "--tune", "quick"), None)
     turns = (3, 2) if arguments.quick else (40, 10)
     in_turn, lacking = attempt("in turn", lambda: in_turn_ms(bench, machine, arguments.build_dir / "steps.json", *turns), ({}, ""))
     graphs = attempt("CUDA graphs", lambda: graph_rows(bench, alone_ms), [])
-    all_ms = {"ours, alone": alone_ms, "ours, alone, SLUICE_TUNE=1": tuned_ms, **{f"{name}, in turn": ms for name, ms in in_turn.items()}}
+    all_ms = {"ours, alone": alone_ms, "ours, alone, tuned": tuned_ms, **{f"{name}, in turn": ms for name, ms in in_turn.items()}}
     rows = [row_of(name, ms, peak) for name, ms in all_ms.items() if ms]
     bars, troubles = bars_of(alone_ms, in_turn, peak), [*attempt.troubles, lacking]
     title = f"Training steps of GPT-2 124M, {BATCH} x {TOKENS} tokens, bf16, medians"

@@ -103,6 +103,9 @@ class BadInput(ProgramTest):
     def test_cuda_graphs_take_three_words(self):
         self.refuse(2, "pipeline.cuda_graphs", "off, on, auto", arguments=self.tiny(pipeline__cuda_graphs="sometimes"))
 
+    def test_tuning_takes_three_words(self):
+        self.refuse(2, "pipeline.tune", "off, quick, full", arguments=self.tiny(pipeline__tune="a little"))
+
     def test_output_folder_that_cannot_be_written(self):
         below_a_file = self.write("file", "x") / "run"
         self.refuse(4, below_a_file, arguments=self.tiny(output__dir=below_a_file))

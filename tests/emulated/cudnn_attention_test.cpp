@@ -162,8 +162,8 @@ TEST_F(CudnnAttentionTest, DropsAWrongResultWithAWarning) {
   Values values;
   const std::string warnings = warnings_of(22, true, values);
   EXPECT_EQ(values, own(22, true));
-  for (const char* what : {"cuDNN's engine 1 is left out, because it deviates: result 1, element ",
-                           "cuDNN's engine 2 is left out, because it deviates: in a second run result ",
+  for (const char* what : {"engine 1 is left out, because it deviates: result 1, element ",
+                           "engine 2 is left out, because it deviates: in a second run result ",
                            "causal attention backward bf16 [2, 22, 2, 16] [22, 2], strides 2112/96/16"})
     EXPECT_NE(warnings.find(what), std::string::npos) << what << "\n" << warnings;
 }
@@ -196,6 +196,7 @@ TEST_F(CudnnAttentionTest, IsOursWhereTheLibraryIsMissing) {
   EXPECT_EQ(packed(26, true), own(26, true));
   emulated_cudnn().is_there = true;
   unsetenv("SLUICE_CUDNN");
+  end_tuning();
   EXPECT_EQ(packed(27, true), own(27, true)) << "nothing without a tuned choice";
   EXPECT_TRUE(ran().empty());
 }
@@ -214,10 +215,9 @@ TEST_F(CudnnAttentionTest, WritesNothingBetweenTheRowsOfGradients) {
 
 TEST_F(CudnnAttentionTest, KeepsTunedChoicesInTheFileOfTheConvolutions) {
   unsetenv("SLUICE_CUDNN");
-  setenv("SLUICE_TUNE", "1", 1);
   offer({{1, {}, 0, CudnnEngine::is_slow}});
   packed(29, false);
-  const std::string kept = read_file(std::filesystem::path(getenv("SLUICE_CACHE_DIR")) / "cudnn-algorithms.json");
+  const std::string kept = read_file(std::filesystem::path(getenv("SLUICE_CACHE_DIR")) / "gpu-algorithms.json");
   for (const char* pass : {"attention forward bf16 [2, 29, 2, 16] [29, 2], strides ", "attention backward bf16 [2, 29, 2, 16] [29, 2]"})
     EXPECT_NE(kept.find(join("cuDNN 9.19.0: ", pass)), std::string::npos) << kept;
 }

@@ -27,21 +27,19 @@ class CacheFolder : public ::testing::Environment {
  public:
   void SetUp() override {
     setenv("SLUICE_CACHE_DIR", folder_.path().c_str(), 1);
-    folder_.write("cudnn-algorithms.json", join(R"({"format": 1, "algorithms": {")", key(20), R"(": ")", words(0, 1), R"(", ")", key(21),
-                                                R"(": ")", words(7, 1), R"(", ")", key(22), R"(": ")", words(0, 9), R"("}})"));
+    folder_.write("gpu-algorithms.json",
+                  join(R"({"format": 1, "algorithms": {)", entry(20, 0, 1), ", ", entry(21, 7, 1), ", ", entry(22, 0, 9), "}}"));
   }
-  static std::string kept() { return read_file(folder_.path() / "cudnn-algorithms.json"); }
-
- private:
+  static std::string kept() { return read_file(folder_.path() / "gpu-algorithms.json"); }
   /// Of the forward convolution of images of that extent.
   static std::string key(int64_t extent) {
     return join(describe_gpu(0).name, ", driver ", describe_gpu(0).driver_version, ", cuDNN 9.19.0: forward f32 [1, ", extent, ", ", extent,
                 ", 2] [3, 3, 3] to [", (extent + 1) / 2, ", ", (extent + 1) / 2, "], strides 2 2, before ", extent % 2, " ", extent % 2);
   }
-  static std::string words(int place, int engine) {
-    std::string text =
-        std::string(15, '0') + "1" + std::string(15, '0') + std::to_string(place) + std::string(15, '0') + std::to_string(engine);
-    return text + std::string(128 - text.size(), '0');
+
+ private:
+  static std::string entry(int64_t extent, int place, int engine) {
+    return join('"', key(extent), R"(": {"candidates": 8, "choice": "proposal )", place, ", engine ", engine, R"("})");
   }
   static inline TemporaryFolder folder_;
 };
@@ -121,8 +119,9 @@ TEST_F(CudnnTest, DoesNothingWhereItIsMissingOrForbiddenOrNotTuned) {
   EXPECT_EQ(cudnn::unavailable_reason(), "SLUICE_CUDNN=0 is set");
   expect_like_cpu(passes(7, other), 7);
   unsetenv("SLUICE_CUDNN");
+  end_tuning();
   expect_like_cpu(passes(7, other), 7);
-  EXPECT_TRUE(ran().empty()) << "without SLUICE_TUNE=1 nothing that was not compared before";
+  EXPECT_TRUE(ran().empty()) << "outside of a TuningScope nothing that was not compared before";
 }
 
 TEST_F(CudnnTest, WarnsAndLeavesOutWhatDeviates) {
@@ -132,7 +131,8 @@ TEST_F(CudnnTest, WarnsAndLeavesOutWhatDeviates) {
   const std::string warnings = ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(ran().back(), 2);
   for (size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(y[i], wanted[i], 1e-4);
-  EXPECT_NE(warnings.find("sluice: warning: cuDNN's engine 1 is left out, because it deviates: element "), std::string::npos) << warnings;
+  EXPECT_NE(warnings.find("sluice: warning: cuDNN's proposal 0, engine 1 is left out, because it deviates: element "), std::string::npos)
+      << warnings;
 }
 
 TEST_F(CudnnTest, KeepsTheOwnKernelsWhereEveryAlgorithmDeviates) {
@@ -140,8 +140,8 @@ TEST_F(CudnnTest, KeepsTheOwnKernelsWhereEveryAlgorithmDeviates) {
   ::testing::internal::CaptureStderr();
   expect_like_cpu(passes(9, gpu_), 9);
   const std::string warnings = ::testing::internal::GetCapturedStderr();
-  EXPECT_NE(warnings.find("cuDNN's engine 1 is left out, because it deviates: element "), std::string::npos) << warnings;
-  EXPECT_NE(warnings.find("cuDNN's engine 2 is left out, because it deviates: in a second run element "), std::string::npos) << warnings;
+  EXPECT_NE(warnings.find("engine 1 is left out, because it deviates: element "), std::string::npos) << warnings;
+  EXPECT_NE(warnings.find("engine 2 is left out, because it deviates: in a second run element "), std::string::npos) << warnings;
   EXPECT_NE(warnings.find("for " + describe_gpu(0).name), std::string::npos) << warnings;
   const size_t trials = ran().size();
   expect_like_cpu(passes(9, gpu_), 9);
@@ -196,17 +196,14 @@ TEST_F(CudnnTest, NamesTheCallThatFailsLater) {
 
 TEST_F(CudnnTest, KeepsTheOwnKernelsWhereTheyAreFaster) {
   unsetenv("SLUICE_CUDNN");
-  setenv("SLUICE_TUNE", "1", 1);
   offer({{1, {}, 0, CudnnEngine::is_slow}});
   forward(15, gpu_);
   const size_t trials = ran().size();
   EXPECT_GT(trials, 0u);
   forward(15, gpu_);
   EXPECT_EQ(ran().size(), trials);
-  EXPECT_NE(CacheFolder::kept().find("cuDNN 9.19.0: forward f32 [1, 15, 15, 2] [3, 3, 3] to [8, 8], strides 2 2, before 1 1\": \"" +
-                                     std::string(128, '0')),
-            std::string::npos)
-      << CacheFolder::kept();
+  EXPECT_EQ(gpu_choices().at(CacheFolder::key(15)), "own kernels");
+  EXPECT_NE(CacheFolder::kept().find(CacheFolder::key(15)), std::string::npos) << CacheFolder::kept();
 }
 
 TEST_F(CudnnTest, KeepsNoChoiceThatIsForced) {
@@ -216,7 +213,6 @@ TEST_F(CudnnTest, KeepsNoChoiceThatIsForced) {
 
 TEST_F(CudnnTest, KeepsNoChoiceOfZeros) {
   unsetenv("SLUICE_CUDNN");
-  setenv("SLUICE_TUNE", "1", 1);
   conv2d(zeros({1, 17, 17, 2}, DType::f32, gpu_), zeros({3, 3, 3, 2}, DType::f32, gpu_), kWindow);
   EXPECT_TRUE(ran().empty()) << "equal zeros say nothing";
   EXPECT_EQ(CacheFolder::kept().find("[1, 17, 17, 2]"), std::string::npos) << CacheFolder::kept();
@@ -224,12 +220,28 @@ TEST_F(CudnnTest, KeepsNoChoiceOfZeros) {
 
 TEST_F(CudnnTest, TakesAnEarlierChoiceWithoutTrials) {
   unsetenv("SLUICE_CUDNN");
+  end_tuning();
   offer({kRight, {2, {}, 0, CudnnEngine::right}});
   forward(20, gpu_);
   EXPECT_EQ(ran(), std::vector<int64_t>{1});
   forward(21, gpu_);  // a place that is not there
   forward(22, gpu_);  // another engine at that place
   EXPECT_EQ(ran(), std::vector<int64_t>{1});
+}
+
+TEST_F(CudnnTest, GoesOverToAnAdoptedChoiceWithoutTrials) {
+  unsetenv("SLUICE_CUDNN");
+  offer({{1, {}, 0, CudnnEngine::is_slow}, {2, {}, 0, CudnnEngine::is_slow}});
+  forward(24, gpu_);
+  EXPECT_EQ(gpu_choices().at(CacheFolder::key(24)), "own kernels");
+  adopt({{CacheFolder::key(24), "proposal 1, engine 2"}});
+  emulated_cudnn().ran.clear();
+  forward(24, gpu_);
+  forward(24, make_device("cuda:0"));
+  EXPECT_EQ(ran(), (std::vector<int64_t>{2, 2}));
+  adopt({{CacheFolder::key(24), "own kernels"}});
+  forward(24, gpu_);
+  EXPECT_EQ(ran().size(), 2u);
 }
 
 TEST_F(CudnnTest, ChoosesNothingWhileAGraphIsCaptured) {

@@ -3,14 +3,16 @@
 #include <stdlib.h>
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "core/cuda/choices.h"
 #include "tests/emulation/cudnn.h"
 
 namespace sluice::testing {
 
-/// Tests of what is taken from the emulated cuDNN: it is there, and has the engines that the test offers.
+/// Tests of what is taken from the emulated cuDNN: it is there, has the engines that the test offers, and may be tried.
 class EmulatedCudnnTest : public ::testing::Test {
  protected:
   explicit EmulatedCudnnTest(emulation::CudnnEngine right) : right_(std::move(right)) {}
@@ -18,10 +20,12 @@ class EmulatedCudnnTest : public ::testing::Test {
   /// With the one engine that is right.
   void SetUp() override {
     setenv("SLUICE_CUDNN", "1", 1);
-    unsetenv("SLUICE_TUNE");
+    Choices::of_process().forget();
+    tuning_.emplace(limits_of(Tuning::full));
     emulation::emulated_cudnn() = {};
     offer({right_});
   }
+  void end_tuning() { tuning_.reset(); }
   static void offer(std::vector<emulation::CudnnEngine> engines) {
     emulation::emulated_cudnn().is_there = true;
     emulation::emulated_cudnn().engines = std::move(engines);
@@ -31,6 +35,7 @@ class EmulatedCudnnTest : public ::testing::Test {
 
  private:
   const emulation::CudnnEngine right_;
+  std::optional<TuningScope> tuning_;
 };
 
 }  // namespace sluice::testing

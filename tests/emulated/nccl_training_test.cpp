@@ -1,20 +1,23 @@
 // Trainings over several ranks with GPUs, all emulated: ranks are threads, NCCL carries what goes between their GPUs.
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <array>
 #include <atomic>
 #include <mutex>
 #include <tuple>
 
+#include "core/cuda/choices.h"
 #include "core/cuda/cuda.h"
 #include "emulation.h"
 #include "parallel/group/collectives.h"
 #include "parallel/group/thread_group.h"
+#include "parallel/plan/choose.h"
+#include "parallel/plan/plan_codec.h"
 #include "parallel/run/certificate.h"
 #include "parallel/run/executor.h"
 #include "parallel/run/job_devices.h"
 #include "tests/emulated/nccl_job.h"
+#include "tests/emulation/cublas.h"
 #include "tests/emulation/nccl.h"
 #include "tests/emulation/runtime.h"
 #include "tests/expect_error.h"
@@ -24,6 +27,7 @@
 namespace sluice::parallel {
 namespace {
 
+using emulation::emulated_cublas;
 using emulation::emulated_nccl;
 using sluice::testing::BatchMaker;
 using sluice::testing::describe;
@@ -336,20 +340,26 @@ TEST_F(NcclTraining, TakesGpusByOtherNumbersThanTheirNames) {
 
 TEST_F(NcclTraining, TellsTheKindOfItsGpusInItsCertificate) {
   const Certificate certificate = make_certificate("", skip_graph(), "", devices("cuda:0,cuda:1"));
-  EXPECT_EQ(certificate.gpus, join("emulated GPU with 132 multiprocessors, driver ", describe_gpu(0).driver_version, ", not tuned"));
+  EXPECT_EQ(certificate.gpus,
+            join("emulated GPU with 132 multiprocessors, driver ", describe_gpu(0).driver_version, ", cuBLAS 0, no cuDNN"));
   EXPECT_EQ(make_certificate("", skip_graph(), "", devices("cpu:0")).gpus, "");
 }
 
-TEST_F(NcclTraining, TunesInOneProcessOnly) {
-  const Job job{.stages = 2, .ranks = 2, .fold_blocks = 1, .micro_batches = 2, .gpus = 2};
-  setenv("SLUICE_TUNE", "1", 1);
-  std::atomic<int> refused = 0;
+TEST_F(NcclTraining, TriesOnAllRanksWhereOneWantsIt) {
+  Choices::of_process().forget();
+  emulated_cublas().trials = 0;
+  emulated_cublas().ran.clear();
   run_ranks(2, [&](Group& group) {
-    expect_error<UsageError>([&] { trainer_of(group, skip_graph(), job, 6); }, {"SLUICE_TUNE", "one process, got 2 ranks"});
-    ++refused;
+    const auto all = devices_of_job("cuda:0,cuda:1", {}, {}, &group);
+    const layers::Graph graph = skip_graph();
+    const Plan chosen = planned_by_root(&group, all, [&] { return plan(graph, all, {.batch = 6, .micro_batches = 2}); });
+    TrainerOptions options{.seed = 3, .tuning = group.is_root() ? Tuning::off : Tuning::quick};
+    options.group = std::shared_ptr<Group>(std::shared_ptr<Group>(), &group);
+    Trainer trainer(graph, chosen, AdamW({.lr = 1e-2}), options);
+    for (int step = 0; step < 2; ++step) trainer.step(skip_batch(6, step));
   });
-  unsetenv("SLUICE_TUNE");
-  EXPECT_EQ(refused, 2);
+  EXPECT_GT(emulated_cublas().trials, 0);
+  for (const auto& [kind, ran] : emulated_cublas().ran) EXPECT_EQ(ran, gpu_choices().at(kind));
 }
 
 TEST_F(NcclTraining, RefusesGpusThatARankLacks) {

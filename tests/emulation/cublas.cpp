@@ -4,9 +4,12 @@
 
 #include <algorithm>
 
+#include "core/cuda/choices.h"
 #include "core/cuda/kernel.h"
 #include "core/cuda/launch.h"
+#include "core/cuda/trial.h"
 #include "core/ops/elementwise_rules.h"
+#include "tests/emulation/cublas.h"
 
 namespace sluice::cublas {
 
@@ -70,9 +73,47 @@ void launch_rows(Cuda& cuda, const Product& p, const void* a, const void* b, con
          static_cast<const T*>(a), static_cast<const T*>(b), static_cast<const C*>(bias), static_cast<C*>(before), static_cast<C*>(c));
 }
 
+std::string name_of_algorithm(size_t index) { return join("algorithm ", index); }
+
+Candidate candidate(size_t index) {
+  return {name_of_algorithm(index), [index] {
+            auto& library = emulation::emulated_cublas();
+            const std::lock_guard lock(library.mutex);
+            ++library.trials;
+            return library.seconds.at(index);
+          }};
+}
+
+std::vector<Candidate> candidates(int most) {
+  std::vector<Candidate> all;
+  for (int i = 0; i < std::min(most, static_cast<int>(emulation::emulated_cublas().seconds.size())); ++i) all.push_back(candidate(i));
+  return all;
+}
+
+/// As the library's calls do, though here it decides nothing.
+void choose(Cuda& cuda, const Product& p) {
+  const std::string key = join(product_prefix(cuda.description()), name_of(p.dtype), " to ", name_of(p.c_dtype), " [", p.m, ", ", p.n, ", ",
+                               p.k, "] ", p.transpose_a ? "t" : "n", p.transpose_b ? "t" : "n", p.has_bias ? " + bias" : "",
+                               p.has_gelu ? ", gelu" : "", p.beta != 0 ? " + c" : "", ", batch ", p.batch);
+  const std::string choice =
+      Choices::of_process().choose({.key = key,
+                                    .can_run = [](const std::string& known) { return known.starts_with("algorithm "); },
+                                    .untried = [] { return name_of_algorithm(0); },
+                                    .candidates = candidates,
+                                    .may_be_tried = !is_captured(cuda),
+                                    .is_kept = false});
+  auto& library = emulation::emulated_cublas();
+  const std::lock_guard lock(library.mutex);
+  library.ran[key] = choice;
+}
+
 }  // namespace
 
+size_t version() { return 0; }
+std::string product_prefix(const GpuDescription& gpu) { return join(gpu_prefix(gpu), "cuBLAS ", version(), ": "); }
+
 void multiply(Cuda& cuda, const Product& product, const void* a, const void* b, const void* bias, void* c) {
+  choose(cuda, product);
   on_float(product.dtype, "cublas", [&]<class T>() {
     if (product.c_dtype == product.dtype)
       launch_rows<T, T>(cuda, product, a, b, bias, nullptr, c);
@@ -84,8 +125,18 @@ void multiply(Cuda& cuda, const Product& product, const void* a, const void* b, 
 bool multiply_gelu(Cuda& cuda, Product product, const void* a, const void* b, const void* bias, void* before, void* c) {
   if (product.dtype != DType::bf16 || !gelu_epilogue_gains(cuda.compute_capability())) return false;
   product.has_bias = product.has_gelu = true;
+  choose(cuda, product);
   launch_rows<bfloat16, bfloat16>(cuda, product, a, b, bias, before, c);
   return true;
 }
 
 }  // namespace sluice::cublas
+
+namespace sluice::emulation {
+
+Cublas& emulated_cublas() {
+  static Cublas library;
+  return library;
+}
+
+}  // namespace sluice::emulation

@@ -3,13 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
 #include "autograd/backward.h"
 #include "autograd/gradient_check.h"
 #include "core/cuda/cuda.h"
+#include "core/cuda/tuned.h"
 #include "core/ops/copy.h"
 #include "core/random.h"
 #include "tests/bits.h"
@@ -27,6 +30,19 @@ struct PlacedCase {
 void PrintTo(const PlacedCase& placed, std::ostream* out) {
   *out << placed.named.op << ", case " << placed.named.value.name << " on " << placed.device;
 }
+
+/// With SLUICE_CUDNN=1 cuDNN serves all that it can, which takes trials.
+class Tuned : public ::testing::Environment {
+ public:
+  void SetUp() override {
+    if (const char* value = std::getenv("SLUICE_CUDNN"); value && *value == '1') scope_.emplace(limits_of(Tuning::full));
+  }
+  void TearDown() override { scope_.reset(); }
+
+ private:
+  std::optional<TuningScope> scope_;
+};
+const auto* const kTuned = ::testing::AddGlobalTestEnvironment(new Tuned);
 
 class OpTest : public ::testing::TestWithParam<PlacedCase> {
  protected:

@@ -136,13 +136,11 @@ class WholeRun(Fixture):
 
     def test_says_why_a_step_is_as_fast_as_it_is(self):
         ran = self.drive("--section", "steps")
-        for row in ("| ours, alone, SLUICE_TUNE=1 | 70.0 |", "| block*.attention | 2 | 3.000 | 6.000 | 69.2 |",
+        for row in ("| ours, alone, tuned | 70.0 |", "| block*.attention | 2 | 3.000 | 6.000 | 69.2 |",
                     "| norm and update | 1 |  | 2.000 | 15.4 |", "| small GPT, 8 micro-batches of one sample | 70.00 | 70.00 | 1.000 |"):
             self.assertIn(row, ran.markdown)
         log = ran.logs()["steps.log"]
-        tuned = [line for line in log.splitlines() if "SLUICE_TUNE=1" in line]
-        self.assertEqual(len(tuned), 1)
-        self.assertNotIn("untuned", tuned[0])
+        self.assertEqual(log.count("--tune quick"), 1)
         commands = len(re.findall(r"^\$", log, re.MULTILINE))
         self.assertEqual(log.count("SLUICE_CACHE_DIR"), commands, "no step may read another run's choices")
 
