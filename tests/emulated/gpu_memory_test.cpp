@@ -183,7 +183,7 @@ TEST(CudaTrainingHost, ReadsOneCopyOfEachDeviceAStep) {
     for (const CudaGraphs graphs : {CudaGraphs::off, CudaGraphs::on}) {
       const auto gpus = devices(names);
       Trainer trainer(graph, plan(graph, gpus, {.batch = kSamples, .micro_batches = 4}), AdamW({.lr = 1e-2}),
-                      {.seed = 3, .clip = 0.5, .cuda_graphs = graphs});
+                      {.seed = 3, .clip = 0.5, .cuda_graphs = graphs, .tuning = Tuning::off});
       for (int step = 0; step < kSteps; ++step) {
         const Batch batch = sluice::testing::skip_batch(kSamples, step);
         const HostCounts before;
