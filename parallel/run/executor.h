@@ -23,7 +23,9 @@
 namespace sluice::parallel {
 
 /// Whether the action changes weights, optimizer states, running statistics or their averages.
-inline bool changes_weights(const Action& action) { return action.kind == ActionKind::step || action.kind == ActionKind::commit_statistics; }
+inline bool changes_weights(const Action& action) {
+  return action.kind == ActionKind::step || action.kind == ActionKind::commit_statistics;
+}
 
 /// What the actions at the end of a step need.
 struct StepContext {
