@@ -170,10 +170,21 @@ struct Trainer::State {
     return options.tuning != Tuning::off && !(has_adopted && std::ranges::all_of(plan.devices, is_tuned));
   }
 
+  /// Agreement itself waits for a rank as long as that lives.
+  void require_all_ranks() {
+    try {
+      barrier(*group, executor->timeout_seconds());
+    } catch (const std::exception& failure) {
+      group->abort(failure.what());
+      throw;
+    }
+  }
+
   /// Before the first step on GPUs: what the step needs is tried, and all ranks take the same choices.
   void settle_choices(const Program& program, const RunContext& context, const StepContext& step) {
     if (is_settled) return;
     if (computes_on_gpus()) {
+      if (group) require_all_ranks();
       if (any_rank(group, wants_tuning())) tune(program, context, step);
       adopt(agreed_choices(group, sluice::gpu_choices()));
     }
