@@ -34,7 +34,7 @@ struct TrainingStep::Bare {
       initialize(value, description.spec.initializer, random_key(0, description.name));
       parameters.push_back(value);
       states.emplace_back();
-      for (size_t i = 0; i < model.optimizer->state_names().size(); ++i) states.back().push_back(zeros(shape, DType::f32, device));
+      for (const OptimizerState& state : model.optimizer->states_of(shape)) states.back().push_back(zeros(state.shape, DType::f32, device));
     }
   }
 
@@ -112,7 +112,7 @@ TrainingStep::TrainingStep(const StepChoice& choice)
   parallel::Plan plan = parallel::plan(model_.graph, stages(choice), options);
   const parallel::Partition nodes{std::vector<int>(model_.graph.nodes().size(), 1)};
   if (choice.by_node) plan.partition = parallel::SegmentedPartition(nodes, plan.partition.stage_sizes());
-  trainer_ = std::make_unique<parallel::Trainer>(model_.graph, std::move(plan), *model_.optimizer, how);
+  trainer_ = std::make_unique<parallel::Trainer>(model_.graph, plan, *model_.optimizer, how);
 }
 
 TrainingStep::~TrainingStep() = default;

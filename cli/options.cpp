@@ -202,7 +202,7 @@ std::vector<Option> make_options() {
        {"stop", "skip"}},
       {"train.baseline", boolean, false, "also compute the loss of a smoothed trigram model on the same split"},
 
-      {"optimizer.name", text, word("adamw"), "the update rule", {"sgd", "rmsprop", "adam", "adamw", "lion"}},
+      {"optimizer.name", text, word("adamw"), "the update rule", {"sgd", "rmsprop", "adam", "adamw", "lion", "adafactor"}},
       {"optimizer.lr", number, 1e-3, "learning rate after the warm-up", {}, 0, kAny},
       {"optimizer.schedule", text, word("constant"), "of the learning rate", {"constant", "cosine", "inverse-sqrt", "exponential"}},
       {"optimizer.warmup", integer, int64_t{0}, "steps of linear warm-up", {}, 0, kSteps},

@@ -1,11 +1,11 @@
 #pragma once
-#include <algorithm>
 #include <concepts>
 #include <initializer_list>
+#include <iterator>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "core/tensor.h"
@@ -17,9 +17,16 @@ template <class T>
 concept Element = std::same_as<T, float> || std::same_as<T, bfloat16> || std::same_as<T, double> || std::same_as<T, int32_t> ||
     std::same_as<T, int64_t> || std::same_as<T, uint8_t>;
 
+/// The type of what lies in a std::vector, std::array, std::span or C array.
+template <class R>
+using element_t = std::remove_cvref_t<decltype(*std::data(std::declval<const R&>()))>;
+
 /// Something with elements one after the other: a std::vector, std::array, std::span or C array of them.
 template <class R>
-concept ElementRange = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> && Element<std::ranges::range_value_t<R>>;
+concept ElementRange = requires(const R& range) {
+  std::size(range);
+  requires Element<element_t<R>>;
+};
 
 /// Numbers in braces, nested as the axes are: {{1, 2}, {3, 4}}; or one number.
 class Numbers {
@@ -59,12 +66,11 @@ Tensor tensor_of_memory(const void* elements, size_t count, const Shape& shape, 
 /// Errors  UsageError when there are more or fewer elements than in the shape.
 template <ElementRange R>
 Tensor tensor(const R& elements, const Shape& shape, const DevicePtr& device = default_device()) {
-  return tensor_of_memory(std::ranges::data(elements), std::ranges::size(elements), shape, dtype_of<std::ranges::range_value_t<R>>(),
-                          device);
+  return tensor_of_memory(std::data(elements), std::size(elements), shape, dtype_of<element_t<R>>(), device);
 }
 template <ElementRange R>
 Tensor tensor(const R& elements, const DevicePtr& device = default_device()) {
-  return tensor(elements, {static_cast<int64_t>(std::ranges::size(elements))}, device);
+  return tensor(elements, {static_cast<int64_t>(std::size(elements))}, device);
 }
 
 }  // namespace sluice

@@ -7,7 +7,6 @@
 #endif
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <fstream>
 #include <numeric>
@@ -19,6 +18,7 @@
 #include "core/control_group.h"
 #include "core/error.h"
 #include "core/start_thread.h"
+#include "core/steady_clock.h"
 
 namespace sluice {
 
@@ -38,8 +38,6 @@ constexpr int kLanes = kVectorBytes / sizeof(float);
 constexpr int kSums = 12;
 constexpr int kRounds = 100'000;
 
-double now_seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
 /// Makes the compiler believe that the value is read.
 template <class T>
 void keep(const T& value) {
@@ -50,11 +48,11 @@ void keep(const T& value) {
 template <class Body>
 double shortest_seconds(double budget_seconds, const Body& body) {
   double shortest = 1e30;
-  const double end = now_seconds() + budget_seconds;
-  for (int runs = 0; runs < 3 || now_seconds() < end; ++runs) {
-    const double start = now_seconds();
+  const double end = steady_seconds() + budget_seconds;
+  for (int runs = 0; runs < 3 || steady_seconds() < end; ++runs) {
+    const double start = steady_seconds();
     body();
-    shortest = std::min(shortest, now_seconds() - start);
+    shortest = std::min(shortest, steady_seconds() - start);
   }
   return shortest;
 }

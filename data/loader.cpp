@@ -1,7 +1,8 @@
 #include "data/loader.h"
 
 #include <algorithm>
-#include <chrono>
+
+#include "core/steady_clock.h"
 
 namespace sluice::data {
 
@@ -51,9 +52,9 @@ Batch Loader::make(int64_t step) const {
 
 Batch Loader::at(int64_t step) {
   require(step >= 0, "loader: needs a step >= 0, got ", step);
-  const auto start = std::chrono::steady_clock::now();
+  const double start = steady_seconds();
   Batch batch = prefetcher_.at(step);
-  seconds_waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  seconds_waited_ += steady_seconds() - start;
   return batch;
 }
 

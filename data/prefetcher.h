@@ -1,14 +1,8 @@
 #pragma once
-#include <condition_variable>
-#include <deque>
-#include <exception>
+#include <cstdint>
 #include <functional>
 #include <limits>
-#include <map>
 #include <memory>
-#include <mutex>
-#include <thread>
-#include <vector>
 
 #include "core/batch.h"
 
@@ -24,29 +18,14 @@ class Prefetcher {
   /// `threads` = 0 makes a batch when it is asked for. At most `ahead` batches beyond the last one asked for are made, none from `end` on.
   Prefetcher(std::function<Batch(int64_t)> make, int threads, int64_t ahead, int64_t end = std::numeric_limits<int64_t>::max());
   ~Prefetcher();
-  Prefetcher(const Prefetcher&) = delete;
-  Prefetcher& operator=(const Prefetcher&) = delete;
 
   Batch at(int64_t number);
 
  private:
-  struct Slot {
-    bool done = false;
-    Batch batch;
-    std::exception_ptr error;
-  };
-  void ask_for(int64_t first, int64_t last);
-  void work();
-  void close();
-
+  class Queue;
   std::function<Batch(int64_t)> make_;
   int64_t ahead_, end_;
-  std::mutex mutex_;
-  std::condition_variable asked_, made_;
-  bool stop_ = false;
-  std::map<int64_t, std::shared_ptr<Slot>> slots_;               ///< numbers that are asked for or made
-  std::deque<std::pair<int64_t, std::shared_ptr<Slot>>> queue_;  ///< numbers that no worker has taken
-  std::vector<std::jthread> workers_;
+  std::unique_ptr<Queue> queue_;  ///< and its threads; null without
 };
 
 }  // namespace sluice::data

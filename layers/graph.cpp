@@ -45,6 +45,13 @@ void check_specs(const Graph::Node& node) {
 
 }  // namespace
 
+Graph::Graph() = default;
+Graph::Graph(const Graph&) = default;
+Graph::Graph(Graph&&) noexcept = default;
+Graph& Graph::operator=(const Graph&) = default;
+Graph& Graph::operator=(Graph&&) noexcept = default;
+Graph::~Graph() = default;
+
 void Graph::check_name(const std::string& name) const {
   require_name(name, "input and node");
   require(!names_.contains(name), "graph: the name '", name, "' is taken; names are those in checkpoints and must differ");

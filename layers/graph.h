@@ -28,6 +28,14 @@ struct Value {
 ///          node. The graph is as it was before.
 class Graph {
  public:
+  // Out of line, so that whoever has a graph does not compile them.
+  Graph();
+  Graph(const Graph&);
+  Graph(Graph&&) noexcept;
+  Graph& operator=(const Graph&);
+  Graph& operator=(Graph&&) noexcept;
+  ~Graph();
+
   struct Input {
     std::string name;
     std::optional<Shape> sample_shape;  ///< of one sample, without the batch axis; needed to plan

@@ -102,6 +102,8 @@ std::vector<std::string> files_of(const json& state, int parts, const fs::path& 
 
 }  // namespace
 
+bool Checkpoint::has_file(const std::string& name) const { return std::ranges::binary_search(files, name); }
+
 Checkpoint open_checkpoint(const fs::path& folder, Wanted wanted) try {
   require<DataError>(fs::is_directory(folder), folder.string(), ": needs a checkpoint folder (step-...), found ",
                      fs::exists(folder) ? "something else" : "nothing");

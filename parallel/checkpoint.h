@@ -1,5 +1,4 @@
 #pragma once
-#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -31,7 +30,7 @@ struct Checkpoint {
   std::vector<std::string> files;  ///< that state.json names, in name order; what else is in the folder is not of the checkpoint
   GpuChoices gpu_choices;          ///< of a training on GPUs
 
-  bool has_file(const std::string& name) const { return std::ranges::binary_search(files, name); }
+  bool has_file(const std::string& name) const;
 };
 
 /// Steps of the longest training.

@@ -17,6 +17,9 @@ bool is_same(const Plan& a, const Plan& b) {
 
 }  // namespace
 
+Replanner::Replanner(PlanOptions options, DeviceSpeeds speeds, bool moves, bool with_output)
+    : options_(std::move(options)), speeds_(std::move(speeds)), moves_(moves), with_output_(with_output) {}
+
 /// Those of the plan, or counted where it has none, as its steps showed them.
 Plan Replanner::measured(const Trainer& trainer, const StepTimes& steps) const {
   Plan plan = trainer.plan();

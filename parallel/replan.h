@@ -31,8 +31,7 @@ class Replanner {
 
   /// `options`  what the user leaves open and fixes. `speeds`  of the devices, for counted times and links. `with_output`  evaluations ask
   /// for the output, which then needs room.
-  Replanner(PlanOptions options, DeviceSpeeds speeds, bool moves, bool with_output = false)
-      : options_(std::move(options)), speeds_(std::move(speeds)), moves_(moves), with_output_(with_output) {}
+  Replanner(PlanOptions options, DeviceSpeeds speeds, bool moves, bool with_output = false);
 
   /// Takes the trace of the step that the trainer has just done. Returns what was found, once or, when the training moves, twice.
   std::optional<Finding> note_step(Trainer& trainer);

@@ -250,8 +250,8 @@ struct Trainer::State {
   Trace trace;
 };
 
-Trainer::Trainer(const layers::Graph& graph, Plan plan, const Optimizer& optimizer, TrainerOptions options)
-    : state_(std::make_unique<State>(graph, std::move(plan), optimizer, options)) {}
+Trainer::Trainer(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, TrainerOptions options)
+    : state_(std::make_unique<State>(graph, plan, optimizer, options)) {}
 
 /// A thread that never comes back uses its trainer's state for ever.
 Trainer::~Trainer() {
@@ -391,7 +391,6 @@ std::vector<ParameterState> Trainer::parameters() const {
 StateParts Trainer::state_parts() const {
   state_->require_reachable();
   const layers::Graph& graph = state_->graph;
-  const auto state_names = state_->optimizer->state_names();
   StateParts parts;
   const auto add_statistics = [&](const StageStatistics::Entry& entry) {
     const auto& description = graph.statistics()[entry.index];
@@ -411,8 +410,13 @@ StateParts Trainer::state_parts() const {
         return StatePart{name, description.spec.shape, parameter.range, tensor};
       };
       parts.model.push_back(part(description.name, parameter.master));
-      for (size_t i = 0; i < parameter.states.size(); ++i)
-        parts.states.push_back(part(checkpoint_layout::state_name(description.name, state_names[i]), parameter.states[i]));
+      const auto states = state_->optimizer->states_of(description.spec.shape);
+      for (size_t i = 0; i < parameter.states.size(); ++i) {
+        const Shape& shape = states[i].shape;
+        parts.states.push_back({checkpoint_layout::state_name(description.name, states[i].name), shape,
+                                shape == description.spec.shape ? parameter.range : ElementRange{0, shape.elements()},
+                                parameter.states[i]});
+      }
       if (state_->optimizer->ema > 0)
         parts.averages.push_back(part(description.name, description.frozen ? parameter.master : parameter.average));
     }

@@ -13,9 +13,9 @@
 #include "parallel/run/graph_choice.h"
 #include "parallel/run/placement.h"
 #include "parallel/run/run_errors.h"
-#include "parallel/run/stage.h"
 #include "parallel/run/state_parts.h"
 #include "parallel/run/trace.h"
+#include "parallel/run/wish.h"
 
 namespace sluice::parallel {
 
@@ -68,7 +68,7 @@ struct EvaluationResult {
 struct ParameterState {
   std::string name;                      ///< "node.parameter", whatever the partition
   Tensor value;                          ///< the f32 master
-  std::vector<Tensor> optimizer_states;  ///< in the order of Optimizer::state_names()
+  std::vector<Tensor> optimizer_states;  ///< in the order of Optimizer::states_of()
 };
 
 /// All that a checkpoint keeps, as it is here, in the order of names and elements. The tensors are the trainer's own: writing to them changes the model.
@@ -105,7 +105,7 @@ struct StateParts {
 class Trainer {
  public:
   /// Errors  UsageError for stochastic rounding in a precision that rounds no weights, and a learning rate that is not valid.
-  Trainer(const layers::Graph& graph, Plan plan, const Optimizer& optimizer, TrainerOptions options = {});
+  Trainer(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, TrainerOptions options = {});
   ~Trainer();
 
   /// Errors  Error saying what failed and when, where weights may be of two steps: publish_parameters() makes the trainer whole. HangError

@@ -16,6 +16,7 @@
 #include "core/machine_limits.h"
 #include "core/name_pattern.h"
 #include "core/ops/activation.h"
+#include "core/ops/adafactor_step.h"
 #include "core/ops/argmax.h"
 #include "core/ops/attention.h"
 #include "core/ops/batch_norm.h"

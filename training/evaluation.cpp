@@ -1,9 +1,10 @@
 #include "training/evaluation.h"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 #include <vector>
+
+#include "core/steady_clock.h"
 
 namespace sluice::training {
 
@@ -36,11 +37,11 @@ Evaluation evaluate(parallel::Trainer& trainer, data::ValidationLoader& batches,
     evaluation.is_complete = !stop || !stop();
     if (!evaluation.is_complete) break;
     const Batch batch = batches.at(number);
-    const auto began = std::chrono::steady_clock::now();
+    const double began = steady_seconds();
     const auto result = evaluate_unless(stop, trainer, batch, !metrics.empty());
     evaluation.is_complete = result.has_value();
     if (!result) break;
-    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+    seconds.push_back(steady_seconds() - began);
     samples += batch.samples;
     loss += result->loss_sum;
     weight += result->weight;

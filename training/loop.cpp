@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/file/file.h"
+#include "core/steady_clock.h"
 #include "parallel/run/agreement.h"
 
 namespace sluice::training {
@@ -128,7 +129,7 @@ Loop::End Loop::run() {
 
 Loop::End Loop::run_steps() {
   data::Loader loader = options_.sampler ? data::Loader(dataset_, options_.sampler, loading()) : data::Loader(dataset_, loading());
-  saved_at_ = std::chrono::steady_clock::now();
+  saved_at_ = steady_seconds();
   while (trainer_.steps_done() < options_.steps) {
     if (is_stopped()) return End::stopped;
     if (!has_patience()) return End::no_better;
@@ -174,7 +175,7 @@ fs::path Loop::save_to(parallel::OutputFolder& folder, int keep) {
 
 void Loop::save(bool after_error) {
   const fs::path folder = save_to(*output_, options_.keep);
-  saved_at_ = std::chrono::steady_clock::now();
+  saved_at_ = steady_seconds();
   saved_step_ = trainer_.steps_done();
   if (on_save) on_save({folder, trainer_.steps_done(), false, after_error});
 }
@@ -197,10 +198,7 @@ void Loop::save_after(const std::exception& error, int64_t first) {
 
 bool Loop::is_due(int64_t every) const { return every > 0 && trainer_.steps_done() % every == 0; }
 
-bool Loop::is_time_to_save() const {
-  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - saved_at_;
-  return options_.save_minutes > 0 && passed.count() >= options_.save_minutes * 60;
-}
+bool Loop::is_time_to_save() const { return options_.save_minutes > 0 && steady_seconds() - saved_at_ >= options_.save_minutes * 60; }
 
 data::LoaderOptions Loop::loading() const {
   data::LoaderOptions loading{

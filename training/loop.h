@@ -1,5 +1,4 @@
 #pragma once
-#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -121,7 +120,7 @@ class Loop {
   std::unique_ptr<parallel::OutputFolder> own_output_, best_output_;
   parallel::OutputFolder* output_ = nullptr;
   EvaluationHistory history_;
-  std::chrono::steady_clock::time_point saved_at_ = std::chrono::steady_clock::now();
+  double saved_at_ = 0;      ///< in steady_seconds()
   bool wants_save_ = false;  ///< of all ranks
   bool is_prepared_ = false;
   std::optional<Origin> origin_;                        ///< what was restored

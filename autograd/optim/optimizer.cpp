@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/name_pattern.h"
+#include "core/ops/adafactor_step.h"
 
 namespace sluice {
 
@@ -17,6 +18,12 @@ void check_range(const char* optimizer, const char* option, double value, double
 std::vector<std::string> names_if(bool wanted, std::vector<std::string> names) { return wanted ? names : std::vector<std::string>(); }
 
 }  // namespace
+
+std::vector<OptimizerState> Optimizer::states_of(const Shape& parameter) const {
+  std::vector<OptimizerState> states;
+  for (std::string& name : state_names()) states.push_back({std::move(name), parameter});
+  return states;
+}
 
 double Optimizer::ema_decay(int64_t step) const {
   const auto done = static_cast<double>(step);
@@ -70,6 +77,8 @@ SGD::SGD(const Options& options) : options_(options) {
   rate.base = options.lr;
 }
 
+std::unique_ptr<Optimizer> SGD::clone() const { return std::make_unique<SGD>(*this); }
+
 std::vector<std::string> SGD::state_names() const { return names_if(options_.momentum != 0, {"momentum"}); }
 
 std::vector<std::string> SGD::unneeded_state_names() const { return names_if(options_.momentum == 0, {"momentum"}); }
@@ -87,6 +96,8 @@ Adam::Adam(const Options& options) : options_(options) {
   require(options.epsilon > 0 && std::isfinite(options.epsilon), "adam: needs epsilon > 0, got ", options.epsilon);
   rate.base = options.lr;
 }
+
+std::unique_ptr<Optimizer> Adam::clone() const { return std::make_unique<Adam>(*this); }
 
 std::vector<std::string> Adam::state_names() const {
   if (options_.beta1 == 0) return {"v"};
@@ -109,6 +120,8 @@ AdamW::AdamW(const Options& options)
             .epsilon = options.epsilon,
             .weight_decay = options.weight_decay}) {}
 
+std::unique_ptr<Optimizer> AdamW::clone() const { return std::make_unique<AdamW>(*this); }
+
 RMSProp::RMSProp(const Options& options) : options_(options) {
   check_range("rmsprop", "lr", options.lr, INFINITY);
   check_range("rmsprop", "average", options.average, 1);
@@ -117,6 +130,8 @@ RMSProp::RMSProp(const Options& options) : options_(options) {
   require(options.epsilon > 0 && std::isfinite(options.epsilon), "rmsprop: needs epsilon > 0, got ", options.epsilon);
   rate.base = options.lr;
 }
+
+std::unique_ptr<Optimizer> RMSProp::clone() const { return std::make_unique<RMSProp>(*this); }
 
 std::vector<std::string> RMSProp::state_names() const {
   if (options_.momentum == 0) return {"square"};
@@ -140,9 +155,35 @@ Lion::Lion(const Options& options) : options_(options) {
   rate.base = options.lr;
 }
 
+std::unique_ptr<Optimizer> Lion::clone() const { return std::make_unique<Lion>(*this); }
+
 void Lion::apply(const std::vector<OptimizerSlot>& slots, const Update& update) const {
   lion_step(slots, {update.learning_rate, options_.beta1, options_.beta2, update.weight_decay.value_or(options_.weight_decay)},
             update.clip);
+}
+
+Adafactor::Adafactor(const Options& options) : options_(options) {
+  check_range("adafactor", "lr", options.lr, INFINITY);
+  check_range("adafactor", "weight_decay", options.weight_decay, INFINITY);
+  check_range("adafactor", "least_scale", options.least_scale, INFINITY);
+  require(options.decay > 0 && options.decay <= 1, "adafactor: needs decay in (0, 1], got ", options.decay);
+  require(options.threshold > 0 && std::isfinite(options.threshold), "adafactor: needs threshold > 0, got ", options.threshold);
+  rate.base = options.lr;
+}
+
+std::unique_ptr<Optimizer> Adafactor::clone() const { return std::make_unique<Adafactor>(*this); }
+
+std::vector<OptimizerState> Adafactor::states_of(const Shape& parameter) const {
+  const std::vector<Shape> shapes = adafactor_state_shapes(parameter);
+  if (shapes.size() == 1) return {{"square", shapes[0]}};
+  return {{"row", shapes[0]}, {"column", shapes[1]}};
+}
+
+void Adafactor::apply(const std::vector<OptimizerSlot>& slots, const Update& update) const {
+  adafactor_step(slots,
+                 {update.learning_rate, options_.decay, options_.least_scale, options_.threshold,
+                  update.weight_decay.value_or(options_.weight_decay), update.step},
+                 update.clip);
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const OptimizerOptions& options) {
@@ -152,8 +193,9 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const Optimiz
   if (name == "adam") return std::make_unique<Adam>(Adam::Options{lr, beta1, beta2, epsilon, weight_decay});
   if (name == "adamw") return std::make_unique<AdamW>(AdamW::Options{lr, beta1, beta2, epsilon, weight_decay});
   if (name == "lion") return std::make_unique<Lion>(Lion::Options{lr, beta1, beta2, weight_decay});
-  const std::string nearest = nearest_word(name, {"sgd", "rmsprop", "adam", "adamw", "lion"});
-  throw UsageError(join("optimizer: needs one of sgd, rmsprop, adam, adamw, lion, got '", name, "'",
+  if (name == "adafactor") return std::make_unique<Adafactor>(Adafactor::Options{.lr = lr, .weight_decay = weight_decay});
+  const std::string nearest = nearest_word(name, {"sgd", "rmsprop", "adam", "adamw", "lion", "adafactor"});
+  throw UsageError(join("optimizer: needs one of sgd, rmsprop, adam, adamw, lion, adafactor, got '", name, "'",
                         nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
 }
 

@@ -18,6 +18,12 @@ struct ParameterGroup {
   } settings;
 };
 
+/// What an optimizer keeps of one parameter.
+struct OptimizerState {
+  std::string name;
+  Shape shape;
+};
+
 /// How parameters follow their gradients. It holds settings only: the states of a parameter belong to the caller, who counts, saves
 /// and moves them.
 /// Threads  any; `apply` changes the tensors it is given and nothing else.
@@ -32,11 +38,16 @@ class Optimizer {
 
   virtual ~Optimizer() = default;
   virtual std::string name() const = 0;
-  /// The states that these options need: each has the parameter's shape and dtype and starts at zero.
+  /// The states that these options need of any parameter.
   virtual std::vector<std::string> state_names() const = 0;
+  /// Those of a parameter of that shape. They have its dtype and start at zero.
+  virtual std::vector<OptimizerState> states_of(const Shape& parameter) const;
+  /// Whether the step of an element depends on others of its parameter, so that no part of one can be stepped alone. Else all states have the
+  /// parameter's shape.
+  virtual bool needs_whole_parameters() const { return false; }
   /// Those that only other options need. A checkpoint may have them, of a training with such options; they are left aside then.
   virtual std::vector<std::string> unneeded_state_names() const { return {}; }
-  /// Changes the parameters, their states, which come in the order of state_names(), and their working copies in place. All are of one
+  /// Changes the parameters, their states, which come in the order of states_of(), and their working copies in place. All are of one
   /// device. Groups have no part in it.
   virtual void apply(const std::vector<OptimizerSlot>& slots, const Update& update) const = 0;
   virtual std::unique_ptr<Optimizer> clone() const = 0;
@@ -79,7 +90,7 @@ class SGD : public Optimizer {
   std::vector<std::string> state_names() const override;
   std::vector<std::string> unneeded_state_names() const override;
   void apply(const std::vector<OptimizerSlot>& slots, const Update& update) const override;
-  std::unique_ptr<Optimizer> clone() const override { return std::make_unique<SGD>(*this); }
+  std::unique_ptr<Optimizer> clone() const override;
 
  private:
   Options options_;
@@ -99,7 +110,7 @@ class Adam : public Optimizer {
   std::vector<std::string> state_names() const override;
   std::vector<std::string> unneeded_state_names() const override;
   void apply(const std::vector<OptimizerSlot>& slots, const Update& update) const override;
-  std::unique_ptr<Optimizer> clone() const override { return std::make_unique<Adam>(*this); }
+  std::unique_ptr<Optimizer> clone() const override;
 
  protected:
   virtual bool decoupled() const { return false; }
@@ -119,7 +130,7 @@ class AdamW : public Adam {
   };
   explicit AdamW(const Options& options);
   std::string name() const override { return "adamw"; }
-  std::unique_ptr<Optimizer> clone() const override { return std::make_unique<AdamW>(*this); }
+  std::unique_ptr<Optimizer> clone() const override;
 
  protected:
   bool decoupled() const override { return true; }
@@ -140,7 +151,7 @@ class RMSProp : public Optimizer {
   std::vector<std::string> state_names() const override;
   std::vector<std::string> unneeded_state_names() const override;
   void apply(const std::vector<OptimizerSlot>& slots, const Update& update) const override;
-  std::unique_ptr<Optimizer> clone() const override { return std::make_unique<RMSProp>(*this); }
+  std::unique_ptr<Optimizer> clone() const override;
 
  private:
   Options options_;
@@ -158,7 +169,31 @@ class Lion : public Optimizer {
   std::string name() const override { return "lion"; }
   std::vector<std::string> state_names() const override { return {"m"}; }
   void apply(const std::vector<OptimizerSlot>& slots, const Update& update) const override;
-  std::unique_ptr<Optimizer> clone() const override { return std::make_unique<Lion>(*this); }
+  std::unique_ptr<Optimizer> clone() const override;
+
+ private:
+  Options options_;
+};
+
+/// Adaptive rates by averages of rows and columns, which take next to no memory: see adafactor_step. It keeps no average of gradients.
+/// Source  the defaults are those of torch.optim.Adafactor.
+class Adafactor : public Optimizer {
+ public:
+  struct Options {
+    double lr = 1e-2;           ///< the largest: 1 / sqrt(step) where that is less; times the RMS of the parameter
+    double decay = 0.8;         ///< AdafactorStep::decay
+    double least_scale = 1e-3;  ///< AdafactorStep::least_scale
+    double threshold = 1;       ///< AdafactorStep::threshold
+    double weight_decay = 0;
+  };
+  explicit Adafactor(const Options& options);
+  std::string name() const override { return "adafactor"; }
+  std::vector<std::string> state_names() const override { return {"row", "column", "square"}; }
+  /// {row [R], column [C]} of a parameter of several axes, else {square}.
+  std::vector<OptimizerState> states_of(const Shape& parameter) const override;
+  bool needs_whole_parameters() const override { return true; }
+  void apply(const std::vector<OptimizerSlot>& slots, const Update& update) const override;
+  std::unique_ptr<Optimizer> clone() const override;
 
  private:
   Options options_;
@@ -173,7 +208,7 @@ struct OptimizerOptions {
   double weight_decay = 0;
   double average = 0.9;  ///< of rmsprop
 };
-/// "sgd", "rmsprop", "adam", "adamw" or "lion". Errors  UsageError for another name (naming the nearest), or an option out of its range.
+/// "sgd", "rmsprop", "adam", "adamw", "lion" or "adafactor". Errors  UsageError for another name (naming the nearest), or an option out of its range.
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const OptimizerOptions& options);
 
 }  // namespace sluice

@@ -1,6 +1,11 @@
 #include "core/cpu/cpu.h"
 
 #include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
 
 #include "core/error.h"
 #include "core/start_thread.h"

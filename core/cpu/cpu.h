@@ -1,13 +1,8 @@
 #pragma once
 #include <algorithm>
-#include <condition_variable>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <thread>
-#include <vector>
 
 namespace sluice {
 

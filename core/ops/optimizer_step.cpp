@@ -12,27 +12,29 @@ void require_rounded_together(const char* op, int64_t first_element) {
           rules::kRoundedTogether, ", got ", first_element, "; cut tensors into parts at such elements");
 }
 
-void check(const char* op, const OptimizerSlot& slot, size_t states) {
+void check_like(const char* op, const OptimizerSlot& slot, const char* what, const Tensor& x, DType dtype) {
+  require(x.defined() && x.shape() == slot.parameter.shape() && x.dtype() == dtype && x.is_contiguous(), op, ": needs ", what, " ",
+          name_of(dtype), " like the parameter, contiguous: ", slot.parameter, ", got ", x);
+}
+
+void check(const char* op, const OptimizerSlot& slot) {
   const Tensor& parameter = slot.parameter;
   require(parameter.dtype() == DType::f32 || parameter.dtype() == DType::f64, op, ": needs a parameter of f32 or f64, got ", parameter);
   require(parameter.is_contiguous(), op, ": needs a contiguous parameter, got a strided view of ", parameter.shape());
-  require(slot.states.size() == states, op, ": needs ", states, " states a parameter, got ", slot.states.size());
-  const auto check_like = [&](const char* what, const Tensor& x, DType dtype) {
-    require(x.defined() && x.shape() == parameter.shape() && x.dtype() == dtype && x.is_contiguous(), op, ": needs ", what, " ",
-            name_of(dtype), " like the parameter, contiguous: ", parameter, ", got ", x);
-  };
-  check_like("a gradient", slot.gradient, parameter.dtype());
-  for (const Tensor& state : slot.states) check_like("a state", state, parameter.dtype());
+  check_like(op, slot, "a gradient", slot.gradient, parameter.dtype());
   if (!slot.working.defined()) return;
   require(parameter.dtype() == DType::f32, op, ": needs a parameter of f32 for a working copy, got ", parameter);
-  check_like("a working copy", slot.working, DType::bf16);
+  check_like(op, slot, "a working copy", slot.working, DType::bf16);
   require_rounded_together(op, slot.first_element);
 }
 
+/// As require_slots(), of steps whose states are like the parameter.
 void check(const char* op, const std::vector<OptimizerSlot>& slots, size_t states, const GradientClip& clip) {
-  for (const OptimizerSlot& slot : slots) check(op, slot, states);
-  const Tensor& sum = clip.sum_of_squares;
-  require(!sum.defined() || (sum.rank() == 0 && sum.dtype() == DType::f64), op, ": needs a sum of squares f64 [], got ", sum);
+  require_slots(op, slots, clip);
+  for (const OptimizerSlot& slot : slots) {
+    require(slot.states.size() == states, op, ": needs ", states, " states a parameter, got ", slot.states.size());
+    for (const Tensor& state : slot.states) check_like(op, slot, "a state", state, slot.parameter.dtype());
+  }
 }
 
 std::vector<Operand> operands_of(const std::vector<OptimizerSlot>& slots, const GradientClip& clip) {
@@ -56,6 +58,12 @@ Cost step_cost(const std::vector<OptimizerSlot>& slots, double flops) {
 }
 
 }  // namespace
+
+void require_slots(const char* op, const std::vector<OptimizerSlot>& slots, const GradientClip& clip) {
+  for (const OptimizerSlot& slot : slots) check(op, slot);
+  const Tensor& sum = clip.sum_of_squares;
+  require(!sum.defined() || (sum.rank() == 0 && sum.dtype() == DType::f64), op, ": needs a sum of squares f64 [], got ", sum);
+}
 
 void sgd_step(const std::vector<OptimizerSlot>& slots, const SgdStep& step, const GradientClip& clip) {
   if (slots.empty()) return;

@@ -13,7 +13,7 @@ struct OptimizerSlot {
   Tensor parameter;  ///< the master weights
   Tensor gradient;
   std::vector<Tensor> states;  ///< of sgd_step {velocity}, of adam_step {m, v}, of rmsprop_step {square, velocity}, of lion_step {m};
-                               ///< without velocity where the momentum is 0, without Adam's m where beta1 is
+                               ///< without velocity where the momentum is 0, without Adam's m where beta1 is; adafactor_step says its own
   bool decay = true;           ///< whether weight decay holds for this parameter
   Tensor working{};            ///< a bf16 copy of f32 weights, written with them; undefined: there is none
   std::optional<RandomStream> stochastic{};  ///< the copy is rounded as round_stochastically does; nothing: to the nearest
@@ -32,6 +32,10 @@ struct GradientClip {
 /// Shape   parameter, gradient, states and working copy of a slot alike and contiguous.
 /// Dtypes  f32, f64; all of a slot the same, but for the working copy.
 /// Errors  UsageError when one of them differs from the parameter.
+
+/// What all steps ask of parameters, gradients, working copies and the clip; each asks for its own states.
+/// Errors  UsageError, beginning with the op.
+void require_slots(const char* op, const std::vector<OptimizerSlot>& slots, const GradientClip& clip);
 
 struct SgdStep {
   double learning_rate;

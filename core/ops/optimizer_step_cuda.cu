@@ -1,6 +1,5 @@
 #include "core/ops/array_list_cuda.cuh"
-#include "core/ops/optimizer_rules.h"
-#include "core/ops/packs_cuda.cuh"
+#include "core/ops/optimizer_slots_cuda.cuh"
 
 namespace sluice::kernels {
 
@@ -11,50 +10,9 @@ constexpr int64_t kChunk = 8192;  // elements of a block: so many that finding i
 constexpr int kMostSlots = 40;    // of a launch
 
 template <class T>
-struct Slot {
-  T* parameter;
-  const T* gradient;
-  T* states[2];
-  bfloat16* working;  ///< null: none
-  int64_t count;
-  unsigned first_block;
-  bool decays, aligned, stochastic;
-  RandomStream stream;    ///< where stochastic
-  int64_t first_element;  ///< its number in the stream
-};
-
-template <class T>
 using Slots = ArrayList<Slot<T>, kMostSlots>;
 
-/// What scales the gradients of a step.
-struct Clip {
-  const double* sum_of_squares;  ///< null: gradients are taken as they are
-  double largest_norm;
-
-  explicit Clip(const GradientClip& clip)
-      : sum_of_squares(clip.sum_of_squares.defined() ? clip.sum_of_squares.data<double>() : nullptr), largest_norm(clip.largest_norm) {}
-};
 static_assert(sizeof(Slots<float>) + sizeof(Clip) + sizeof(rules::AdamFactors) <= kArgumentBytes);
-
-__device__ void write_working(const Slot<float>& slot, int64_t first, const Pack<float>& values) {
-  constexpr int kWidth = Pack<float>::kCount;
-  Run<kWidth, bfloat16> rounded;
-  if (slot.stochastic) {
-    static_assert(rules::kRoundedTogether == 2 * kWidth);
-    const auto words = slot.stream.words(static_cast<uint64_t>((slot.first_element + first) / rules::kRoundedTogether), 0);
-    const bool is_upper = first % rules::kRoundedTogether != 0;  // this pack takes the upper two words of the block
-    const std::array<uint32_t, 4> own{is_upper ? words[2] : words[0], is_upper ? words[3] : words[1]};
-    for (int i = 0; i < kWidth; ++i) rounded.at[i] = rules::round_stochastically(values.at[i], own, i);
-  } else {
-    for (int i = 0; i < kWidth; ++i) rounded.at[i] = bfloat16(values.at[i]);
-  }
-  if (slot.aligned && first + kWidth <= slot.count) {
-    store_run(slot.working + first, rounded);
-  } else {
-    for (int i = 0; i < kWidth; ++i)
-      if (first + i < slot.count) slot.working[first + i] = rounded.at[i];
-  }
-}
 
 template <int kStates, class T, class Rule>
 __device__ void step_pack(const Slot<T>& slot, const Rule& rule, int64_t first) {
@@ -87,9 +45,7 @@ __device__ void step_pack(const Slot<T>& slot, const Rule& rule, int64_t first) 
 /// Rule is made from the settings of the step, the gradients' factor and whether the slot decays.
 template <class Rule, int kStates, class T, class Settings>
 __global__ void step_slots(const __grid_constant__ Slots<T> slots, Settings settings, Clip clip) {
-  __shared__ double factor;
-  if (threadIdx.x == 0) factor = rules::gradient_factor(clip.sum_of_squares, clip.largest_norm);
-  __syncthreads();
+  const double factor = clip.factor();
   if (factor != factor) return;  // the norm is not finite
   const Slot<T>& slot = slots.of_block();
   const Rule rule(settings, factor, slot.decays);
@@ -101,24 +57,6 @@ __global__ void step_slots(const __grid_constant__ Slots<T> slots, Settings sett
 __global__ void round_slot(Slot<float> slot) {
   const int64_t first = grid_index() * Pack<float>::kCount;
   if (first < slot.count) write_working(slot, first, read_pack(slot.parameter, first, slot.count, slot.aligned));
-}
-
-template <class T>
-Slot<T> slot_of(const OptimizerSlot& from) {
-  Slot<T> slot{from.parameter.data<T>(),
-               from.gradient.data<T>(),
-               {},
-               from.working.defined() ? from.working.data<bfloat16>() : nullptr,
-               from.parameter.elements(),
-               0,
-               from.decay,
-               true,
-               from.stochastic.has_value(),
-               from.stochastic.value_or(RandomStream{}),
-               from.first_element};
-  for (size_t k = 0; k < from.states.size(); ++k) slot.states[k] = from.states[k].data<T>();
-  slot.aligned = packs_fit<T>(0, slot.parameter, slot.gradient, slot.states[0], slot.states[1], slot.working);
-  return slot;
 }
 
 /// Steps the slots of dtype T.

@@ -65,10 +65,11 @@ Contents contents_of(const Trainer& trainer) { return {trainer.model(), trainer.
 
 std::set<std::string> known_states(const Trainer& trainer) {
   std::set<std::string> names;
-  const auto needed = trainer.optimizer().state_names(), unneeded = trainer.optimizer().unneeded_state_names();
-  for (const auto& parameter : trainer.graph().parameters())
-    for (const auto* states : {&needed, &unneeded})
-      for (const std::string& state : *states) names.insert(state_name(parameter.name, state));
+  const auto unneeded = trainer.optimizer().unneeded_state_names();
+  for (const auto& parameter : trainer.graph().parameters()) {
+    for (const auto& state : trainer.optimizer().states_of(parameter.spec.shape)) names.insert(state_name(parameter.name, state.name));
+    for (const std::string& state : unneeded) names.insert(state_name(parameter.name, state));
+  }
   return names;
 }
 

@@ -15,11 +15,20 @@ using Shapes = std::map<std::string, Shape>;
 
 enum class Of { trained, frozen };
 
-Shapes states_of(const layers::Graph& graph, Of which, const std::vector<std::string>& names) {
+Shapes states_of(const layers::Graph& graph, Of which, const Optimizer& optimizer) {
   Shapes shapes;
   for (const auto& parameter : graph.parameters())
-    for (const auto& name : names)
-      if (parameter.frozen == (which == Of::frozen)) shapes[checkpoint_layout::state_name(parameter.name, name)] = parameter.spec.shape;
+    if (parameter.frozen == (which == Of::frozen))
+      for (const auto& state : optimizer.states_of(parameter.spec.shape))
+        shapes[checkpoint_layout::state_name(parameter.name, state.name)] = state.shape;
+  return shapes;
+}
+
+Shapes unneeded_states_of(const layers::Graph& graph, const Optimizer& optimizer) {
+  Shapes shapes;
+  for (const auto& parameter : graph.parameters())
+    for (const auto& name : optimizer.unneeded_state_names())
+      shapes[checkpoint_layout::state_name(parameter.name, name)] = parameter.spec.shape;
   return shapes;
 }
 
@@ -76,10 +85,9 @@ Verified verify(const Checkpoint& checkpoint, const layers::Graph& graph, const 
   Verified found;
   const Shapes shapes = checkpoint_layout::shapes_of(graph);
   verify_weights(checkpoint, shapes, found);
-  Shapes further = states_of(graph, Of::trained, optimizer.unneeded_state_names());
-  for (const auto& names : {optimizer.state_names(), optimizer.unneeded_state_names()}) further.merge(states_of(graph, Of::frozen, names));
-  const auto states =
-      parts_of_shapes(checkpoint, checkpoint_layout::kOptimizerFile, states_of(graph, Of::trained, optimizer.state_names()), further);
+  Shapes further = unneeded_states_of(graph, optimizer);
+  further.merge(states_of(graph, Of::frozen, optimizer));
+  const auto states = parts_of_shapes(checkpoint, checkpoint_layout::kOptimizerFile, states_of(graph, Of::trained, optimizer), further);
   read_each(states, found, [&](const std::string&, const Tensor& tensor) { found.not_finite += count_not_finite(tensor); });
   if (optimizer.ema > 0) checkpoint_layout::require_averages(checkpoint);
   if (checkpoint.has_averages) {

@@ -1,18 +1,11 @@
 #include "parallel/group/collectives.h"
 
-#include <chrono>
-
+#include "core/steady_clock.h"
 #include "parallel/group/deadline.h"
 #include "parallel/group/host_name.h"
 #include "parallel/group/packet.h"
 
 namespace sluice::parallel {
-
-namespace {
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-}  // namespace
 
 std::vector<std::string> gather(Group& group, std::string mine) {
   if (!group.is_root()) {
@@ -55,17 +48,17 @@ double clock_offset(Group& group) {
       for (int round = 0; round < kRounds; ++round) {
         group.hear(rank, kNoEnd);
         PacketWriter answer;
-        answer << now();
+        answer << steady_seconds();
         group.tell(rank, answer.take());
       }
     return 0;
   }
   double shortest = kNoEnd, offset = 0;
   for (int round = 0; round < kRounds; ++round) {
-    const double sent = now();
+    const double sent = steady_seconds();
     group.tell(0, "");
     const std::string answer = group.hear(0, kNoEnd);
-    const double came = now(), there = PacketReader(answer).read<double>();
+    const double came = steady_seconds(), there = PacketReader(answer).read<double>();
     if (came - sent >= shortest) continue;
     shortest = came - sent;
     offset = there - (sent + came) / 2;

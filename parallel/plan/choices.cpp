@@ -27,4 +27,10 @@ ScheduleChoice::ScheduleChoice(Schedule fixed) : value_(std::move(fixed)) { requ
 
 ScheduleChoice::ScheduleChoice(Open, CountChoice virtual_stages) : value_(Searched{virtual_stages}) { stages_a_device(virtual_stages); }
 
+ScheduleChoice::ScheduleChoice(const ScheduleChoice&) = default;
+ScheduleChoice::ScheduleChoice(ScheduleChoice&&) noexcept = default;
+ScheduleChoice& ScheduleChoice::operator=(const ScheduleChoice&) = default;
+ScheduleChoice& ScheduleChoice::operator=(ScheduleChoice&&) noexcept = default;
+ScheduleChoice::~ScheduleChoice() = default;
+
 }  // namespace sluice::parallel

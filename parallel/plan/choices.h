@@ -59,6 +59,12 @@ class ScheduleChoice {
   /// Any order, on any placement of at most so many stages a device.
   /// Errors  UsageError for less than one.
   ScheduleChoice(Open open, CountChoice virtual_stages = kOpen);
+  // Out of line, so that whoever makes PlanOptions does not compile them.
+  ScheduleChoice(const ScheduleChoice&);
+  ScheduleChoice(ScheduleChoice&&) noexcept;
+  ScheduleChoice& operator=(const ScheduleChoice&);
+  ScheduleChoice& operator=(ScheduleChoice&&) noexcept;
+  ~ScheduleChoice();
 
   const std::variant<Named, Schedule, Searched>& value() const { return value_; }
   /// The user's own schedule; null for other choices.

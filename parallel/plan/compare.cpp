@@ -53,7 +53,11 @@ std::vector<ComparedLayout> compare_layouts(const layers::Graph& graph, const st
   add("pipeline", [&] { return plan(graph, devices, with(1, true)); });
   if (count > 1) {
     add("data", [&] { return plan(graph, devices, with(count, false)); });
-    add("sharded", [&] { return plan(graph, devices, with(count, true)); });
+    add("sharded", [&] {
+      const Optimizer& optimizer = optimizer_of(options);
+      require(!optimizer.needs_whole_parameters(), optimizer.name(), " steps whole parameters, so every replica needs its states");
+      return plan(graph, devices, with(count, true));
+    });
   }
   if (replica_numbers(count).size() > 2)
     add("mixed", [&] { return plan_of_open_replicas(graph, devices, with(kOpen, true), 2, count - 1); });

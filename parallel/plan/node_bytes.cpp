@@ -160,15 +160,18 @@ std::vector<SharedCost> table_costs(const layers::Graph& graph, Precision precis
 
 ModelCost model_bytes(const layers::Graph& graph, int64_t samples, Precision precision, DeviceKind backend, const Optimizer& optimizer,
                       SearchWatch* watch) {
-  const size_t optimizer_states = optimizer.state_names().size() + (optimizer.ema > 0 ? 1 : 0);
   const Topology topology = topology_of(graph);
   ByteCounter counter(graph, topology, samples, precision, backend);
   ModelCost model;
   const auto number = static_cast<double>(size_of(DType::f64));
   model.norm = {number * static_cast<double>(graph.parameters().size()), number};
   for (size_t input = 0; input < graph.inputs().size(); ++input) model.input_bytes.push_back(counter.value_bytes(static_cast<int>(input)));
-  const auto single = [&](int parameter) {
-    return Device::charged_size(graph.parameters()[parameter].spec.shape.elements() * static_cast<int64_t>(size_of(DType::f32)));
+  const auto floats = [](const Shape& shape) { return Device::charged_size(shape.elements() * static_cast<int64_t>(size_of(DType::f32))); };
+  const auto single = [&](int parameter) { return floats(graph.parameters()[parameter].spec.shape); };
+  const auto states = [&](int parameter) {
+    int64_t bytes = optimizer.ema > 0 ? single(parameter) : 0;
+    for (const OptimizerState& state : optimizer.states_of(graph.parameters()[parameter].spec.shape)) bytes += floats(state.shape);
+    return bytes;
   };
   const auto copy = [&](int parameter) {
     if (working_dtype(precision) == DType::f32) return int64_t{0};
@@ -185,10 +188,8 @@ ModelCost model_bytes(const layers::Graph& graph, int64_t samples, Precision pre
         if (owned && copy(parameter) > 0) cost.state_bytes += single(parameter);  // the master beside what forward reads
         continue;
       }
-      cost.state_bytes +=
-          single(parameter) + (owned ? single(parameter) * static_cast<int64_t>(1 + optimizer_states) + copy(parameter) : 0);
-      const size_t of_optimizer = optimizer_states + (copy(parameter) > 0 ? 1 : 0);
-      if (owned) cost.sharded_bytes += single(parameter) * static_cast<int64_t>(of_optimizer);
+      cost.state_bytes += single(parameter) + (owned ? single(parameter) + states(parameter) + copy(parameter) : 0);
+      if (owned) cost.sharded_bytes += states(parameter) + (copy(parameter) > 0 ? single(parameter) : 0);
     }
     for (int statistics : graph.nodes()[node].statistics)
       cost.state_bytes += (optimizer.ema > 0 ? 4 : 2) *

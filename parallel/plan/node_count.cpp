@@ -118,7 +118,8 @@ class WorkCounter {
       const auto single = [&] { return empty(parameter.spec.shape, DType::f32, device_); };
       OptimizerSlot slot{single(), single(), {}, parameter.spec.decay};
       slot.name = parameter.name;
-      for (size_t i = 0; i < optimizer_.state_names().size(); ++i) slot.states.push_back(single());
+      for (const OptimizerState& state : optimizer_.states_of(parameter.spec.shape))
+        slot.states.push_back(empty(state.shape, DType::f32, device_));
       if (working_dtype(precision_) != DType::f32) slot.working = empty(parameter.spec.shape, working_dtype(precision_), device_);
       result.owned_elements += slot.parameter.elements();
       if (optimizer_.ema > 0) averages.push_back({single(), slot.parameter});

@@ -38,7 +38,7 @@ struct PlanOptions {
   CountChoice replicas = 1;     ///< pipelines side by side, with equally many of the devices each
   ReplicaDevicesChoice replica_devices = kOpen;
   int fold_blocks = 0;                   ///< Replication::fold_blocks; 0: one a replica
-  bool shards_optimizer = true;          ///< Replication::shards_optimizer
+  bool shards_optimizer = true;          ///< Replication::shards_optimizer, where the optimizer can step parts of parameters
   const Optimizer* optimizer = nullptr;  ///< whose states need room; null: AdamW's
   NodeTimer times{};                     ///< asked once a kind of device and size of micro-batch; empty: counted at the devices' speeds
   double search_seconds = 0;             ///< after which the search, over all replicas, ends with the best plan that it has; 0 = no limit

@@ -80,6 +80,12 @@ SearchedSchedule::SearchedSchedule(Schedule order, StageCosts costs) : order_(st
   }
 }
 
+SearchedSchedule::SearchedSchedule(const SearchedSchedule&) = default;
+SearchedSchedule::SearchedSchedule(SearchedSchedule&&) noexcept = default;
+SearchedSchedule& SearchedSchedule::operator=(const SearchedSchedule&) = default;
+SearchedSchedule& SearchedSchedule::operator=(SearchedSchedule&&) noexcept = default;
+SearchedSchedule::~SearchedSchedule() = default;
+
 std::string name_of(const PlannedSchedule& schedule) {
   if (const auto* name = std::get_if<NamedSchedule>(&schedule)) return std::string(name_of(*name));
   if (const auto* fixed = std::get_if<Schedule>(&schedule)) return fixed->name;

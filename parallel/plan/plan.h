@@ -46,6 +46,12 @@ class SearchedSchedule {
   /// `costs`  by stage of `order`.
   /// Errors  UsageError for an order that is not a step of training, and for costs of other stages.
   SearchedSchedule(Schedule order, StageCosts costs);
+  // Out of line, so that whoever has a Plan does not compile them.
+  SearchedSchedule(const SearchedSchedule&);
+  SearchedSchedule(SearchedSchedule&&) noexcept;
+  SearchedSchedule& operator=(const SearchedSchedule&);
+  SearchedSchedule& operator=(SearchedSchedule&&) noexcept;
+  ~SearchedSchedule();
   const Schedule& order() const { return order_; }
   const StageCosts& costs() const { return costs_; }
   /// The order for so many micro-batches, of whole stages.

@@ -11,7 +11,9 @@
 namespace sluice::parallel {
 
 StageOptions stage_options(const Plan& plan, const Optimizer& optimizer) {
-  return {.optimizer_states = optimizer.state_names().size(), .precision = plan.precision, .averages = optimizer.ema > 0};
+  require(!plan.replication.shards() || !optimizer.needs_whole_parameters(), "Plan::replication: ", optimizer.name(),
+          " steps whole parameters, which replicas that share them out do not have; set shards_optimizer = false");
+  return {.optimizer = &optimizer, .precision = plan.precision, .averages = optimizer.ema > 0};
 }
 
 Layout layout_of(const Topology& topology, const Plan& plan, const std::vector<int>& placement) {

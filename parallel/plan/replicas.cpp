@@ -42,8 +42,10 @@ FirstReplica first_replica(const std::vector<DevicePtr>& devices, PlanOptions op
   return first;
 }
 
+bool shards_optimizer(const PlanOptions& options) { return options.shards_optimizer && !optimizer_of(options).needs_whole_parameters(); }
+
 Replication replication_of(const PlanOptions& options, int replicas) {
-  return {replicas, options.fold_blocks == 0 ? replicas : options.fold_blocks, options.shards_optimizer};
+  return {replicas, options.fold_blocks == 0 ? replicas : options.fold_blocks, shards_optimizer(options)};
 }
 
 /// Makes the first replica's plan that of all.
@@ -65,7 +67,7 @@ Plan for_all(Plan plan, const std::vector<DevicePtr>& devices, const PlanOptions
 Plan plan_with(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options, int replicas,
                ReplicaDevices which) {
   const FirstReplica first = first_replica(devices, options, replicas, which);
-  const int state_shards = options.shards_optimizer ? replicas : 1;
+  const int state_shards = shards_optimizer(options) ? replicas : 1;
   return for_all(plan_of_pipeline(graph, first.devices, first.options, state_shards), devices, options, replicas, which);
 }
 
@@ -152,7 +154,8 @@ class ReplicaChooser {
     const Links links = links_of(devices_);
     const int stages = static_cast<int>(devices_.size()) / replicas;
     const double shard = static_cast<double>(graph_.parameter_count()) / stages / replicas;
-    const double result_bytes = options_.shards_optimizer ? static_cast<double>(size_of(working_dtype(options_.precision))) : sizeof(float);
+    const double result_bytes =
+        shards_optimizer(options_) ? static_cast<double>(size_of(working_dtype(options_.precision))) : sizeof(float);
     const double bytes = shard * (result_bytes + (stages == 1 ? sizeof(float) : 0));
     double least = kInfinity;
     for (int stage = 0; stage < stages; ++stage)

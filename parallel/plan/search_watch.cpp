@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/steady_clock.h"
+
 namespace sluice::parallel {
 
 namespace {
@@ -10,7 +12,10 @@ constexpr double kSecondsBetweenReports = 0.2;
 
 }  // namespace
 
-SearchWatch::SearchWatch(double limit_seconds, Report report) : limit_seconds_(limit_seconds), report_(std::move(report)) {}
+SearchWatch::SearchWatch(double limit_seconds, Report report)
+    : limit_seconds_(limit_seconds), report_(std::move(report)), began_(steady_seconds()) {}
+
+double SearchWatch::elapsed() const { return steady_seconds() - began_; }
 
 void SearchWatch::begin(std::string doing) {
   progress_.doing = std::move(doing);

@@ -1,5 +1,4 @@
 #pragma once
-#include <chrono>
 #include <exception>
 #include <functional>
 #include <limits>
@@ -37,14 +36,13 @@ class SearchWatch {
   double seconds_left() const { return limit_seconds_ > 0 ? limit_seconds_ - elapsed() : std::numeric_limits<double>::infinity(); }
 
  private:
-  using Clock = std::chrono::steady_clock;
   void report_if_due();
-  double elapsed() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
+  double elapsed() const;
 
   double limit_seconds_, reported_ = 0;
   Report report_;
   SearchProgress progress_;
-  Clock::time_point began_ = Clock::now();
+  double began_;  ///< in steady_seconds()
 };
 
 }  // namespace sluice::parallel

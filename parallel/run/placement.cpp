@@ -1,5 +1,7 @@
 #include "parallel/run/placement.h"
 
+#include "parallel/run/executor.h"
+
 namespace sluice::parallel {
 
 namespace {
@@ -9,8 +11,9 @@ Placement placement_of(const layers::Graph::Parameter& description, const Stage:
   const int64_t whole = charged(description.spec.shape.elements()), own = parameter.owned ? charged(parameter.range.count) : 0;
   const bool is_one = parameter.working.shares_storage(parameter.master);
   const int64_t value = is_one ? Device::charged_size(parameter.working.bytes()) : own + Device::charged_size(parameter.working.bytes());
-  return {description.name, device, value, description.frozen ? 0 : whole,
-          own * static_cast<int64_t>(parameter.states.size() + (parameter.average.defined() ? 1 : 0))};
+  int64_t of_states = parameter.average.defined() ? own : 0;
+  for (const Tensor& state : parameter.states) of_states += Device::charged_size(state.bytes());
+  return {description.name, device, value, description.frozen ? 0 : whole, of_states};
 }
 
 }  // namespace

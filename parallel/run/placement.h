@@ -3,9 +3,13 @@
 #include <string>
 #include <vector>
 
-#include "parallel/run/executor.h"
+namespace sluice::layers {
+class Graph;
+}
 
 namespace sluice::parallel {
+
+class Executor;
 
 /// Bytes of a parameter's copy, or of running statistics, on a device, as the device counts them. Only owners have optimizer states, which
 /// the moving averages count as.

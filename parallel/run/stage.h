@@ -17,14 +17,9 @@
 #include "parallel/run/sequences.h"
 #include "parallel/run/shards.h"
 #include "parallel/run/statistics.h"
+#include "parallel/run/wish.h"
 
 namespace sluice::parallel {
-
-/// What one rank wants of all between two steps: they agree upon it.
-struct Wish {
-  int signal = 0;     ///< that asks for the end, or 0; of several the largest
-  bool save = false;  ///< a checkpoint; the root's counts
-};
 
 /// What every stage of a run needs to know of the mini-batch. Lives as long as the run.
 struct RunContext {
@@ -55,8 +50,8 @@ std::vector<int64_t> micro_batch_bounds(int64_t samples, int micro_batches);
 
 /// What all stages of a run have in common.
 struct StageOptions {
-  uint64_t seed = 0;            ///< of parameters, random masks and stochastic rounding
-  size_t optimizer_states = 0;  ///< a parameter
+  uint64_t seed = 0;                     ///< of parameters, random masks and stochastic rounding
+  const Optimizer* optimizer = nullptr;  ///< whose states owners have; lives as long as these options are used. Null: none
   Precision precision = Precision::f32;
   bool stochastic_rounding = false;  ///< of the bf16 working copies of weights; else to the nearest
   bool averages = false;             ///< keeps exponential moving averages of weights and running statistics
@@ -105,7 +100,7 @@ class Stage {
     std::vector<int> uses{};            ///< nodes of this stage that make gradients of it, ascending
     Tensor master{};                    ///< f32: what the optimizer changes and checkpoints keep, when owned; of a part a list
     Tensor working{};                   ///< what forward and backward read: the master is in its memory, or it is a copy
-    std::vector<Tensor> states{};       ///< of the optimizer, when owned; like the master
+    std::vector<Tensor> states{};       ///< of the optimizer, when owned
     Tensor average{};                   ///< exponential moving average of the master, when owned and asked for
     std::map<int, Tensor> gradients{};  ///< by using node, in f32; complete after the last backward. Of the shard after fold_shards
     std::map<int64_t, Tensor> sums{};   ///< by first element: of the other replicas' shards, as they added them up

@@ -26,8 +26,9 @@ Stage::Parameter Stage::make_parameter(int index) const {
   if (is_part && !made.working.shares_storage(start)) made.master = made.master.clone();
   if (!made.owned) made.master = Tensor();
   if (description.frozen) return made;
-  for (size_t i = 0; made.owned && i < options_.optimizer_states; ++i)
-    made.states.push_back(zeros(made.master.shape(), DType::f32, device_));
+  if (made.owned && options_.optimizer)
+    for (const OptimizerState& state : options_.optimizer->states_of(made.master.shape()))
+      made.states.push_back(zeros(state.shape, DType::f32, device_));
   if (made.owned && options_.averages) made.average = made.master.clone();
   return made;
 }

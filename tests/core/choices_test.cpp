@@ -1,6 +1,5 @@
 #include "core/cuda/choices.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -9,6 +8,7 @@
 
 #include "core/cuda/algorithm_words.h"
 #include "core/cuda/cuda.h"
+#include "core/error.h"
 #include "core/file/file.h"
 #include "tests/temporary_folder.h"
 
@@ -32,7 +32,7 @@ class ChoicesTest : public ::testing::Test {
   std::vector<Candidate> candidates(const std::vector<double>& seconds, int most) {
     std::vector<Candidate> all;
     for (size_t i = 0; i < seconds.size() && static_cast<int>(i) < most; ++i)
-      all.push_back({fmt::format("a{}", i), [this, time = seconds[i]] { return ++trials_, time; }});
+      all.push_back({join("a", i), [this, time = seconds[i]] { return ++trials_, time; }});
     return all;
   }
   static std::string tuned(Choices& choices, const CallKind& kind, const TuningLimits& limits = kEnough) {

@@ -1,6 +1,7 @@
 // Optimizer steps on a GPU follow the CPU's, over lists that take several launches.
 #include <cmath>
 
+#include "core/ops/adafactor_step.h"
 #include "core/ops/copy.h"
 #include "core/ops/optimizer_step.h"
 #include "tests/core/cuda_fixture.h"
@@ -90,6 +91,56 @@ TEST_F(CudaOptimizer, StepsRmsPropWithoutMomentumAndAdamWithoutBeta1OnOneState) 
 
 TEST_F(CudaOptimizer, StepsLionAsTheCpuDoes) {
   expect_steps_as_the_cpu(100, 1, 1, [](const auto& slots, const auto& clip) { lion_step(slots, {0.1, 0.9, 0.99, 0.2}, clip); });
+}
+
+/// Matrices, vectors and more axes, of rows and columns that no pack fits, several chunks of elements and parts of rows.
+std::vector<OptimizerSlot> adafactor_slots_on(const DevicePtr& device) {
+  std::vector<OptimizerSlot> slots;
+  for (const Shape& shape : {Shape{37}, {5, 7}, {1, 9}, {9, 1}, {3, 4, 6}, {130, 70}, {9001}, {300, 33}, {}, {0, 4}}) {
+    const int i = static_cast<int>(slots.size());
+    const DType dtype = i % 4 == 3 ? DType::f64 : DType::f32;
+    const auto array = [&](const char* what, DType of) {
+      return named_normal(join(what, i), shape.elements(), of, device, i % 3 == 1 ? 1 : 0).reshape(shape);
+    };
+    OptimizerSlot slot{array("parameter", dtype), array("gradient", dtype), {}, i % 2 == 0};
+    for (const Shape& of : adafactor_state_shapes(shape)) slot.states.push_back(full(of, 0.5, dtype, device));
+    if (dtype == DType::f32 && i != 4) slot.working = array("working", DType::bf16);
+    if (slot.working.defined() && i % 2 == 1) slot.stochastic = RandomStream{random_key(5, join("slot", i)), 2};
+    slots.push_back(slot);
+  }
+  return slots;
+}
+
+TEST_F(CudaOptimizer, StepsAdafactorAsTheCpuDoes) {
+  const auto gpu = make_device("cuda:0");
+  for (const double largest_norm : {0.0, 1.0}) {
+    const auto stepped = [&](const DevicePtr& device) {
+      auto slots = adafactor_slots_on(device);
+      for (const int64_t step : {2, 3})
+        adafactor_step(slots, {0.1, 0.8, 1e-3, 1, 0.2, step}, {full({}, 16, DType::f64, device), largest_norm});
+      return slots;
+    };
+    const auto ours = stepped(gpu), reference = stepped(default_device());
+    for (size_t i = 0; i < ours.size(); ++i) {
+      const std::string what = join("slot ", i);
+      expect_near(ours[i].parameter, reference[i].parameter, what);
+      for (size_t k = 0; k < ours[i].states.size(); ++k) expect_near(ours[i].states[k], reference[i].states[k], join(what, ", state ", k));
+      if (ours[i].working.defined()) expect_rounded(ours[i], what);
+    }
+  }
+}
+
+TEST_F(CudaOptimizer, ChangesNothingByAdafactorWhenTheNormIsNotFinite) {
+  for (const auto& device : {make_device("cuda:0"), default_device()}) {
+    const auto slots = adafactor_slots_on(device), untouched = adafactor_slots_on(device);
+    for (const double bad : {static_cast<double>(INFINITY), static_cast<double>(NAN)})
+      adafactor_step(slots, {0.1, 0.8, 1e-3, 1, 0.2, 2}, {full({}, bad, DType::f64, device), 1});
+    for (size_t i = 0; i < slots.size(); ++i) {
+      EXPECT_EQ(slots[i].parameter.to_vector(), untouched[i].parameter.to_vector()) << "slot " << i;
+      for (size_t k = 0; k < slots[i].states.size(); ++k)
+        EXPECT_EQ(slots[i].states[k].to_vector(), untouched[i].states[k].to_vector()) << "slot " << i;
+    }
+  }
 }
 
 TEST_F(CudaOptimizer, ScalesGradientsOfTooLargeANorm) {

@@ -7,7 +7,6 @@
 #include "layers/losses.h"
 #include "parallel/checkpoint.h"
 #include "parallel/plan/model_topology.h"
-#include "parallel/plan/node_bytes.h"
 #include "tests/expect_error.h"
 #include "tests/parallel/pipelines.h"
 #include "tests/parallel/tiny_models.h"
@@ -17,6 +16,7 @@ namespace sluice::parallel {
 namespace {
 
 using sluice::testing::expect_one_answer;
+using sluice::testing::expect_states_as_searches_count_them;
 using sluice::testing::skip_batch;
 using sluice::testing::skip_graph;
 using sluice::testing::tiny_classifier;
@@ -146,28 +146,13 @@ TEST(Freezing, SendsNoGradientsToWhereNothingIsTrained) {
   EXPECT_LT(last_sends(tuned), gradient) << "the sums of the norm alone";
 }
 
-/// What the search of cuts believes of a stage is what a device then has, wherever the cut is.
 TEST(Freezing, IsCountedBySearchesAsItIsByRuns) {
   AdamW optimizer({.lr = 1e-2});
   optimizer.ema = 0.9;
   for (const Precision precision : {Precision::f32, Precision::bf16})
-    for (const TinyModel& model : fine_tuned_models()) {
-      const ModelCost costs = model_bytes(model.graph, kSamples / 4, precision, DeviceKind::cpu, optimizer);
-      const Topology topology = topology_of(model.graph);
-      if (!topology.tied.empty()) continue;  // one gradient a use, of which runs count one with the activations
-      const int nodes = topology.node_count();
-      for (int cut = 1; cut < nodes; ++cut) {
-        PlanOptions options{.batch = kSamples, .micro_batches = 4, .precision = precision};
-        options.partition = Partition{{cut, nodes - cut}};
-        const Prediction prediction = predict(model.graph, plan(model.graph, devices("cpu:0,cpu:1"), options), optimizer, kSamples, {});
-        for (const int stage : {0, 1}) {
-          const auto& device = prediction.devices[static_cast<size_t>(stage)];
-          const StageCost believed = stage_cost(topology, costs, stage == 0 ? 0 : cut, stage == 0 ? cut : nodes, std::vector<bool>(nodes));
-          EXPECT_EQ(believed.state_bytes, device.parameter_bytes + device.gradient_bytes + device.optimizer_bytes)
-              << name_of(precision) << ", cut " << cut << ", stage " << stage;
-        }
-      }
-    }
+    for (const TinyModel& model : fine_tuned_models())
+      if (topology_of(model.graph).tied.empty())  // one gradient a use, of which runs count one with the activations
+        expect_states_as_searches_count_them(model.graph, kSamples, precision, optimizer);
 }
 
 /// The weights, the averages and an evaluation after three steps, in bf16 with random rounding.

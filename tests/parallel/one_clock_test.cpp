@@ -185,7 +185,7 @@ struct Instance {
 
 Trace run_on_meta(const layers::Graph& graph, const Topology& topology, const Program& program, const std::vector<DevicePtr>& devices) {
   const Layout layout{topology, program.partition, program.device_of_stage, program.rematerialize, program.device_count(), true};
-  Executor executor(graph, layout, devices, {.optimizer_states = kOptimizer.state_names().size()}, 1);
+  Executor executor(graph, layout, devices, {.optimizer = &kOptimizer}, 1);
   const Batch batch = meta_batch(graph, program.micro_batches);
   RunContext context;
   context.batch = &batch;

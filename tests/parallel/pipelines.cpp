@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <random>
 
+#include "parallel/plan/model_topology.h"
+#include "parallel/plan/node_bytes.h"
 #include "parallel/schedule/csv.h"
 #include "parallel/trainer.h"
 
@@ -15,7 +17,9 @@ using namespace parallel;
 namespace {
 
 constexpr int kMicroBatches = 4;
-const AdamW kOptimizer({.lr = 1e-2});
+const AdamW kAdamW({.lr = 1e-2});
+
+const Optimizer& optimizer_of(const Pipeline& pipeline) { return pipeline.optimizer ? *pipeline.optimizer : kAdamW; }
 
 std::vector<DevicePtr> cpus(int count) {
   std::string names = "cpu:0";
@@ -31,12 +35,12 @@ Plan plan_of(const layers::Graph& graph, const Pipeline& pipeline, int64_t sampl
                .partition = pipeline.partition,
                .remat = pipeline.remat,
                .memory = memory,
-               .optimizer = &kOptimizer});
+               .optimizer = &optimizer_of(pipeline)});
 }
 
 int64_t largest_peak(const layers::Graph& graph, Pipeline pipeline, Remat remat, int64_t samples) {
   pipeline.remat = remat;
-  const Prediction prediction = predict(graph, plan_of(graph, pipeline, samples), kOptimizer, samples, {});
+  const Prediction prediction = predict(graph, plan_of(graph, pipeline, samples), optimizer_of(pipeline), samples, {});
   return std::ranges::max(prediction.devices, {}, &DevicePrediction::peak_bytes).peak_bytes;
 }
 
@@ -53,10 +57,10 @@ Outcome train(const layers::Graph& graph, const BatchMaker& batch, const Pipelin
   SCOPED_TRACE(join(pipeline.devices, " devices, ", chosen.partition.stage_count(), " stages, ", name_of(chosen.schedule), ", ",
                     std::ranges::count(chosen.rematerialize, true), " nodes rematerialized"));
   Outcome outcome;
-  const Prediction prediction = predict(graph, chosen, kOptimizer, samples, {});
+  const Prediction prediction = predict(graph, chosen, optimizer_of(pipeline), samples, {});
   EXPECT_TRUE(prediction.fits) << prediction.reason;
   if (!prediction.fits) return outcome;
-  Trainer trainer(graph, chosen, kOptimizer, {.seed = 3, .clip = 1});
+  Trainer trainer(graph, chosen, optimizer_of(pipeline), {.seed = 3, .clip = 1});
   for (uint64_t step = 0; step < 3; ++step) outcome.losses.push_back(trainer.step(batch(step)).loss);
   for (size_t i = 0; i < chosen.devices.size(); ++i) EXPECT_EQ(chosen.devices[i]->peak_bytes(), prediction.devices[i].peak_bytes);
   const auto evaluation = trainer.evaluate(batch(kEvaluationSeed), true);
@@ -67,11 +71,12 @@ Outcome train(const layers::Graph& graph, const BatchMaker& batch, const Pipelin
   return outcome;
 }
 
-void expect_one_answer(const layers::Graph& graph, const BatchMaker& batch) {
-  const Outcome first = train(graph, batch, {});
+void expect_one_answer(const layers::Graph& graph, const BatchMaker& batch, const Optimizer* optimizer) {
+  const Outcome first = train(graph, batch, {.optimizer = optimizer});
   for (const int devices : {1, 2, 3, 4})
     for (const auto schedule : {NamedSchedule::gpipe, NamedSchedule::one_f_one_b})
-      for (const Remat remat : {Remat::none, Remat::full}) EXPECT_EQ(train(graph, batch, {devices, schedule, remat}), first);
+      for (const Remat remat : {Remat::none, Remat::full})
+        EXPECT_EQ(train(graph, batch, {.devices = devices, .schedule = schedule, .remat = remat, .optimizer = optimizer}), first);
 }
 
 void expect_one_answer_of_every_schedule(const layers::Graph& graph, const BatchMaker& batch) {
@@ -90,6 +95,23 @@ void expect_one_answer_of_every_schedule(const layers::Graph& graph, const Batch
       pipeline.remat = remat;
       EXPECT_EQ(train(graph, batch, pipeline), first);
     }
+}
+
+void expect_states_as_searches_count_them(const layers::Graph& graph, int64_t samples, Precision precision, const Optimizer& optimizer) {
+  const ModelCost costs = model_bytes(graph, samples / kMicroBatches, precision, DeviceKind::cpu, optimizer);
+  const Topology topology = topology_of(graph);
+  const int nodes = topology.node_count();
+  for (int cut = 1; cut < nodes; ++cut) {
+    PlanOptions options{.batch = samples, .micro_batches = kMicroBatches, .precision = precision};
+    options.partition = Partition{{cut, nodes - cut}};
+    const Prediction prediction = predict(graph, plan(graph, cpus(2), options), optimizer, samples, {});
+    for (const int stage : {0, 1}) {
+      const auto& device = prediction.devices[static_cast<size_t>(stage)];
+      const StageCost believed = stage_cost(topology, costs, stage == 0 ? 0 : cut, stage == 0 ? cut : nodes, std::vector<bool>(nodes));
+      EXPECT_EQ(believed.state_bytes, device.parameter_bytes + device.gradient_bytes + device.optimizer_bytes)
+          << name_of(precision) << ", cut " << cut << ", stage " << stage;
+    }
+  }
 }
 
 Schedule shuffled_schedule(int devices, int stages, int micro_batches, unsigned seed) {

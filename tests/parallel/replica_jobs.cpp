@@ -18,9 +18,9 @@ using namespace parallel;
 
 namespace {
 
-AdamW optimizer_of(const ReplicaJob& job) {
-  AdamW optimizer({.lr = 1e-2});
-  optimizer.ema = job.ema;
+std::unique_ptr<Optimizer> optimizer_of(const ReplicaJob& job) {
+  auto optimizer = job.optimizer ? job.optimizer->clone() : AdamW({.lr = 1e-2}).clone();
+  optimizer->ema = job.ema;
   return optimizer;
 }
 
@@ -31,7 +31,7 @@ ReplicaOutcome steps_of(Trainer& trainer, const ReplicaJob& job, int64_t samples
     outcome.losses.insert(outcome.losses.end(), {result.loss, result.gradient_norm});
     EXPECT_EQ(result.bytes_between_ranks, result.planned_bytes_between_ranks) << describe(job);
     EXPECT_EQ(result.bytes_between_ranks > 0, job.ranks > 1) << describe(job);
-    EXPECT_EQ(result.peak_bytes, counted_peak_bytes(trainer.graph(), trainer.plan(), optimizer_of(job), samples)) << describe(job);
+    EXPECT_EQ(result.peak_bytes, counted_peak_bytes(trainer.graph(), trainer.plan(), *optimizer_of(job), samples)) << describe(job);
   }
   const auto evaluation = trainer.evaluate(batch(kEvaluationSeed), true);
   outcome.losses.push_back(evaluation.loss_sum / evaluation.weight);
@@ -68,7 +68,8 @@ PlanOptions options_of(const ReplicaJob& job, int64_t samples) {
           .replicas = job.replicas,
           .replica_devices = job.replica_devices,
           .fold_blocks = job.fold_blocks,
-          .shards_optimizer = job.shards_optimizer};
+          .shards_optimizer = job.shards_optimizer,
+          .optimizer = job.optimizer};
 }
 
 std::unique_ptr<Trainer> trainer_of(Group& group, const layers::Graph& graph, const ReplicaJob& job, int64_t samples) {
@@ -82,7 +83,7 @@ std::unique_ptr<Trainer> trainer_of(Group& group, const layers::Graph& graph, co
   TrainerOptions options{.seed = 3, .clip = 0.5, .timeout_seconds = 60, .stochastic_rounding = job.precision == Precision::bf16};
   options.cuda_graphs = job.cuda_graphs;
   options.group = std::shared_ptr<Group>(std::shared_ptr<Group>(), &group);
-  return std::make_unique<Trainer>(graph, chosen, optimizer_of(job), options);
+  return std::make_unique<Trainer>(graph, chosen, *optimizer_of(job), options);
 }
 
 ReplicaOutcome train(const layers::Graph& graph, const ReplicaJob& job, int64_t samples, const BatchMaker& batch) {

@@ -23,6 +23,7 @@ struct ReplicaJob {
   parallel::Remat remat = parallel::Remat::none;
   int gpus = 0;  ///< that the devices are on, in equal runs; 0: CPU devices
   parallel::CudaGraphs cuda_graphs = parallel::CudaGraphs::off;
+  const Optimizer* optimizer = nullptr;  ///< null: AdamW
 
   int devices() const { return replicas * stages; }
 };

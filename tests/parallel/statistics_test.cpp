@@ -6,6 +6,7 @@
 #include "core/cuda/cuda.h"
 #include "core/ops/running_statistics.h"
 #include "parallel/checkpoint.h"
+#include "parallel/run/statistics.h"
 #include "tests/expect_error.h"
 #include "tests/parallel/tiny_models.h"
 #include "tests/temporary_folder.h"
