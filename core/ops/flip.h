@@ -12,4 +12,11 @@ namespace sluice {
 /// Cost    one copy.
 Tensor flip(const Tensor& x, const std::vector<int>& axes);
 
+/// Each sample's items in reverse order, behind which its padding stays where it is:  y[b, t] = x[b, n - 1 - t] for t < n = lengths[b].
+/// Shape   x [B, T, ...], lengths i32 [B] -> the same, row-major.
+/// Dtypes  all.
+/// Errors  UsageError naming the shapes; a length beyond T as gather's bad index, one below 0 counts as 0.
+/// Cost    one copy, which reads an index of four bytes an element.
+Tensor flip_items(const Tensor& x, const Tensor& lengths);
+
 }  // namespace sluice

@@ -101,8 +101,10 @@ void matmul_without_padding(const Tensor& a, const Tensor& b, const Tensor& c, b
   if (skips_padding(a.device(), a.dtype(), c.dim(-2), c.dim(-1), rows_of(b, transpose_b)) && has_rows(a) && has_rows(b) &&
       c.dtype() == a.dtype())
     return multiply({a, b, c, bias, transpose_a, transpose_b, 0, lengths.contiguous()});
-  matmul_into(transpose_a ? matrix_without_padding(a, lengths) : a, b, c, transpose_a, transpose_b, 0, bias);
-  if (!transpose_a) copy(matrix_without_padding(c, lengths), c);
+  if (transpose_a)  // both, as zero times NaN is no zero
+    return matmul_into(matrix_without_padding(a, lengths), matrix_without_padding(b, lengths), c, true, transpose_b, 0, bias);
+  matmul_into(a, b, c, false, transpose_b, 0, bias);
+  copy(matrix_without_padding(c, lengths), c);
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b) {

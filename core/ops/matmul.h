@@ -28,7 +28,7 @@ void matmul_into(const Tensor& a, const Tensor& b, const Tensor& c, bool transpo
 /// Errors   UsageError as above, and where `skips_padding` for lengths outside [0, T], naming the sample; elsewhere those beyond count as T and
 ///          those below as 0.
 /// Cost     as if there were no padding: lengths are not known when costs are counted. No work on padding where `skips_padding`; elsewhere
-///          all of it, and a pass over c or a.
+///          all of it, and a pass over c, or over a and b.
 void matmul_without_padding(const Tensor& a, const Tensor& b, const Tensor& c, bool transpose_a, bool transpose_b, const Tensor& lengths,
                             const Tensor& bias = {});
 

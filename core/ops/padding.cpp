@@ -20,15 +20,20 @@ Tensor without_padding(const Tensor& x, const Tensor& lengths) {
   return where(less(token, lengths.contiguous().reshape(samples)), x, 0.0);
 }
 
+void check_lengths_within(const char* op, const Tensor& lengths, int64_t tokens) {
+  const auto* all = lengths.data<int32_t>();
+  for (int64_t sample = 0; sample < lengths.elements(); ++sample)
+    require(0 <= all[sample] && all[sample] <= tokens, op, ": needs lengths in [0, ", tokens, "], got ", all[sample], " of sample ", sample,
+            "; give the number of tokens before the padding");
+}
+
 std::vector<int32_t> rows_without_padding(const char* op, const Tensor& lengths, int64_t tokens) {
+  check_lengths_within(op, lengths, tokens);
   std::vector<int32_t> rows;
   rows.reserve(static_cast<size_t>(lengths.elements() * tokens));
   const auto* all = lengths.data<int32_t>();
-  for (int64_t sample = 0; sample < lengths.elements(); ++sample) {
-    require(0 <= all[sample] && all[sample] <= tokens, op, ": needs lengths in [0, ", tokens, "], got ", all[sample], " of sample ", sample,
-            "; give the number of tokens before the padding");
+  for (int64_t sample = 0; sample < lengths.elements(); ++sample)
     for (int32_t token = 0; token < all[sample]; ++token) rows.push_back(static_cast<int32_t>(sample * tokens) + token);
-  }
   return rows;
 }
 

@@ -6,6 +6,9 @@ namespace sluice {
 /// Throws unless lengths are i32 [B] for rows of B samples of one number of tokens. Errors  UsageError that begins with `op`.
 void check_lengths(const char* op, const Tensor& lengths, int64_t samples);
 
+/// Throws unless all lengths, on a CPU device, lie in [0, tokens]. Errors  UsageError that begins with `op` and names the sample.
+void check_lengths_within(const char* op, const Tensor& lengths, int64_t tokens);
+
 /// x with zeros in the place of padding: tokens from their sample's length on.
 /// Shape   x [B, T, ...], lengths i32 [B] -> the same, row-major.
 /// Dtypes  any.

@@ -5,6 +5,7 @@
 #include "core/ops/copy.h"
 #include "core/ops/linear.h"
 #include "core/ops/matmul.h"
+#include "core/ops/padding.h"
 
 namespace sluice {
 
@@ -38,6 +39,12 @@ void check_state(const char* op, const char* what, const Tensor& state, const Ex
             " ", of.states(), ", got ", state);
 }
 
+Tensor checked_lengths(const char* op, const Tensor& lengths, const Extents& of) {
+  if (!lengths.defined()) return {};
+  check_lengths(op, lengths, of.samples);
+  return lengths.contiguous();
+}
+
 Tensor with_rows(const Tensor& x) { return x.stride(-1) == 1 ? x : x.contiguous(); }
 Tensor as_computed(const Tensor& x) { return x.defined() ? cast(x.contiguous(), compute_dtype(x.dtype())) : x; }
 
@@ -57,7 +64,7 @@ Tensor weight_gradient(const Tensor& dproduct, const Tensor& before, const Tenso
 
 }  // namespace
 
-LstmResult lstm_forward(const Tensor& gates, const Tensor& weight, const LstmState& before) {
+LstmResult lstm_forward(const Tensor& gates, const Tensor& weight, const LstmState& before, const Tensor& lengths) {
   const Extents of("lstm", gates, weight, 4);
   check_state("lstm", "hidden state", before.hidden, of, gates.dtype());
   check_state("lstm", "cell", before.cell, of, gates.dtype());
@@ -65,13 +72,14 @@ LstmResult lstm_forward(const Tensor& gates, const Tensor& weight, const LstmSta
   const DevicePtr& device = gates.device_ptr();
   const LstmResult result{empty(of.of_all(1), dtype, device), empty(of.of_all(1), computed, device), empty(of.of_all(4), dtype, device)};
   const Tensor rows = with_rows(gates), columns = turned(weight), product = empty({of.samples, 4 * of.units}, computed, device);
+  const Tensor ends = checked_lengths("lstm", lengths, of);
   Tensor hidden = before.hidden.defined() ? before.hidden.contiguous() : Tensor(), cell = as_computed(before.cell);
   for (int64_t t = 0; t < of.steps; ++t) {
     if (hidden.defined()) matmul_into(hidden, columns, product, false, false, 0);
     const kernels::LstmStep step{
-        rows.select(1, t),    hidden.defined() ? product : Tensor(), cell, result.activated.select(1, t), result.cells.select(1, t),
-        result.y.select(1, t)};
-    run_kernel("lstm", {step.gates, weight, step.product, step.before}, of.cost(10, dtype),
+        {ends, t, of.steps},       rows.select(1, t),    hidden.defined() ? product : Tensor(), cell, result.activated.select(1, t),
+        result.cells.select(1, t), result.y.select(1, t)};
+    run_kernel("lstm", {step.gates, weight, step.product, step.before, ends}, of.cost(10, dtype),
                [&](auto& context) { kernels::lstm_step(context, step); });
     hidden = step.y, cell = step.cell;
   }
@@ -79,21 +87,23 @@ LstmResult lstm_forward(const Tensor& gates, const Tensor& weight, const LstmSta
 }
 
 LstmGradients lstm_backward(const Tensor& weight, const LstmState& before, const LstmResult& result, const Tensor& dy,
-                            const LstmWants& wants) {
+                            const LstmWants& wants, const Tensor& dcell) {
   const Extents of(result.y);
   require(dy.shape() == result.y.shape(), "lstm: needs a gradient of the shape of y ", result.y.shape(), ", got ", dy.shape());
   const DType dtype = dy.dtype(), computed = compute_dtype(dtype);
   const DevicePtr& device = dy.device_ptr();
-  const Tensor dgates = empty(of.of_all(4), dtype, device), dcell = empty(of.states(), computed, device);
+  const bool begins_with_cell = dcell.defined();
+  const Tensor dgates = empty(of.of_all(4), dtype, device), dcells = empty(of.states(), computed, device);
   const Tensor dhidden = empty(of.states(), computed, device), rows = with_rows(dy), first_cell = as_computed(before.cell);
+  if (begins_with_cell) copy(dcell, dcells), copy(zeros(of.states(), computed, device), dhidden);
   for (int64_t t = of.steps - 1; t >= 0; --t) {
-    const Tensor later = t < of.steps - 1 ? dhidden : Tensor();
+    const Tensor later = t < of.steps - 1 || begins_with_cell ? dhidden : Tensor();
     const kernels::LstmBackwardStep step{result.activated.select(1, t),
                                          t > 0 ? result.cells.select(1, t - 1) : first_cell,
                                          result.cells.select(1, t),
                                          rows.select(1, t),
                                          later,
-                                         dcell,
+                                         dcells,
                                          dgates.select(1, t)};
     run_kernel("lstm_backward", {step.activated, step.before, step.cell, step.dy}, of.cost(13, dtype),
                [&](auto& context) { kernels::lstm_backward_step(context, step); });
@@ -101,10 +111,10 @@ LstmGradients lstm_backward(const Tensor& weight, const LstmState& before, const
   }
   return {dgates,
           wants.weight ? weight_gradient(dgates, before.hidden, result.y) : Tensor(),
-          {wants.hidden ? dhidden : Tensor(), wants.cell ? dcell : Tensor()}};
+          {wants.hidden ? dhidden : Tensor(), wants.cell ? dcells : Tensor()}};
 }
 
-GruResult gru_forward(const Tensor& gates, const Tensor& weight, const Tensor& bias, const Tensor& before) {
+GruResult gru_forward(const Tensor& gates, const Tensor& weight, const Tensor& bias, const Tensor& before, const Tensor& lengths) {
   const Extents of("gru", gates, weight, 3);
   const DType dtype = gates.dtype(), computed = compute_dtype(dtype);
   require(bias.shape() == Shape({of.units}) && bias.dtype() == dtype, "gru: needs a bias ", name_of(dtype), " [", of.units, "], got ",
@@ -113,13 +123,13 @@ GruResult gru_forward(const Tensor& gates, const Tensor& weight, const Tensor& b
   const DevicePtr& device = gates.device_ptr();
   const GruResult result{empty(of.of_all(1), dtype, device), empty(of.of_all(4), dtype, device)};
   const Tensor rows = with_rows(gates), columns = turned(weight), product = empty({of.samples, 3 * of.units}, computed, device);
-  const Tensor offset = bias.contiguous();
+  const Tensor offset = bias.contiguous(), ends = checked_lengths("gru", lengths, of);
   Tensor hidden = before.defined() ? before.contiguous() : Tensor();
   for (int64_t t = 0; t < of.steps; ++t) {
     if (hidden.defined()) matmul_into(hidden, columns, product, false, false, 0);
-    const kernels::GruStep step{rows.select(1, t),    hidden.defined() ? product : Tensor(), offset, hidden, result.activated.select(1, t),
-                                result.y.select(1, t)};
-    run_kernel("gru", {step.gates, weight, step.product, step.bias, step.before}, of.cost(9, dtype),
+    const kernels::GruStep step{{ends, t, of.steps},           rows.select(1, t),    hidden.defined() ? product : Tensor(), offset, hidden,
+                                result.activated.select(1, t), result.y.select(1, t)};
+    run_kernel("gru", {step.gates, weight, step.product, step.bias, step.before, ends}, of.cost(9, dtype),
                [&](auto& context) { kernels::gru_step(context, step); });
     hidden = step.y;
   }

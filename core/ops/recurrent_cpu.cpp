@@ -1,5 +1,6 @@
 #include "core/cpu/cpu.h"
 #include "core/ops/lanes.h"
+#include "core/ops/padding.h"
 #include "core/ops/recurrent_rules.h"
 #include "core/ops/row_parts.h"
 
@@ -22,13 +23,24 @@ void run_step(Cpu& cpu, const char* op, const Step& step, const Shape& units) {
   });
 }
 
+/// Once, before the first step.
+void check_at_first(const char* op, const StepOfLengths& of) {
+  if (of.lengths.defined() && of.t == 0) check_lengths_within(op, of.lengths, of.steps);
+}
+
 }  // namespace
 
-void lstm_step(Cpu& cpu, const LstmStep& step) { run_step<rules::LstmForward>(cpu, "lstm", step, step.y.shape()); }
+void lstm_step(Cpu& cpu, const LstmStep& step) {
+  check_at_first("lstm", step.of_lengths);
+  run_step<rules::LstmForward>(cpu, "lstm", step, step.y.shape());
+}
 void lstm_backward_step(Cpu& cpu, const LstmBackwardStep& step) {
   run_step<rules::LstmBackward>(cpu, "lstm_backward", step, step.dy.shape());
 }
-void gru_step(Cpu& cpu, const GruStep& step) { run_step<rules::GruForward>(cpu, "gru", step, step.y.shape()); }
+void gru_step(Cpu& cpu, const GruStep& step) {
+  check_at_first("gru", step.of_lengths);
+  run_step<rules::GruForward>(cpu, "gru", step, step.y.shape());
+}
 void gru_backward_step(Cpu& cpu, const GruBackwardStep& step) { run_step<rules::GruBackward>(cpu, "gru_backward", step, step.dy.shape()); }
 
 }  // namespace sluice::kernels

@@ -20,11 +20,21 @@ struct PartsOfRows {
   int64_t stride;
 };
 
+/// Whether a sequence has ended before a step; none has where there are no lengths.
+struct HasEnded {
+  explicit HasEnded(const kernels::StepOfLengths& step)
+      : lengths(step.lengths.defined() ? step.lengths.data<int32_t>() : nullptr), t(step.t) {}
+  SLUICE_HD bool operator()(int64_t row) const { return lengths && t >= lengths[row]; }
+  const int32_t* lengths;
+  int64_t t;
+};
+
 template <class T>
 struct LstmForward {
   using C = compute_t<T>;
   explicit LstmForward(const kernels::LstmStep& step)
-      : gates(step.gates),
+      : has_ended(step.of_lengths),
+        gates(step.gates),
         product(step.product),
         before(step.before),
         activated(step.activated),
@@ -34,6 +44,7 @@ struct LstmForward {
 
   template <class Load, class Store>
   SLUICE_HD void run(int64_t row, const Load& load, const Store& store) const {
+    if (has_ended(row)) return keep(row, load, store);
     const auto sum = [&](int gate) {
       const auto of_inputs = load(gates.at(row, gate * width));
       return product ? of_inputs + load(product.at(row, gate * width)) : of_inputs;
@@ -46,6 +57,16 @@ struct LstmForward {
     store(y.at(row), out * Tanh::value(kept));
   }
 
+  /// After a sequence's end its cell stays: only the forget gate is open, so that the gradient of the cell goes back and nothing else does.
+  template <class Load, class Store>
+  SLUICE_HD void keep(int64_t row, const Load& load, const Store& store) const {
+    using V = decltype(load(gates.at(row)));
+    for (int gate = 0; gate < 4; ++gate) store(activated.at(row, gate * width), V(gate == 1 ? 1 : 0));
+    store(cell.at(row), before ? load(before.at(row)) : V(0));
+    store(y.at(row), V(0));
+  }
+
+  HasEnded has_ended;
   PartsOfRows<const T> gates;
   PartsOfRows<const C> product, before;
   PartsOfRows<T> activated;
@@ -98,7 +119,8 @@ template <class T>
 struct GruForward {
   using C = compute_t<T>;
   explicit GruForward(const kernels::GruStep& step)
-      : gates(step.gates),
+      : has_ended(step.of_lengths),
+        gates(step.gates),
         product(step.product),
         before(step.before),
         activated(step.activated),
@@ -108,6 +130,7 @@ struct GruForward {
 
   template <class Load, class Store>
   SLUICE_HD void run(int64_t row, const Load& load, const Store& store) const {
+    if (has_ended(row)) return leave_out(row, load, store);
     const auto sum = [&](int gate) {
       const auto of_inputs = load(gates.at(row, gate * width));
       return product ? of_inputs + load(product.at(row, gate * width)) : of_inputs;
@@ -123,6 +146,14 @@ struct GruForward {
     store(y.at(row), result);
   }
 
+  template <class Load, class Store>
+  SLUICE_HD void leave_out(int64_t row, const Load& load, const Store& store) const {
+    using V = decltype(load(gates.at(row)));
+    for (int part = 0; part < 4; ++part) store(activated.at(row, part * width), V(0));
+    store(y.at(row), V(0));
+  }
+
+  HasEnded has_ended;
   PartsOfRows<const T> gates;
   PartsOfRows<const C> product;
   PartsOfRows<const T> before;

@@ -57,6 +57,21 @@ TEST(LinearLengths, GiveTheGradientsOfMaskedProducts) {
   }
 }
 
+TEST(LinearLengths, KeepNaNsInPaddingFromGradients) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Tensor whole = normal({kSamples, kTokens, kIn}, "x", dtype), weight = normal({kOut, kIn}, "weight", dtype);
+    const Tensor dy = normal({kSamples, kTokens, kOut}, "dy", dtype),
+                 is_item = less(arange(0, kTokens, 1, DType::i32), some_lengths().reshape({kSamples, 1}));
+    const auto with_nan = [&](const Tensor& x) { return where(is_item.reshape({kSamples, kTokens, 1}), x, std::nan("")); };
+    const auto of = [&](const Tensor& x, const Tensor& given) {
+      const std::vector<Var> inputs{Var::input(x), Var::input(weight)};
+      return gradients(linear(inputs[0], inputs[1], {}, some_lengths()), given, inputs);
+    };
+    const auto expected = of(whole, dy), found = of(with_nan(whole), with_nan(dy));
+    for (size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i].to_vector(), expected[i].to_vector()) << "input " << i;
+  }
+}
+
 TEST(LinearLengths, MayBeZeros) {
   const Tensor x = normal({kSamples, kTokens, kIn}, "x"), weight = normal({kOut, kIn}, "weight"), none = full({kSamples}, 0, DType::i32);
   const auto is_zero = [](const Tensor& y) { return y.to_vector() == std::vector<double>(static_cast<size_t>(y.elements())); };

@@ -76,6 +76,30 @@ OP_CASES(flip) {
   add({.name = "tokens", .inputs = {randn({2048, 1536})}, .run = [](const auto& x) { return flip(x[0], {1}); }, .bench = true});
 }
 
+OP_CASES(flip_items) {
+  const auto run = [](const auto& x) { return flip_items(x[0], x[1].value()); };
+  const auto with = [&](const char* name, InputSpec x, std::vector<int64_t> counts, const Shape& y) {
+    add({.name = name,
+         .inputs = {std::move(x), lengths({counts.begin(), counts.end()})},
+         .run = run,
+         .expect = taken(y, [=](const Place& p) {
+           Place from = p;
+           if (p[1] < counts[p[0]]) from[1] = counts[p[0]] - 1 - p[1];
+           return from;
+         })});
+  };
+  with("sequences", randn({4, 5, 3}), {3, 5, 0, 1}, {4, 5, 3});
+  with("numbers", randn({2, 5}), {2, 4}, {2, 5});
+  with("view", transposed(randn({2, 3, 4}), 0, 2), {1, 3, 2, 0}, {4, 3, 2});
+  with("nothing", randn({2, 0, 3}), {0, 0}, {2, 0, 3});
+  const auto refused = [&](const char* name, InputSpec x, std::vector<double> counts, const char* message) {
+    add({.name = name, .inputs = {std::move(x), lengths(counts)}, .run = run, .throws = message});
+  };
+  refused("scalars", randn({3}), {1, 1, 1}, "flip_items: needs x [B, T, ...], got [3]");
+  refused("other_lengths", randn({3, 2}), {1, 1}, "flip_items: needs lengths i32 [3], got");
+  refused("too_long", randn({3, 2}), {1, 3, 1}, "in [0, 2), got 2");
+}
+
 OP_CASES(repeat) {
   const auto with = [&](const char* name, InputSpec x, const Shape& y, std::vector<int64_t> counts, auto from) {
     add({.name = name, .inputs = {std::move(x)}, .run = [=](const auto& x) { return repeat(x[0], counts); }, .expect = taken(y, from)});
