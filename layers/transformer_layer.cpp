@@ -18,15 +18,37 @@ PreNormResidual feed_forward(const TransformerLayerOptions& of) {
   return {LayerNorm(of.width), FeedForward(options), of.dropout};
 }
 
+/// A call's inputs from `first` on: lengths, then masks of pairs, `most` of each.
+struct Masks {
+  Masks(const char* layer, const Call& call, size_t first, size_t most) {
+    for (size_t i = first; i < call.inputs.size(); ++i) {
+      const Var& input = call.inputs[i];
+      auto& kind = input.rank() < 2 ? lengths : pairs;
+      require(kind.size() < most && (pairs.empty() || &kind == &pairs), layer, ": needs at most ", most,
+              " inputs of lengths, then at most ", most, " masks of pairs, got ", input, " as input ", i);
+      kind.push_back(input);
+    }
+  }
+
+  std::vector<Var> lengths, pairs;
+};
+
+/// Adds the one of that number, if there is one.
+void append(std::vector<Var>& inputs, const std::vector<Var>& list, size_t number) {
+  if (number < list.size()) inputs.push_back(list[number]);
+}
+
 }  // namespace
 
 TransformerEncoderLayer::TransformerEncoderLayer(const TransformerLayerOptions& options)
     : attention_(add("attention", self_attention(options, false))), feed_forward_(add("feed_forward", feed_forward(options))) {}
 
 Var TransformerEncoderLayer::forward(const Call& call) const {
-  std::vector<Var> inputs = call.inputs;
-  inputs[0] = run(call, attention_, inputs);
-  return run(call, feed_forward_, std::move(inputs));
+  const Masks masks("TransformerEncoderLayer", call, 1, 1);
+  const Var attended = run(call, attention_, call.inputs);
+  std::vector<Var> fed{attended};
+  append(fed, masks.lengths, 0);
+  return run(call, feed_forward_, std::move(fed));
 }
 
 TransformerDecoderLayer::TransformerDecoderLayer(const TransformerLayerOptions& options)
@@ -37,10 +59,16 @@ TransformerDecoderLayer::TransformerDecoderLayer(const TransformerLayerOptions& 
       feed_forward_(add("feed_forward", feed_forward(options))) {}
 
 Var TransformerDecoderLayer::forward(const Call& call) const {
-  std::vector<Var> inputs = call.inputs;
-  const auto own = [&inputs](const Var& x) { return inputs.size() > 3 ? std::vector<Var>{x, inputs[3]} : std::vector<Var>{x}; };
-  inputs[0] = run(call, self_attention_, own(inputs[0]));
-  return run(call, feed_forward_, own(run(call, cross_attention_, inputs)));
+  const Masks masks("TransformerDecoderLayer", call, 2, 2);
+  std::vector<Var> own{call.inputs[0]}, of_memory{Var(), call.inputs[1]};
+  append(own, masks.lengths, 1);
+  std::vector<Var> fed = own;
+  append(own, masks.pairs, 0);
+  for (const size_t number : {0, 1}) append(of_memory, masks.lengths, number);
+  append(of_memory, masks.pairs, 1);
+  of_memory[0] = run(call, self_attention_, std::move(own));
+  fed[0] = run(call, cross_attention_, std::move(of_memory));
+  return run(call, feed_forward_, std::move(fed));
 }
 
 }  // namespace sluice::layers

@@ -12,12 +12,12 @@ struct TransformerLayerOptions {
 };
 
 /// A pre-norm encoder layer: self-attention and a feed-forward layer, each with a layer norm before and a residual connection around it.
-/// Inputs  {x} or {x, lengths}, as MultiHeadAttention; tokens see all tokens of their sample.
+/// Inputs  {x}, then lengths and a mask of pairs, if wanted, as MultiHeadAttention; without these tokens see all tokens of their sample.
 /// Shape   x [B, T, width] -> the same. Parameters of "attention" and "feed_forward", each with its "norm".
 class TransformerEncoderLayer : public Composite {
  public:
   explicit TransformerEncoderLayer(const TransformerLayerOptions& options);
-  InputCount input_count() const override { return {1, 2}; }
+  InputCount input_count() const override { return {1, 3}; }
   Var forward(const Call& call) const override;
 
  private:
@@ -25,12 +25,13 @@ class TransformerEncoderLayer : public Composite {
 };
 
 /// A pre-norm decoder layer: causal self-attention, attention to a memory, and a feed-forward layer.
-/// Inputs  {x, memory}, {x, memory, memory_lengths} or {x, memory, memory_lengths, lengths}, as CrossAttention.
+/// Inputs  {x, memory}, {x, memory, memory_lengths} or {x, memory, memory_lengths, lengths}, as CrossAttention. Then up to two masks of
+///         pairs, if wanted: the first is of x with itself, beside causality, the second of x with the memory. Generation refuses them.
 /// Shape   x [B, T, width], memory [B, S, width] -> x's. Parameters of "self_attention", "cross_attention" and "feed_forward".
 class TransformerDecoderLayer : public Composite {
  public:
   explicit TransformerDecoderLayer(const TransformerLayerOptions& options);
-  InputCount input_count() const override { return {2, 4}; }
+  InputCount input_count() const override { return {2, 6}; }
   Var forward(const Call& call) const override;
 
  private:

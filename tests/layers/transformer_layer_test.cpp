@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
+#include "core/ops/select.h"
 #include "core/random.h"
 #include "layers/attention.h"
 #include "layers/cross_entropy.h"
@@ -120,6 +123,89 @@ TEST(TransformerEncoderLayer, ReadsLengthsOnlyWhereItGetsThem) {
   EXPECT_EQ(y({x}), y({x, lengths({4, 4})}));
   EXPECT_NE(y({x}), y({x, lengths({4, 3})}));
   expect_error<UsageError>([&] { y({x, lengths({4, 5})}); }, {"query lengths in [0, 5), got 5 of sample 1"});
+}
+
+/// The children of a layer by hand, each with its share of the layer's parameters.
+class ByHand {
+ public:
+  explicit ByHand(const Module& layer) : rest_(call_of(layer, {}).parameters) {}
+  Var operator()(const Module& child, std::vector<Var> inputs) {
+    Call call = call_of(child, std::move(inputs));
+    const auto count = static_cast<int64_t>(call.parameters.size());
+    call.parameters = std::vector<Var>(rest_.begin(), rest_.begin() + count);
+    rest_.erase(rest_.begin(), rest_.begin() + count);
+    return child.forward(call);
+  }
+
+ private:
+  std::vector<Var> rest_;
+};
+
+PreNormResidual attention_of(bool causal) {
+  return {LayerNorm(kWidth), MultiHeadAttention({.width = kWidth, .heads = 2, .causal = causal}), 0};
+}
+PreNormResidual fed_forward() {
+  return {LayerNorm(kWidth), FeedForward({.width = kWidth, .inner = 7, .activation = Activation::Kind::relu}), 0};
+}
+PreNormResidual attention_to_memory() { return {LayerNorm(kWidth), CrossAttention({.width = kWidth, .heads = 2}), 0}; }
+
+void expect_near(const Var& found, const Var& expected) {
+  const auto values = found.value().to_vector(), wanted = expected.value().to_vector();
+  ASSERT_EQ(values.size(), wanted.size());
+  for (size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(values[i], wanted[i], 1e-12) << "element " << i;
+}
+
+constexpr TransformerLayerOptions kOfMasks{.width = kWidth, .heads = 2, .inner = 7};
+
+TEST(TransformerEncoderLayer, WithATriangleAsItsMaskIsCausal) {
+  const TransformerEncoderLayer layer(kOfMasks);
+  const Tensor x = normal({2, 4, kWidth}, "x"), seen = triangle(4, 4);
+  ByHand hand(layer);
+  const Var expected = hand(fed_forward(), {hand(attention_of(true), {x})});
+  expect_near(layer.forward(call_of(layer, {x, seen})), expected);
+  const Tensor added = where(seen, zeros({4, 4}, DType::f64), -std::numeric_limits<double>::infinity());
+  expect_near(layer.forward(call_of(layer, {x, added})), expected);
+}
+
+TEST(TransformerEncoderLayer, TakesLengthsAndAMask) {
+  const TransformerEncoderLayer layer(kOfMasks);
+  const Tensor x = normal({2, 4, kWidth}, "x"), mask = normal({2, 1, 4, 4}, "mask"), ends = lengths({3, 4});
+  ByHand hand(layer);
+  const Var expected = hand(fed_forward(), {hand(attention_of(false), {x, ends, mask})});
+  expect_near(layer.forward(call_of(layer, {x, ends, mask})), expected);
+}
+
+TEST(TransformerDecoderLayer, TakesAMaskOfItsOwnPairsAndOneOfPairsWithTheMemory) {
+  const TransformerDecoderLayer layer(kOfMasks);
+  const Tensor x = normal({2, 4, kWidth}, "x"), memory = normal({2, 5, kWidth}, "memory"), ends = lengths({3, 4}),
+               own = normal({4, 4}, "own");
+  const Tensor of_memory = triangle(4, 5, 1), memory_ends = lengths({5, 2}), all = full({4, 4}, 1, DType::u8);
+  const auto y = [&](std::vector<Var> inputs) { return layer.forward(call_of(layer, std::move(inputs))); };
+  const auto by_hand = [&](std::vector<Var> beside_x, std::vector<Var> beside_memory, std::vector<Var> beside_fed) {
+    ByHand hand(layer);
+    beside_x.insert(beside_x.begin(), x);
+    beside_memory.insert(beside_memory.begin(), {hand(attention_of(true), beside_x), memory});
+    beside_fed.insert(beside_fed.begin(), hand(attention_to_memory(), beside_memory));
+    return hand(fed_forward(), beside_fed);
+  };
+  expect_near(y({x, memory, own}), by_hand({own}, {}, {}));
+  expect_near(y({x, memory, all, of_memory}), by_hand({}, {of_memory}, {}));
+  expect_near(y({x, memory, memory_ends, own}), by_hand({own}, {memory_ends}, {}));
+  expect_near(y({x, memory, memory_ends, ends, own, of_memory}), by_hand({ends, own}, {memory_ends, ends, of_memory}, {ends}));
+  expect_near(y({x, memory, triangle(4, 4)}), y({x, memory}));
+}
+
+TEST(TransformerLayers, NameMasksThatDoNotFit) {
+  const TransformerEncoderLayer encoder(kOfMasks);
+  const TransformerDecoderLayer decoder(kOfMasks);
+  const Tensor x = normal({2, 4, kWidth}, "x"), mask = full({4, 4}, 1, DType::u8), ends = lengths({4, 4});
+  const auto failing = [&](const Module& layer, std::vector<Var> inputs, std::initializer_list<std::string> words) {
+    expect_error<UsageError>([&] { layer.forward(call_of(layer, inputs)); }, words);
+  };
+  failing(encoder, {x, mask, ends}, {"TransformerEncoderLayer: needs at most 1 inputs of lengths, then", "got i32 [2]", "as input 2"});
+  failing(encoder, {x, mask, mask}, {"TransformerEncoderLayer", "at most 1 masks of pairs", "as input 2"});
+  failing(decoder, {x, x, mask, ends}, {"TransformerDecoderLayer: needs at most 2 inputs of lengths, then", "as input 3"});
+  failing(decoder, {x, x, full({4, 5}, 1, DType::u8)}, {"[4, 4]", "got [4, 5]"});
 }
 
 }  // namespace
