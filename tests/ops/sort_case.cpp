@@ -121,7 +121,14 @@ OP_CASES(topk) {
 }
 
 OP_CASES(cumsum) {
-  const auto with = [&](const char* name, InputSpec x, int axis, bool gradient = true) {
+  const auto with_sums = [&](const char* name, DType dtype, std::vector<double> x, Values y) {
+    add({.name = name,
+         .inputs = {{[=] { return tensor_of(x, {static_cast<int64_t>(x.size())}, dtype); }}},
+         .run = [](const auto& in) { return cumsum(in[0], 0); },
+         .expect = [=](const auto&) { return y; },
+         .gradient = false});
+  };
+  const auto with = [&](const std::string& name, InputSpec x, int axis, bool gradient = true) {
     const auto expect = [=](const auto& x) {
       return by_lines(x[0], axis, x[0].dim(axis), [](Values& line) { std::partial_sum(line.begin(), line.end(), line.begin()); });
     };
@@ -147,6 +154,15 @@ OP_CASES(cumsum) {
   with("misaligned", misaligned({3, 32}), 1);
   const auto run = [](const auto& x) { return cumsum(x[0], 0); };
   add({.name = "scalar", .inputs = {randn({})}, .run = run, .throws = "cumsum: needs an axis in"});
-  add({.name = "integers", .inputs = {indices({3}, 4)}, .run = run, .throws = "cumsum: needs a floating dtype"});
+  add({.name = "bytes", .inputs = {indices({3}, 4, DType::u8)}, .run = run, .throws = "cumsum: needs floats, i32 or i64, got u8 [3]"});
+  for (const DType dtype : {DType::i32, DType::i64}) {
+    const auto named = [&](const char* name) { return std::string(name_of(dtype)) + name; };
+    with(named("_last"), indices({3, 37}, 100, dtype), -1, false);
+    with(named("_chunks"), indices({2, 150}, 100, dtype), 1, false);
+    with(named("_chunks_of_columns"), indices({150, 3}, 100, dtype), 0, false);
+  }
+  with_sums("i32_wraps_around", DType::i32, {2147483647, 1, 5}, {2147483647, -2147483648.0, -2147483643});
+  constexpr double kBeyondDoubles = 9007199254740992;  // 2^53, to which doubles cannot add 1
+  with_sums("i64_is_exact", DType::i64, {kBeyondDoubles, 1, -kBeyondDoubles}, {kBeyondDoubles, kBeyondDoubles, 1});
   add({.name = "vocabulary", .inputs = {randn({512, 8192})}, .run = [](const auto& x) { return cumsum(x[0], 1); }, .bench = true});
 }
