@@ -95,7 +95,7 @@ LstmGradients lstm_backward(const Tensor& weight, const LstmState& before, const
   const bool begins_with_cell = dcell.defined();
   const Tensor dgates = empty(of.of_all(4), dtype, device), dcells = empty(of.states(), computed, device);
   const Tensor dhidden = empty(of.states(), computed, device), rows = with_rows(dy), first_cell = as_computed(before.cell);
-  if (begins_with_cell) copy(dcell, dcells), copy(zeros(of.states(), computed, device), dhidden);
+  if (begins_with_cell) copy(dcell, dcells), fill(dhidden, 0);
   for (int64_t t = of.steps - 1; t >= 0; --t) {
     const Tensor later = t < of.steps - 1 || begins_with_cell ? dhidden : Tensor();
     const kernels::LstmBackwardStep step{result.activated.select(1, t),
