@@ -99,6 +99,8 @@ class Var {
   DType dtype() const { return value_.dtype(); }
   double item() const { return value_.item(); }
   const NodePtr& node() const { return node_; }
+  /// At one index of the first axis, without that axis: as Tensor's, with select()'s gradient.
+  Var operator[](int64_t index) const;
   /// The value as a constant: no gradient goes through it.
   Var detach() const { return Var(value_); }
 

@@ -21,6 +21,8 @@ Var select(const Var& x, int axis, int64_t index) {
   return squeeze(slice(x, axis, at, at + 1), axis);
 }
 
+Var Var::operator[](int64_t index) const { return select(*this, 0, index); }
+
 Var permute(const Var& x, const std::vector<int>& axes) {
   return record("permute", x.value().permute(axes), {x}, {}, axes, [](const Node& node, const Tensor& dy, Needs) {
     const auto& axes = node.attribute<std::vector<int>>();

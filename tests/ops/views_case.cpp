@@ -91,9 +91,15 @@ OP_CASES(select) {
   with("last_column", randn({3, 5}), {3}, -1, -1, [](const Place& p) { return Place{p[0], 4}; });
   with("middle_of_view", transposed(randn({4, 3, 2}), 0, 2), {2, 4}, 1, 2, [](const Place& p) { return Place{p[0], 2, p[1]}; });
   with("of_one", randn({1}), {}, 0, 0, [](const Place&) { return Place{0}; });
+  add({.name = "in_brackets",
+       .inputs = {randn({3, 5, 2})},
+       .run = [](const auto& x) { return x[0][-1][1]; },
+       .expect = taken({2}, [](const Place& p) {
+         return Place{2, 1, p[0]};
+       })});
   add({.name = "outside",
        .inputs = {randn({3, 5})},
-       .run = [](const auto& x) { return select(x[0], 0, 3); },
+       .run = [](const auto& x) { return x[0][3]; },
        .throws = "select: needs an index in [-3, 3), got 3"});
   add({.name = "of_nothing",
        .inputs = {randn({0, 5})},
