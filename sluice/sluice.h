@@ -143,6 +143,7 @@
 #include "data/map_dataset.h"
 #include "data/sentencepiece_tokenizer.h"
 #include "data/synthetic.h"
+#include "data/tensor_augmentation.h"
 #include "data/tensor_dataset.h"
 #include "data/text_dataset.h"
 #include "data/tokenizer.h"
