@@ -61,7 +61,7 @@ struct InferencePipeline::State {
         sizes(plan.partition.stage_sizes()),
         placement(device_of_stage(plan)),
         common{.precision = plan.precision, .inference = true},
-        programs(graph, topology, plan, kNoOptimizer, common),
+        programs(graph, topology, plan, common),
         executor(graph, layout_of(topology, plan, placement), plan.devices, common, options.timeout_seconds),
         predicted(plan.devices.size(), 0) {
     for (const auto& stage : executor.stages()) stage->set_weights(weights);

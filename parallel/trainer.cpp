@@ -64,7 +64,7 @@ struct Trainer::State {
   }
 
   void make_executor() {
-    programs.emplace(graph, topology, plan, *optimizer, common, std::vector<DeviceSpeed>(), group);
+    programs.emplace(graph, topology, plan, common, std::vector<DeviceSpeed>(), group);
     graphs = GraphChoice(options.cuda_graphs, plan.devices[0]->kind() == DeviceKind::cuda);
     const auto placement = device_of_stage(plan);
     executor = std::make_unique<Executor>(graph, layout_of(topology, plan, placement), plan.devices, common, options.timeout_seconds,

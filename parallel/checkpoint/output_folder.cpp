@@ -22,9 +22,9 @@ using nlohmann::json;
 
 namespace {
 
-/// What a checkpoint's files take beside their tensors: a header line a tensor, the state, which has a line for each kind of call of GPUs,
-/// and blocks of the disk that are not full.
-constexpr int64_t kBytesPerTensor = 512, kBytesPerCheckpoint = 1 << 20;
+/// What a checkpoint's files take beside their tensors: a header line a tensor, the state, blocks of the disk that are not full and, of a
+/// training on GPUs, a line in the state for each kind of call.
+constexpr int64_t kBytesPerTensor = 512, kBytesPerCheckpoint = 64 << 10, kBytesOfGpuChoices = 1 << 20;
 
 /// Throws unless everything that the checkpoint's weights are is finite.
 void require_finite(const checkpoint_layout::Contents& contents, int64_t step) {
@@ -155,7 +155,8 @@ OutputFolder::~OutputFolder() {
 
 void OutputFolder::keep_room(const Trainer& trainer, int64_t further_bytes) {
   const auto contents = checkpoint_layout::contents_of(trainer);
-  int64_t bytes = is_root() ? kBytesPerCheckpoint + further_bytes : 0;
+  const bool is_on_gpus = trainer.plan().devices[0]->kind() == DeviceKind::cuda;
+  int64_t bytes = is_root() ? kBytesPerCheckpoint + (is_on_gpus ? kBytesOfGpuChoices : 0) + further_bytes : 0;
   for (const auto* tensors : {&contents.model, &contents.states, &contents.averages})
     for (const auto& [name, tensor] : *tensors) bytes += tensor.bytes() + static_cast<int64_t>(name.size()) + kBytesPerTensor;
   const int rank = group_ ? group_->rank() : 0;

@@ -45,7 +45,7 @@ KernelProfile counted_kernels(const layers::Graph& graph, const Plan& plan, cons
   const Plan tallied = tallying(plan);
   require_kind(tallied, true);
   const Topology topology = topology_of(graph);
-  PlanPrograms programs(graph, topology, tallied, optimizer, stage_options(tallied, optimizer), {tallied.devices[0]->options().speed});
+  PlanPrograms programs(graph, topology, tallied, stage_options(tallied, optimizer), {tallied.devices[0]->options().speed});
   Device& device = *programs.counter().executor().devices()[0];
   device.clear_kernels();  // of making the stages
   const auto counted = programs.count(programs.step(declared_shape(graph, batch)));

@@ -21,22 +21,16 @@ Layout layout_of(const Topology& topology, const Plan& plan, const std::vector<i
           true,     plan.replication};
 }
 
-PlanPrograms::PlanPrograms(const layers::Graph& graph, const Topology& topology, const Plan& plan, const Optimizer& optimizer,
-                           const StageOptions& options, std::vector<DeviceSpeed> speeds, Group* group)
-    : graph_(graph),
-      topology_(topology),
-      plan_(plan),
-      optimizer_(optimizer),
-      options_(options),
-      speeds_(std::move(speeds)),
-      group_(group) {}
+PlanPrograms::PlanPrograms(const layers::Graph& graph, const Topology& topology, const Plan& plan, const StageOptions& options,
+                           std::vector<DeviceSpeed> speeds, Group* group)
+    : graph_(graph), topology_(topology), plan_(plan), options_(options), speeds_(std::move(speeds)), group_(group) {}
 
 CountingExecutor& PlanPrograms::counter() {
   if (!counter_) {
     const auto placement = device_of_stage(plan_);
     const Layout layout = layout_of(topology_, plan_, placement);
     const CountingExecutor::Devices devices{plan_.devices, speeds_, beside_};
-    counter_ = std::make_unique<CountingExecutor>(graph_, layout, devices, options_, optimizer_);
+    counter_ = std::make_unique<CountingExecutor>(graph_, layout, devices, options_);
   }
   return *counter_;
 }

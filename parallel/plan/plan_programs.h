@@ -34,8 +34,8 @@ class PlanPrograms {
   };
 
   /// Graph, topology, plan and optimizer live as long as this. `speeds`  as in CountingExecutor::Devices. `group`  null for one process.
-  PlanPrograms(const layers::Graph& graph, const Topology& topology, const Plan& plan, const Optimizer& optimizer,
-               const StageOptions& options, std::vector<DeviceSpeed> speeds = {}, Group* group = nullptr);
+  PlanPrograms(const layers::Graph& graph, const Topology& topology, const Plan& plan, const StageOptions& options,
+               std::vector<DeviceSpeed> speeds = {}, Group* group = nullptr);
 
   /// A step; 0 micro-batches are the plan's.
   Use step(BatchShape shape, int micro_batches = 0) const;
@@ -79,7 +79,6 @@ class PlanPrograms {
   const layers::Graph& graph_;
   const Topology& topology_;
   const Plan& plan_;
-  const Optimizer& optimizer_;
   const StageOptions options_;
   const std::vector<DeviceSpeed> speeds_;
   Group* const group_;                         ///< null for one process

@@ -87,7 +87,7 @@ void simulate_times(const layers::Graph& graph, const Topology& topology, const 
 
 PlanPrograms programs_of(const layers::Graph& graph, const Topology& topology, const Plan& plan, const Optimizer& optimizer,
                          const DeviceSpeeds& speeds) {
-  return {graph, topology, plan, optimizer, stage_options(plan, optimizer), by_device(plan, speeds)};
+  return {graph, topology, plan, stage_options(plan, optimizer), by_device(plan, speeds)};
 }
 
 /// Whether the budgets hold a counted program, and what the devices hold then.

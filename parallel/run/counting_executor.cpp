@@ -34,13 +34,12 @@ std::vector<DevicePtr> stand_ins(const CountingExecutor::Devices& devices, bool 
 
 }  // namespace
 
-CountingExecutor::CountingExecutor(const layers::Graph& graph, const Layout& layout, const Devices& devices, const StageOptions& options,
-                                   const Optimizer& optimizer)
-    : CountingExecutor(graph, layout, devices, options, optimizer, false) {}
+CountingExecutor::CountingExecutor(const layers::Graph& graph, const Layout& layout, const Devices& devices, const StageOptions& options)
+    : CountingExecutor(graph, layout, devices, options, false) {}
 
 CountingExecutor::CountingExecutor(const layers::Graph& graph, const Layout& layout, const Devices& devices, const StageOptions& options,
-                                   const Optimizer& optimizer, bool with_budgets)
-    : graph_(graph), devices_(devices), options_(options), optimizer_(optimizer) {
+                                   bool with_budgets)
+    : graph_(graph), devices_(devices), options_(options) {
   constexpr double kNoWait = 0;  // devices that only count take turns
   executor_ = std::make_unique<Executor>(graph, layout, stand_ins(devices, with_budgets), options, kNoWait);
   for (const auto& device : executor_->devices()) first_peaks_.push_back(device->peak_bytes());
@@ -56,7 +55,7 @@ RunResult CountingExecutor::run(const Program& program, const BatchShape& shape,
   run.keeps_output = keeps_output;
   run.sequences = sequences;
   StepContext step;
-  if (program.training) step = {&optimizer_, {.learning_rate = 0, .step = 1, .clip = {}}};
+  if (program.training) step = {options_.optimizer, {.learning_rate = 0, .step = 1, .clip = {}}};
   return executor_->run(program, run, step);
 }
 
@@ -122,7 +121,7 @@ std::string CountingExecutor::refusal(const Program& program, const BatchShape& 
   std::string text = violation ? violation->reason : "";
   try {
     Program again = program;
-    CountingExecutor(graph_, executor_->layout(), devices_, options_, optimizer_, true).count(again, shape, keeps_output, sequences);
+    CountingExecutor(graph_, executor_->layout(), devices_, options_, true).count(again, shape, keeps_output, sequences);
   } catch (const OutOfMemory& error) {
     text = error.what();
   }

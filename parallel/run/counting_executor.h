@@ -21,9 +21,8 @@ class CountingExecutor {
     std::vector<DeviceSpeed> speeds{};  ///< by device; empty: those of a meta device that was given none
     std::vector<int64_t> beside{};      ///< by device: bytes of it that are never the programs'; empty: none
   };
-  /// Graph, topology and optimizer live as long as this.
-  CountingExecutor(const layers::Graph& graph, const Layout& layout, const Devices& devices, const StageOptions& options,
-                   const Optimizer& optimizer);
+  /// Graph, topology and optimizer live as long as this. Programs of training need an optimizer.
+  CountingExecutor(const layers::Graph& graph, const Layout& layout, const Devices& devices, const StageOptions& options);
 
   /// Runs a verified program, and writes into its actions what they take.
   /// `keeps_output`  of an evaluation: what the graph's output node makes stays on its device until the end.
@@ -46,14 +45,13 @@ class CountingExecutor {
 
  private:
   CountingExecutor(const layers::Graph& graph, const Layout& layout, const Devices& devices, const StageOptions& options,
-                   const Optimizer& optimizer, bool with_budgets);
+                   bool with_budgets);
   std::vector<int64_t> budgets() const;
   RunResult run(const Program& program, const BatchShape& shape, bool keeps_output, const Sequences* sequences);
 
   const layers::Graph& graph_;
   const Devices devices_;
   const StageOptions options_;
-  const Optimizer& optimizer_;
   std::unique_ptr<Executor> executor_;
   std::vector<int64_t> first_peaks_;  ///< by device: while its stages were made
 };

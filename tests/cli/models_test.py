@@ -71,9 +71,11 @@ class Images(ProgramTest):
         two = self.train(out="two", pipeline__devices="cpu:0,cpu:1", pipeline__remat="full", **self.keys())
         for key in "weights_hash", "accuracy":
             self.assertEqual(one[key], two[key])
-        self.assertLess(one["loss"]["last"], one["loss"]["first"])
         self.assertGreater(one["samples_per_second"], 0)
         self.assertIn("validation accuracy", report.read_text())
+        # Without dropout, whose noise is larger than what a few steps learn.
+        learned = self.train(out="learned", **self.keys(model__dropout=0, model__drop_path_keep=1, train__steps=60))
+        self.assertLess(learned["loss"]["last"], learned["loss"]["first"])
 
         done = sluice("eval", self.folder / "two", "--json", "-")
         evaluated = json.loads(done.stdout)

@@ -22,7 +22,7 @@ class BudgetsOfPrograms : public ::testing::Test {
   BudgetsOfPrograms() { optimizer_.ema = 0.9; }
 
   int64_t most_bytes(const PlanPrograms::Use& use) {
-    PlanPrograms programs(graph_, topology_, plan_, optimizer_, stage_options(plan_, optimizer_));
+    PlanPrograms programs(graph_, topology_, plan_, stage_options(plan_, optimizer_));
     return peak_bytes(programs.count(use).program)[0];
   }
   BatchShape shape(int64_t samples) const { return declared_shape(graph_, samples); }
@@ -62,21 +62,21 @@ class BudgetsOfPrograms : public ::testing::Test {
 
 TEST_F(BudgetsOfPrograms, RefuseAnEvaluationBeforeItRuns) {
   constexpr int kMany = 20 * kSamples;
-  PlanPrograms programs(graph_, topology_, plan_, optimizer_, stage_options(plan_, optimizer_));
+  PlanPrograms programs(graph_, topology_, plan_, stage_options(plan_, optimizer_));
   for (const bool with_output : {false, true})
     expect_refusal_before([&](Trainer& trainer) { trainer.evaluate(skip_batch(kMany, 5), with_output); },
                           most_bytes(programs.evaluation(shape(kMany), with_output)));
 }
 
 TEST_F(BudgetsOfPrograms, RefuseAnotherNumberOfMicroBatchesBeforeItRuns) {
-  PlanPrograms programs(graph_, topology_, plan_, optimizer_, stage_options(plan_, optimizer_));
+  PlanPrograms programs(graph_, topology_, plan_, stage_options(plan_, optimizer_));
   const int64_t bytes = most_bytes(programs.step(shape(kSamples), 1));
   ASSERT_GT(bytes, most_bytes(programs.step(shape(kSamples)))) << "the plan's own number fits";
   expect_refusal_before([&](Trainer& trainer) { trainer.step(skip_batch(kSamples, 5), 1); }, bytes);
 }
 
 TEST_F(BudgetsOfPrograms, RefuseALargerLastMiniBatchBeforeItRuns) {
-  PlanPrograms programs(graph_, topology_, plan_, optimizer_, stage_options(plan_, optimizer_));
+  PlanPrograms programs(graph_, topology_, plan_, stage_options(plan_, optimizer_));
   constexpr int kLarger = 8 * kSamples + 1;
   const int64_t bytes = most_bytes(programs.step(shape(kLarger)));
   ASSERT_GT(bytes, most_bytes(programs.step(shape(kSamples)))) << "the plan's own size fits";
@@ -84,7 +84,7 @@ TEST_F(BudgetsOfPrograms, RefuseALargerLastMiniBatchBeforeItRuns) {
 }
 
 TEST_F(BudgetsOfPrograms, RefuseOneMorePostedReceiveThanThereIsRoomFor) {
-  PlanPrograms programs(graph_, topology_, plan_, optimizer_, stage_options(plan_, optimizer_));
+  PlanPrograms programs(graph_, topology_, plan_, stage_options(plan_, optimizer_));
   const auto on_second = [&](int ahead) {
     plan_.window = {ahead, 1};
     return peak_bytes(programs.count(programs.evaluation(shape(kSamples), false)).program)[1];
@@ -118,7 +118,7 @@ TEST(AnotherNumberOfMicroBatches, IsSearchedForWithinTheBudgets) {
                          .kept_for_weights = {},
                          .links = {{20, 0}, {}, {}}};
   chosen.schedule = SearchedSchedule(search_schedule(costs, {0, 1}, chosen.micro_batches).schedule, costs);
-  PlanPrograms programs(graph, topology, chosen, optimizer, stage_options(chosen, optimizer));
+  PlanPrograms programs(graph, topology, chosen, stage_options(chosen, optimizer));
   const auto use = programs.step(declared_shape(graph, kSamplesOfAll), kMany);
   const auto peaks_within = [&](const std::vector<int64_t>& budgets) {
     for (size_t i = 0; i < made.size(); ++i) made[i]->set_budget_bytes(budgets[i]);

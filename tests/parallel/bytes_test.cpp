@@ -115,7 +115,7 @@ class RandomRun {
   /// What is wrong; empty when nothing is.
   std::string fault() {
     Trainer trainer(model_.graph, plan_, optimizer_, {.seed = 3, .timeout_seconds = 60});
-    PlanPrograms programs(model_.graph, topology_, plan_, optimizer_, stage_options(plan_, optimizer_));
+    PlanPrograms programs(model_.graph, topology_, plan_, stage_options(plan_, optimizer_));
     for (int left = draw_.from(kLeastActions, kMostActions); left > 0; --left) {
       const int64_t samples = draw_.from(1, 9);
       const Batch batch = model_.batch(samples, static_cast<uint64_t>(left));
@@ -164,7 +164,7 @@ TEST(CountedBytes, OfATransferAreThoseOfItsTensorAtBothEnds) {
   const Topology topology = topology_of(graph);
   const AdamW optimizer({.lr = 1e-2});
   const Plan chosen = plan(graph, cpus(3), {.batch = kSamples, .micro_batches = kMicroBatches, .partition = PartitionRule::uniform});
-  PlanPrograms programs(graph, topology, chosen, optimizer, stage_options(chosen, optimizer));
+  PlanPrograms programs(graph, topology, chosen, stage_options(chosen, optimizer));
   const auto first = micro_batch_bounds(kSamples, kMicroBatches);
   int transfers = 0;
   for (const auto& actions : programs.get(programs.step(declared_shape(graph, kSamples))).devices)

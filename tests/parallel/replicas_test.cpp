@@ -173,7 +173,7 @@ TEST(Replicas, SendAsManyBytesAsARing) {
     const Plan chosen = plan(graph, all, {.batch = 8, .micro_batches = 8, .replicas = replicas, .shards_optimizer = shards_optimizer});
     const Topology topology = topology_of(graph);
     const AdamW optimizer({});
-    PlanPrograms programs(graph, topology, chosen, optimizer, stage_options(chosen, optimizer));
+    PlanPrograms programs(graph, topology, chosen, stage_options(chosen, optimizer));
     const Program program = programs.count(programs.step(declared_shape(graph, 8))).program;
     int64_t bytes = 0;
     for (const auto& actions : program.devices)

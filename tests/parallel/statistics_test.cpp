@@ -1,4 +1,6 @@
 // Promise 2 of docs/design.md: BatchNorm's running statistics follow each mini-batch once, from the micro-batches that really ran.
+#include "parallel/run/statistics.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -6,7 +8,6 @@
 #include "core/cuda/cuda.h"
 #include "core/ops/running_statistics.h"
 #include "parallel/checkpoint.h"
-#include "parallel/run/statistics.h"
 #include "tests/expect_error.h"
 #include "tests/parallel/tiny_models.h"
 #include "tests/temporary_folder.h"
