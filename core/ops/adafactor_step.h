@@ -3,6 +3,7 @@
 
 namespace sluice {
 
+/// The settings of a step of Adafactor.
 struct AdafactorStep {
   double learning_rate;
   double decay;         ///< of the averages of squares: step^-decay of each comes from this step
@@ -21,7 +22,8 @@ struct AdafactorStep {
 /// where mean(row) counts as e at least and square as e^2, with e = 2^-23 for f32 and 2^-52 for f64.
 /// Shape   of each slot's states: adafactor_state_shapes(); all else as of the steps in optimizer_step.h. A slot is a whole parameter.
 /// Dtypes  f32, f64; sums in f64.
-/// Errors  UsageError for other shapes or dtypes, and for a part of a parameter.
+/// Errors  UsageError for other shapes or dtypes, for a part of a parameter that begins behind its first element, and on GPUs for more than
+///         2^30 rows or columns.
 /// Cost    three passes over the gradient and two over the parameter. Scratch on a GPU: 64 numbers a column at most.
 /// Source  Shazeer & Stern 2018, arXiv:1804.04235; as torch.optim.Adafactor, which factors the last two axes of what has more.
 void adafactor_step(const std::vector<OptimizerSlot>& slots, const AdafactorStep& step, const GradientClip& clip = {});
