@@ -10,8 +10,10 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reduction.h"
 #include "core/ops/argmax.h"
+#include "core/ops/copy.h"
 #include "layers/batch_norm.h"
 #include "layers/embedding.h"
+#include "layers/recurrent.h"
 #include "tests/parallel/tiny_models.h"
 
 namespace sluice::testing {
@@ -38,9 +40,14 @@ Var side_by_side(const Call& call) { return concat(call.inputs, -1); }
 Var constant(const Call& call) { return call.inputs[0].value(); }
 Var gated_by_a_constant(const Call& call) { return mul(call.inputs[0], Var(call.inputs[1].value())); }
 Var most_likely(const Call& call) { return argmax(call.inputs[0].value()); }
+Var most_likely_i32(const Call& call) { return cast(argmax(call.inputs[0].value()), DType::i32); }
 Var smooth(const Call& call) { return tanh(call.inputs[0]); }
-/// [B, T, C] -> [B, C]; [B, C] stays.
-Var over_samples(const Var& x) { return x.shape().rank() == 3 ? mean(x, {1}) : x; }
+/// [B, ..., C] -> [B, C], the mean over the axes between.
+Var over_samples(const Var& x) {
+  std::vector<int> between(static_cast<size_t>(x.rank() - 2));
+  std::iota(between.begin(), between.end(), 1);
+  return between.empty() ? x : mean(x, between);
+}
 Var joined(const Call& call) { return concat({over_samples(call.inputs[0]), over_samples(call.inputs[1])}, -1); }
 
 /// x as a constant; has running statistics of it, but no parameter.
@@ -61,19 +68,38 @@ class Watch : public Module {
   int64_t channels_;
 };
 
-enum class Kind { linear, normalized, norm, table, sum, times, concat, dropout, smooth, detach, gate, argmax, watch };
+enum class Kind {
+  linear,
+  normalized,
+  norm,
+  lstm,
+  gru,
+  table,
+  sum,
+  times,
+  concat,
+  dropout,
+  smooth,
+  detach,
+  gate,
+  argmax,
+  argmax_i32,
+  watch
+};
 
 struct NodeSpec {
   Kind kind;
   std::vector<int> inputs;  ///< value ids
   int width = 0;            ///< of its value's last axis; 0 for an integer
   int words = 0;            ///< of a table
+  layers::RecurrentOptions recurrent{};
 };
 
 /// What is known of a value while the graph is drawn: its shape without the batch, and how many classes when it is an integer.
 struct ValueSpec {
   std::vector<int> extents;
   int classes = 0;
+  DType dtype = DType::i32;  ///< of an integer
   bool is_float() const { return classes == 0; }
   int width() const { return extents.back(); }
 };
@@ -116,6 +142,10 @@ class Drawing {
       case Kind::normalized:
         value.extents.back() = draw_.from(2, 4);
         break;
+      case Kind::lstm:
+      case Kind::gru:
+        if (!draw_recurrent(node, value)) return;
+        break;
       case Kind::table: {
         node.inputs = {draw_.of(values([](const ValueSpec& v) { return !v.is_float() && v.extents.size() <= 1; }))};
         value = values_[node.inputs[0]];
@@ -139,7 +169,8 @@ class Drawing {
         break;
       }
       case Kind::argmax:
-        value = {{value.extents.begin(), value.extents.end() - 1}, value.width()};
+      case Kind::argmax_i32:
+        value = {{value.extents.begin(), value.extents.end() - 1}, value.width(), node.kind == Kind::argmax ? DType::i64 : DType::i32};
         break;
       default:
         break;
@@ -147,6 +178,36 @@ class Drawing {
     node.width = value.is_float() ? value.width() : 0;
     nodes_.push_back(node);
     values_.push_back(value);
+  }
+
+  /// One or two layers over a sequence, in one direction or both; one in three begins at a state that another node gives, or has lengths.
+  /// False where no value is a sequence.
+  bool draw_recurrent(NodeSpec& node, ValueSpec& value) {
+    const auto sequences = values([](const ValueSpec& v) { return v.is_float() && v.extents.size() == 2; });
+    if (sequences.empty()) return false;
+    node.inputs = {draw_.of(sequences)};
+    const ValueSpec x = values_[node.inputs[0]];
+    auto& options = node.recurrent;
+    options = {.inputs = x.width(), .hidden = draw_.from(2, 4), .layers = 1, .bidirectional = draw_.one_in(3)};
+    const auto states = values([](const ValueSpec& v) { return v.is_float() && v.extents.size() == 1 && v.width() <= 4; });
+    if (!options.bidirectional && !states.empty() && draw_.one_in(3)) {
+      node.inputs.push_back(draw_.of(states));
+      options.hidden = values_[node.inputs[1]].width();
+    } else if (draw_.one_in(3)) {
+      options.layers = 2;
+      options.dropout = 0.2;
+    }
+    const auto lengths = values(
+        [&](const ValueSpec& v) { return v.classes > 0 && v.classes <= x.extents[0] + 1 && v.dtype == DType::i32 && v.extents.empty(); });
+    if (!lengths.empty() && !draw_.one_in(3)) node.inputs.push_back(draw_.of(lengths));
+    const int directions = options.bidirectional ? 2 : 1, hidden = static_cast<int>(options.hidden);
+    value = {{x.extents[0], directions * hidden}, 0};
+    if (draw_.one_in(3)) {
+      options.output = layers::RecurrentOutput::last_states;
+      value.extents = {static_cast<int>(options.layers) * directions, hidden};
+      if (node.kind == Kind::lstm) value.extents.insert(value.extents.begin(), 2);
+    }
+    return true;
   }
 
   static bool has_parameters(const NodeSpec& node) { return node.kind <= Kind::table; }
@@ -216,6 +277,11 @@ class Drawing {
     return node < 0 ? out_.graph.inputs()[static_cast<size_t>(value)].name : out_.graph.nodes()[static_cast<size_t>(node)].name;
   }
 
+  static std::string word_of(const layers::RecurrentOptions& options, const char* cell) {
+    return join(options.bidirectional ? "two-way-" : "", cell, options.layers, "x", options.hidden,
+                options.output == layers::RecurrentOutput::last_states ? "-last" : "");
+  }
+
   void add_to_graph(const NodeSpec& node, const std::string& name) {
     using namespace layers;
     const int64_t in = node.kind == Kind::table ? 0 : values_[node.inputs[0]].width(), out = node.width;
@@ -228,6 +294,12 @@ class Drawing {
         return;
       case Kind::norm:
         add(name, "norm", BatchNorm(in, {.epsilon = 0.1}), node.inputs);
+        return;
+      case Kind::lstm:
+        add(name, word_of(node.recurrent, "lstm").c_str(), LSTM(node.recurrent), node.inputs);
+        return;
+      case Kind::gru:
+        add(name, word_of(node.recurrent, "gru").c_str(), GRU(node.recurrent), node.inputs);
         return;
       case Kind::table:
         add(name, "table", Embedding(node.words, out, 1), node.inputs);
@@ -255,6 +327,9 @@ class Drawing {
         return;
       case Kind::argmax:
         add(name, "argmax", Function<most_likely>(), node.inputs);
+        return;
+      case Kind::argmax_i32:
+        add(name, "argmax-i32", Function<most_likely_i32>(), node.inputs);
         return;
       case Kind::watch:
         add(name, "watch", Watch(in), node.inputs);

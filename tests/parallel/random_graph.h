@@ -34,7 +34,7 @@ struct RandomGraph {
 /// A trainable DAG of 4 to about 14 small nodes: values with several consumers and of unequal shape, a value twice into one node, products,
 /// nodes off the loss path and behind the loss, modules that stop the gradient of all or of one of their inputs, integer inputs, inputs
 /// that nobody reads, inputs whose shape is not known, tied parameters (also at nodes without a gradient), statistics (also without a
-/// gradient), frozen parameters, dropout, composites.
+/// gradient), frozen parameters, dropout, composites, recurrent layers with states and lengths from other nodes.
 RandomGraph random_graph(uint64_t seed);
 
 /// A mini-batch for any of these graphs.

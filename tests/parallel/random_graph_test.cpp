@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 #include <numeric>
 
 #include "autograd/backward.h"
@@ -180,6 +181,18 @@ struct Range {
 Range plans_to_try() {
   const int only = number_of("SLUICE_RANDOM_PLAN", -1);
   return only >= 0 ? Range{only, only + 1} : Range{0, number_of("SLUICE_RANDOM_PLANS", kPlans)};
+}
+
+TEST(RandomGraphs, HaveEveryKindOfNode) {
+  std::map<std::string, int> graphs{{"linear", 0},     {"normalized", 0}, {"norm(", 0},  {"lstm1", 0}, {"lstm2", 0},
+                                    {"gru", 0},        {"two-way", 0},    {"-last(", 0}, {"table", 0}, {"times", 0},
+                                    {"concat", 0},     {"dropout", 0},    {"detach", 0}, {"gate", 0},  {"argmax(", 0},
+                                    {"argmax-i32", 0}, {"watch", 0},      {"~", 0},      {"!", 0}};
+  for (int number = 0; number < kPlans / kPlansAGraph; ++number) {
+    const std::string description = random_graph(static_cast<uint64_t>(number)).description;
+    for (auto& [word, count] : graphs) count += description.find(word) != std::string::npos;
+  }
+  for (const auto& [word, count] : graphs) EXPECT_GE(count, 10) << word;
 }
 
 TEST(RandomGraphs, EveryPlanGivesTheBitsOfOneDeviceAndTakesTheBytesThatWerePredicted) {
