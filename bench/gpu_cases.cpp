@@ -196,55 +196,66 @@ void add_products(Rows& rows) {
       [](const Vars& x) { return cross_attention_packed(x[0], x[1], 16, {.query_lengths = x[2].value(), .key_lengths = x[2].value()}); });
 }
 
-/// Elements of each parameter of GPT-2 124M.
-std::vector<int64_t> gpt2_parameters() {
+/// The parameters of GPT-2 124M.
+std::vector<Shape> gpt2_parameters() {
   constexpr int64_t kWide = 768;
-  std::vector<int64_t> sizes{kVocabulary * kWide, 1024 * kWide, kWide, kWide};
+  std::vector<Shape> shapes{{kVocabulary, kWide}, {1024, kWide}, {kWide}, {kWide}};
   for (int layer = 0; layer < 12; ++layer)
-    for (const int64_t size : {kWide, kWide, 3 * kWide * kWide, 3 * kWide, kWide * kWide, kWide, kWide, kWide, 4 * kWide * kWide, 4 * kWide,
-                               4 * kWide * kWide, kWide})
-      sizes.push_back(size);
-  return sizes;
+    for (const Shape& shape :
+         {Shape{kWide}, Shape{kWide}, Shape{3 * kWide, kWide}, Shape{3 * kWide}, Shape{kWide, kWide}, Shape{kWide}, Shape{kWide},
+          Shape{kWide}, Shape{4 * kWide, kWide}, Shape{4 * kWide}, Shape{kWide, 4 * kWide}, Shape{kWide}})
+      shapes.push_back(shape);
+  return shapes;
 }
 
-/// What all parameters have in one tensor, parameter by parameter.
-std::vector<Tensor> parts_of(const Tensor& all, const std::vector<int64_t>& sizes) {
+int64_t elements_of(const std::vector<Shape>& shapes) {
+  return std::accumulate(shapes.begin(), shapes.end(), int64_t{0}, [](int64_t sum, const Shape& shape) { return sum + shape.elements(); });
+}
+
+/// What one tensor has side by side, as tensors of these shapes.
+std::vector<Tensor> parts_of(const Tensor& all, const std::vector<Shape>& shapes) {
   std::vector<Tensor> parts;
   int64_t begin = 0;
-  for (const int64_t size : sizes) {
-    parts.push_back(all.slice(0, begin, begin + size));
-    begin += size;
+  for (const Shape& shape : shapes) {
+    parts.push_back(all.slice(0, begin, begin + shape.elements()).reshape(shape));
+    begin += shape.elements();
   }
   return parts;
 }
 
-/// What follows backward in a step of GPT-2 124M: the norm of all gradients, and AdamW, which reads it and also writes the copies of the
-/// weights in the row's dtype.
-void add_update(Rows& rows) {
-  const std::vector<int64_t> sizes = gpt2_parameters();
-  const int64_t elements = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
-  const auto norm = [sizes](const Vars& x) {
-    const Tensor sums = empty({static_cast<int64_t>(sizes.size())}, DType::f64, x[0].value().device_ptr());
-    std::vector<int64_t> places(sizes.size());
+/// What follows backward in a step of GPT-2 124M: the norm of all gradients ...
+void add_norm(Rows& rows) {
+  const auto norm = [shapes = gpt2_parameters()](const Vars& x) {
+    const Tensor sums = empty({static_cast<int64_t>(shapes.size())}, DType::f64, x[0].value().device_ptr());
+    std::vector<int64_t> places(shapes.size());
     std::iota(places.begin(), places.end(), 0);
-    sums_of_squares(parts_of(x[0].value(), sizes), sums, places);
+    sums_of_squares(parts_of(x[0].value(), shapes), sums, places);
     return Var(sum(sums));
   };
-  rows.add("gradient_norm", "gpt2", {large_f32(elements)}, norm, false);
-  const auto step = [sizes](const Vars& x) {
-    std::vector<std::vector<Tensor>> parts;
-    for (const Var& all : x) parts.push_back(parts_of(all.value(), sizes));
+  rows.add("gradient_norm", "gpt2", {large_f32(elements_of(gpt2_parameters()))}, norm, false);
+}
+
+/// ... and an optimizer's step, which reads it and also writes the copies of the weights in the row's dtype.
+void add_update(Rows& rows, const char* name, const Optimizer& optimizer) {
+  const std::vector<Shape> shapes = gpt2_parameters();
+  std::vector<Shape> states;
+  for (const Shape& shape : shapes)
+    for (const OptimizerState& state : optimizer.states_of(shape)) states.push_back(state.shape);
+  const auto step = [shapes, states, optimizer = std::shared_ptr<const Optimizer>(optimizer.clone())](const Vars& x) {
+    const auto parts = [&](size_t i, const std::vector<Shape>& of) { return parts_of(x[i].value(), of); };
+    const auto weights = parts(0, shapes), gradients = parts(1, shapes), copies = parts(3, shapes), kept = parts(2, states);
     std::vector<OptimizerSlot> slots;
-    for (size_t i = 0; i < sizes.size(); ++i) {
-      slots.push_back({.parameter = parts[0][i], .gradient = parts[1][i], .states = {parts[2][i], parts[3][i]}});
-      if (x[4].value().dtype() == DType::bf16) slots.back().working = parts[4][i];
+    for (size_t i = 0, state = 0; i < shapes.size(); ++i) {
+      slots.push_back({.parameter = weights[i], .gradient = gradients[i], .states = {}});
+      for (size_t more = optimizer->states_of(shapes[i]).size(); more-- > 0;) slots.back().states.push_back(kept[state++]);
+      if (copies[i].dtype() == DType::bf16) slots.back().working = copies[i];
     }
     const GradientClip clip{.sum_of_squares = full({}, 1, DType::f64, x[0].value().device_ptr()), .largest_norm = 1};
-    AdamW({}).apply(slots, {.learning_rate = 1e-4, .step = 1, .clip = clip});
+    optimizer->apply(slots, {.learning_rate = 1e-4, .step = 1, .clip = clip});
     return x[0];
   };
-  rows.add("adamw", "gpt2", {large_f32(elements), large_f32(elements), large_f32(elements), large_f32(elements, true), large({elements})},
-           step, false);
+  const int64_t elements = elements_of(shapes);
+  rows.add(name, "gpt2", {large_f32(elements), large_f32(elements), large_f32(elements_of(states), true), large({elements})}, step, false);
 }
 
 /// AmoebaNet-D (18, 256) at 224 pixels, and a layer of ResNet-50.
@@ -270,7 +281,9 @@ std::vector<testing::NamedCase> gpu_cases() {
   add_indexing(rows);
   add_elements(rows);
   add_products(rows);
-  add_update(rows);
+  add_norm(rows);
+  add_update(rows, "adamw", AdamW({}));
+  add_update(rows, "adafactor", Adafactor({}));
   add_convolutions(rows);
   return std::move(rows.cases);
 }

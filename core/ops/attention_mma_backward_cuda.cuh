@@ -58,16 +58,13 @@ __global__ void __launch_bounds__(Shape::kThreads, 2)
   load_tile<kWidth, Shape::kQueries, kThreads>(dy.rows(at.sample, at.head), first, extent.queries, extent.width,
                                                query_tile + Shape::kQueryTile);
   load_keys(0, key_tiles);
-  float exponent[kBlocks][2], row_sum[kBlocks][2];
-#pragma unroll
-  for (int r = 0; r < kBlocks; ++r)
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = first_of_warp + r * 16 + row_in_block(2 * half);
-      const int64_t place = extent.row_of(at.sample, at.head) + row;
-      exponent[r][half] = row < extent.queries ? log_sum_exp[place] * kLog2e : 0;
-      row_sum[r][half] = row < extent.queries ? row_sums[place] : 0;
-    }
+  __shared__ float exponents[Shape::kQueries], sums[Shape::kQueries];  // of the rows, read anew for each tile: registers are full
+  for (int row = threadIdx.x; row < Shape::kQueries; row += kThreads) {
+    const int64_t place = extent.row_of(at.sample, at.head) + first + row;
+    const bool is_there = first + row < extent.queries;
+    exponents[row] = is_there ? log_sum_exp[place] * kLog2e : 0;
+    sums[row] = is_there ? row_sums[place] : 0;
+  }
   Fragments<kBlocks, kWidth / 8> out;
   clear<kBlocks, kWidth / 8>(out);
   const int visible = extent.seen(min(first + Shape::kQueries, extent.queries) - 1);
@@ -85,10 +82,12 @@ __global__ void __launch_bounds__(Shape::kThreads, 2)
 #pragma unroll
     for (int r = 0; r < kBlocks; ++r)
 #pragma unroll
-      for (int t = 0; t < kKeys / 8; ++t)
+      for (int e = 0; e < 4; ++e) {
+        const int row = row_of_warp + r * 16 + row_in_block(e);
+        const float exponent = exponents[row], sum = sums[row];
 #pragma unroll
-        for (int e = 0; e < 4; ++e)
-          dscores[r][t][e] = fast_exp2(weights[r][t][e] * factor - exponent[r][e / 2]) * (dscores[r][t][e] - row_sum[r][e / 2]);
+        for (int t = 0; t < kKeys / 8; ++t) dscores[r][t][e] = fast_exp2(weights[r][t][e] * factor - exponent) * (dscores[r][t][e] - sum);
+      }
     add_product<kWidth, kBlocks, kKeys / 8>(dscores, tile, out);
   }
   multiply<kBlocks, kWidth / 8>(out, scale);

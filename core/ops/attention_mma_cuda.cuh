@@ -45,30 +45,52 @@ __device__ void hide_keys(const Extent<kHasLengths>& extent, int first_query, in
     }
 }
 
-/// Turns scores into weights 2^(factor (score - maximum)), and brings sums and outputs of earlier tiles to the new maximum.
+/// Brings sums and outputs of earlier tiles to the maximum that the scores of another tile raise them to. Most tiles raise none: then the
+/// warp goes on without touching the outputs, which gives the same bits as factors of one.
 template <int kBlocks, int kTiles, int kOutTiles>
-__device__ void take_scores(float factor, Fragments<kBlocks, kTiles>& scores, OnlineSoftmax<kBlocks>& rows,
-                            Fragments<kBlocks, kOutTiles>& out) {
+__device__ void raise_maximum(float factor, const Fragments<kBlocks, kTiles>& scores, OnlineSoftmax<kBlocks>& rows,
+                              Fragments<kBlocks, kOutTiles>& out) {
+  float largest[kBlocks][2];
+  bool is_raised = false;
 #pragma unroll
   for (int r = 0; r < kBlocks; ++r)
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      float largest = rows.maximum[r][half];
+      float x = rows.maximum[r][half];
 #pragma unroll
-      for (int t = 0; t < kTiles; ++t) largest = fmaxf(largest, fmaxf(scores[r][t][2 * half], scores[r][t][2 * half + 1]));
-      largest = over_quad(largest, [](float a, float b) { return fmaxf(a, b); });
-      const float shrink = fast_exp2((rows.maximum[r][half] - largest) * factor), offset = largest * factor;
-      rows.maximum[r][half] = largest;
+      for (int t = 0; t < kTiles; ++t) x = fmaxf(x, fmaxf(scores[r][t][2 * half], scores[r][t][2 * half + 1]));
+      largest[r][half] = over_quad(x, [](float a, float b) { return fmaxf(a, b); });
+      is_raised |= largest[r][half] > rows.maximum[r][half];
+    }
+  if (!__any_sync(kWholeWarp, is_raised)) return;
+#pragma unroll
+  for (int r = 0; r < kBlocks; ++r)
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float shrink = fast_exp2((rows.maximum[r][half] - largest[r][half]) * factor);
+      rows.maximum[r][half] = largest[r][half];
+      rows.sum[r][half] *= shrink;
+#pragma unroll
+      for (int t = 0; t < kOutTiles; ++t)
+#pragma unroll
+        for (int e = 2 * half; e < 2 * half + 2; ++e) out[r][t][e] *= shrink;
+    }
+}
+
+/// Turns scores into weights 2^(factor (score - maximum)), and adds them to the sums.
+template <int kBlocks, int kTiles>
+__device__ void take_scores(float factor, Fragments<kBlocks, kTiles>& scores, OnlineSoftmax<kBlocks>& rows) {
+#pragma unroll
+  for (int r = 0; r < kBlocks; ++r)
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float offset = rows.maximum[r][half] * factor;
       float sum = 0;
 #pragma unroll
       for (int t = 0; t < kTiles; ++t)
 #pragma unroll
         for (int e = 2 * half; e < 2 * half + 2; ++e) sum += scores[r][t][e] = fast_exp2(scores[r][t][e] * factor - offset);
-      rows.sum[r][half] = rows.sum[r][half] * shrink + sum;
-#pragma unroll
-      for (int t = 0; t < kOutTiles; ++t)
-#pragma unroll
-        for (int e = 2 * half; e < 2 * half + 2; ++e) out[r][t][e] *= shrink;
+      rows.sum[r][half] += sum;
     }
 }
 
@@ -97,6 +119,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 2)
     attend_mma(Extent<kHasLengths> extent, float scale, Heads<bfloat16> q, Heads<bfloat16> k, Heads<bfloat16> v, Heads<bfloat16> y,
                float* log_sum_exp) {
   constexpr int kBlocks = Shape::kBlocks, kKeys = Shape::kKeys, kThreads = Shape::kThreads, kKeyTile = Shape::kKeyTile;
+  const float factor = scale * std::numbers::log2e_v<float>;
   const int tiles = tiles_of(extent.queries, Shape::kQueries);
   const BlockPlace at(tiles, extent.heads);
   const int first = (tiles - 1 - at.tile) * Shape::kQueries, key_head = at.head / extent.group();
@@ -114,6 +137,10 @@ __global__ void __launch_bounds__(Shape::kThreads, 2)
     commit_copies();
   };
 
+  // What only the end needs waits in shared memory: registers are full.
+  __shared__ HeadRows<bfloat16> to;
+  __shared__ int64_t first_row;
+  if (threadIdx.x == 0) to = y.rows(at.sample, at.head), first_row = extent.row_of(at.sample, at.head);
   load_tile<kWidth, Shape::kQueries, kThreads>(q.rows(at.sample, at.head), first, extent.queries, extent.width, query_tile);
   load_keys(0, key_tiles);
   OnlineSoftmax<kBlocks> softmax;
@@ -134,11 +161,13 @@ __global__ void __launch_bounds__(Shape::kThreads, 2)
     Fragments<kBlocks, kKeys / 8> scores;
     dot_rows<kWidth, kBlocks, kKeys / 8>(queries, tile, scores);
     if (first_key + kKeys > visible_to_all) hide_keys<kBlocks, kKeys / 8>(extent, first_of_warp, first_key, scores);
-    take_scores<kBlocks, kKeys / 8, kWidth / 8>(scale * std::numbers::log2e_v<float>, scores, softmax, out);
+    raise_maximum<kBlocks, kKeys / 8, kWidth / 8>(factor, scores, softmax, out);
+    take_scores<kBlocks, kKeys / 8>(factor, scores, softmax);
     add_product<kWidth, kBlocks, kKeys / 8>(scores, tile + kKeyTile, out);
   }
-  finish_rows<kBlocks, kWidth / 8>(scale, softmax, first_of_warp, extent.queries, out, log_sum_exp + extent.row_of(at.sample, at.head));
-  store_rows<kWidth, kBlocks>(out, queries, y.rows(at.sample, at.head), first_of_warp, extent.queries, extent.width);
+  __syncthreads();  // also where no key is seen, `to` and `first_row` are there
+  finish_rows<kBlocks, kWidth / 8>(scale, softmax, first_of_warp, extent.queries, out, log_sum_exp + first_row);
+  store_rows<kWidth, kBlocks>(out, queries, to, first_of_warp, extent.queries, extent.width);
 }
 
 }  // namespace sluice::kernels

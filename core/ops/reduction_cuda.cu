@@ -54,12 +54,11 @@ __global__ void __launch_bounds__(kMostRowThreads) reduce_runs(const From* x, To
   A sums[kCount];
 #pragma unroll
   for (int j = 0; j < kCount; ++j) sums[j] = Rule::template identity<A>();
-  Row<From, 0> row(x + at / pass.chunks * pass.n + first, n, packed);
+  Row<From, 0> row(x + at / pass.chunks * pass.n + first, n, packed, Rule::template identity<compute_t<From>>());
   each_pack(
-      [&](int, int begin, const Pack<From>& pack) {
+      [&](int, int, const Pack<From>& pack) {
 #pragma unroll
-        for (int j = 0; j < kCount; ++j)
-          if (begin + j < n) sums[j] = Rule::combine(sums[j], static_cast<A>(pack.at[j]));
+        for (int j = 0; j < kCount; ++j) sums[j] = Rule::combine(sums[j], static_cast<A>(pack.at[j]));
       },
       row);
 #pragma unroll

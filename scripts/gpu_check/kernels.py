@@ -11,8 +11,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 FORWARD_PERCENT, BACKWARD_PERCENT, PRODUCT_PERCENT, ATTENTION_RATIO = 75, 65, 95, 0.6
 # A process each, so that a faulty kernel costs its part only; a leading "-" takes what none of the others has. Convolutions have a section
 # of their own.
-PARTS = ["^(matmul|linear|linear_activation)/", "^attention/(width|gpt2/)", "^(adamw|gradient_norm)/",
-         "-^(matmul|linear|linear_activation|attention|adamw|gradient_norm|convolution)/"]
+PARTS = ["^(matmul|linear|linear_activation)/", "^attention/(width|gpt2/)", "^(adamw|adafactor|gradient_norm)/",
+         "-^(matmul|linear|linear_activation|attention|adamw|adafactor|gradient_norm|convolution)/"]
 QUICK_PARTS = ["^(softmax|layer_norm)/"]
 
 

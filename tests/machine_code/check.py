@@ -27,13 +27,11 @@ SKIPPED = 77
 # What may use a stack: pattern of the kernel, most bytes, why.
 SPILLS = [
     (r"^sinusoids fill_sinusoids<", 40, "sin and cos of a large argument reduce it by a table; it runs once"),
-    (r"^attention attend_mma<128, ", 56, "two blocks of 128 threads a multiprocessor leave 255 registers"),
-    (r"^attention query_gradient_mma<64, ", 16, "likewise"),
+    (r"^attention attend_mma<128, ", 16, "on other architectures than sm_90a: two blocks of 128 threads leave 255 registers"),
     (r"^elementwise map_tiles<(Value|Slope)Of<(Sin|Cos|Tan), ", 64, "sin and cos of a large argument reduce it by a table"),
     (r"^noise make_noise<", 40, "likewise"),
     (r"^elementwise map_tiles<(Mapped<Power<float>|OfBoth<Pow), bfloat16>", 64, "a loop of eight powers, too long to be unrolled, over arrays"),
     (r"^cross_entropy row_gradients<bfloat16>", 8, "two blocks of 512 threads a multiprocessor leave 64 registers; outside the loop"),
-    (r"^reduction reduce_runs<Sum, float, bfloat16, ", 8, "one address, written before the loop and read behind it"),
 ]
 REGISTERS_OF_MULTIPROCESSOR, MOST_THREADS = 65536, {"sm_86": 1536, "sm_89": 1536, "sm_120": 1536}
 WIDTHS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "64": 64, "128": 128}     # bits; 32 where an instruction names none
