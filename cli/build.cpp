@@ -8,9 +8,7 @@
 #include "cli/list_text.h"
 #include "cli/search_line.h"
 #include "cli/signals.h"
-#include "core/device_description.h"
 #include "core/file/file.h"
-#include "core/gpu_speed.h"
 #include "core/machine_limits.h"
 #include "core/suggestion.h"
 #include "data/loader.h"
@@ -340,32 +338,6 @@ parallel::Replanner build_replanner(const layers::Graph& graph, const Settings& 
 
 Precision precision_of(const Settings& settings) { return precision_named(settings.text("train.precision")); }
 
-namespace {
-
-DeviceSpeed speed_of(const Device& device, Precision precision) {
-  const DeviceSpeed& declared = device.options().speed;
-  if (device.kind() == DeviceKind::meta) return declared;
-  DeviceSpeed speed = declared;  // its link, when the config names one
-  if (device.kind() == DeviceKind::cuda) {
-    speed = gpu_speed(describe_gpu(device), precision);
-  } else {
-    const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    speed.flops_per_second = measured_peak_flops(std::min(cores, device.options().threads));
-    speed.bytes_per_second = measured_bandwidth();
-  }
-  // Links that the config names; what it does not name is the usual, and a GPU knows better.
-  if (const DeviceSpeed kUsual;
-      declared.link_bytes_per_second != kUsual.link_bytes_per_second || declared.link_latency_seconds != kUsual.link_latency_seconds) {
-    speed.link_bytes_per_second = declared.link_bytes_per_second;
-    speed.link_latency_seconds = declared.link_latency_seconds;
-  }
-  speed.host_link_bytes_per_second = declared.host_link_bytes_per_second;
-  speed.host_link_latency_seconds = declared.host_link_latency_seconds;
-  return speed;
-}
-
-}  // namespace
-
 std::optional<double> peak_flops_of(const parallel::Plan& plan, const std::vector<DeviceSpeed>& speeds) {
   // Predictions go by the speed in f32, which most operations of a CPU device have; only products are faster in bf16.
   if (plan.devices[0]->kind() == DeviceKind::cpu && plan.precision == Precision::bf16) {
@@ -376,15 +348,6 @@ std::optional<double> peak_flops_of(const parallel::Plan& plan, const std::vecto
   double sum = 0;
   for (const DeviceSpeed& speed : speeds) sum += speed.flops_per_second;
   return sum;
-}
-
-std::vector<DeviceSpeed> speeds_of(const std::vector<DevicePtr>& devices, Precision precision) {
-  std::vector<DeviceSpeed> speeds;
-  for (size_t i = 0; i < devices.size(); ++i) {
-    const bool as_before = i > 0 && devices[i]->kind() == DeviceKind::cpu && devices[i]->options().threads == devices[0]->options().threads;
-    speeds.push_back(as_before ? speeds[0] : speed_of(*devices[i], precision));  // measuring takes time
-  }
-  return speeds;
 }
 
 }  // namespace sluice::cli

@@ -44,7 +44,4 @@ Precision precision_of(const Settings& settings);
 /// The peak of all devices together, in the precision of the products; nothing where it is not measured.
 std::optional<double> peak_flops_of(const parallel::Plan& plan, const std::vector<DeviceSpeed>& speeds);
 
-/// What each of these devices can do at most, for predictions and MFU: measured when they are CPU devices, by their description when GPUs.
-std::vector<DeviceSpeed> speeds_of(const std::vector<DevicePtr>& devices, Precision precision);
-
 }  // namespace sluice::cli

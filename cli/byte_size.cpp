@@ -1,7 +1,5 @@
 #include "cli/byte_size.h"
 
-#include <fmt/core.h>
-
 #include <array>
 #include <cstdlib>
 #include <utility>
@@ -28,14 +26,6 @@ std::optional<int64_t> parse_bytes(std::string_view text) {
   for (const auto& [name, factor] : units)
     if (unit == name && (value * factor >= 1 || value == 0) && value * factor < 9e18) return static_cast<int64_t>(value * factor);
   return std::nullopt;
-}
-
-std::string bytes_text(int64_t bytes) {
-  static constexpr std::array<const char*, 6> units = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  auto value = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < units.size(); ++unit) value /= 1024;
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.2f} {}", value, units[unit]);
 }
 
 }  // namespace sluice::cli

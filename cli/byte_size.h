@@ -1,7 +1,6 @@
 #pragma once
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
 
 namespace sluice::cli {
@@ -9,8 +8,5 @@ namespace sluice::cli {
 /// "8GiB", "1.5 MB", "4096" -> bytes; nothing when the text is no size below 2^63, or
 /// is a part of a byte.
 std::optional<int64_t> parse_bytes(std::string_view text);
-
-/// 8589934592 -> "8.00 GiB"
-std::string bytes_text(int64_t bytes);
 
 }  // namespace sluice::cli

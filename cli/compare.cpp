@@ -6,9 +6,10 @@
 #include <array>
 
 #include "cli/build.h"
-#include "cli/byte_size.h"
 #include "cli/config_words.h"
 #include "cli/report/json_report.h"
+#include "core/byte_units.h"
+#include "core/device_speeds.h"
 #include "parallel/plan/compare.h"
 
 namespace sluice::cli {

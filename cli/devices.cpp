@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <thread>
 
-#include "cli/byte_size.h"
 #include "cli/commands.h"
 #include "cli/report/json_report.h"
+#include "core/byte_units.h"
 #include "core/cuda/cuda.h"
 #include "core/device_description.h"
 #include "core/file/file.h"

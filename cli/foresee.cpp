@@ -10,7 +10,7 @@
 #include <filesystem>
 
 #include "cli/build.h"
-#include "cli/byte_size.h"
+#include "core/byte_units.h"
 #include "core/machine_limits.h"
 #include "parallel/plan/advice.h"
 
@@ -46,12 +46,6 @@ void require_memory(const layers::Graph& graph, const parallel::Plan& plan, cons
   require<OutOfMemory>(validation.fits, "the validation does not fit: ", validation.reason,
                        "; set a smaller train.batch, more pipeline.micro_batches or a larger pipeline.memory");
   require_machine(plan, prediction, validation, here);
-}
-
-double counted_step_seconds(const layers::Graph& graph, parallel::Plan plan, const Optimizer& optimizer, const Settings& settings,
-                            const std::vector<DeviceSpeed>& speeds) {
-  plan.times.clear();
-  return parallel::predict(graph, plan, optimizer, settings.integer("train.batch"), speeds).step_seconds;
 }
 
 void require_writable(const char* subject, const std::string& file) {

@@ -14,10 +14,6 @@ namespace sluice::cli {
 void require_memory(const layers::Graph& graph, const parallel::Plan& plan, const Optimizer& optimizer, const Settings& settings,
                     const parallel::Prediction& prediction, const std::vector<int>& here);
 
-/// What a step takes at the devices' full speed, also of a plan that has measured times.
-double counted_step_seconds(const layers::Graph& graph, parallel::Plan plan, const Optimizer& optimizer, const Settings& settings,
-                            const std::vector<DeviceSpeed>& speeds);
-
 /// Throws unless a file can be written under this name later; leaves nothing behind. No name is no file.
 /// Errors  ResourceError naming the flag or key, the file and the cure.
 void require_writable(const char* subject, const std::string& file);

@@ -10,6 +10,7 @@
 #include "cli/build.h"
 #include "cli/report/json_report.h"
 #include "core/device_description.h"
+#include "core/device_speeds.h"
 #include "core/machine_limits.h"
 #include "parallel/plan/kernel_profile.h"
 

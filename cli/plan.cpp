@@ -5,7 +5,6 @@
 #include <map>
 
 #include "cli/build.h"
-#include "cli/byte_size.h"
 #include "cli/commands.h"
 #include "cli/compare.h"
 #include "cli/config_words.h"
@@ -13,6 +12,8 @@
 #include "cli/list_text.h"
 #include "cli/report/json_report.h"
 #include "cli/report/plan_plots.h"
+#include "core/byte_units.h"
+#include "core/device_speeds.h"
 #include "core/file/file.h"
 #include "parallel/plan/advice.h"
 #include "parallel/schedule/csv.h"

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "cli/byte_size.h"
+#include "core/byte_units.h"
 
 namespace sluice::cli {
 

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "cli/build.h"
-#include "cli/byte_size.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/continued.h"
@@ -15,12 +14,14 @@
 #include "cli/list_text.h"
 #include "cli/progress.h"
 #include "cli/report/json_report.h"
-#include "cli/report/report.h"
+#include "cli/report/report_sections.h"
 #include "cli/sample_attention.h"
 #include "cli/sample_text.h"
 #include "cli/signals.h"
 #include "cli/trained_model.h"
 #include "cli/validate.h"
+#include "core/byte_units.h"
+#include "core/device_speeds.h"
 #include "core/file/file.h"
 #include "parallel/checkpoint/initialize.h"
 #include "parallel/plan/replicas.h"
@@ -109,9 +110,8 @@ class Training {
     record_.has_ranks = ranks() != nullptr;
     record_.item = is_image_model(settings_) ? "sample" : "token";
     record_.items_per_step = settings_.integer("train.batch") * tokens_per_sample(settings_);
-    record_.prediction = parallel::predict(graph_, plan_, *optimizer_, settings_.integer("train.batch"), speeds_);
-    if (!plan_.times.empty()) record_.measured_seconds = record_.prediction.step_seconds;
-    record_.counted_seconds = counted_step_seconds(graph_, plan_, *optimizer_, settings_, speeds_);
+    record_.loss_unit = "nats";
+    record_.predict_step(graph_, plan_, *optimizer_, settings_.integer("train.batch"), speeds_);
     peak_flops_ = peak_flops_of(plan_, speeds_);
     if (!peak_flops_) say("no MFU: products in bf16 run on this processor's AMX, whose peak is not measured here\n");
     require_memory(graph_, plan_, *optimizer_, settings_, record_.prediction, job_.devices_of_host(static_cast<int>(plan_.devices.size())));
@@ -136,7 +136,6 @@ class Training {
 
   /// In the room that was kept for its last checkpoint.
   void train(parallel::Trainer& trainer, training::Loop& loop) {
-    peaks_.assign(plan_.devices.size(), 0);
     ProgressLine progress(console_, trainer.steps_done(), steps_);
     loop.on_step = [&](const training::Loop::Step& step) { note(trainer, step, progress); };
     loop.on_evaluation = [&](int64_t step, const training::Evaluation& evaluation) {
@@ -152,7 +151,6 @@ class Training {
     watch_signals();
     const auto end = loop.run();
     progress.finish();
-    record_.steps_done = trainer.steps_done();
     if (end == training::Loop::End::no_better) say("{}\n", why_it_ended(loop.history()));
   }
 
@@ -170,6 +168,7 @@ class Training {
     options.keep = static_cast<int>(settings_.integer("output.keep"));
     options.keep_best = settings_.flag("output.keep_best");
     options.config = record_.config;
+    options.record = &record_;
     options.files = files_of(corpus_);
     return options;
   }
@@ -183,11 +182,9 @@ class Training {
   void note(parallel::Trainer& trainer, const training::Loop::Step& step, ProgressLine& progress) {
     note_tokens(step.batch);
     wish_ = step.result.wish;
-    note_peaks(step.result);
     if (step.result.was_skipped) {
       note_skipped(progress, step.number);
     } else {
-      note_step(record_, step.number, step.result);
       progress.show(progress_of(step.number, step.result));
       hold_against_plan(trainer, progress);
     }
@@ -200,14 +197,15 @@ class Training {
     if (!finding) return;
     const std::string text = note_finding(*finding, trainer, record_);
     plan_ = trainer.plan();
-    if (finding->next) record_.counted_seconds = counted_step_seconds(graph_, plan_, *optimizer_, settings_, speeds_);
+    if (finding->next)
+      record_.counted_seconds = training::counted_step_seconds(graph_, plan_, *optimizer_, settings_.integer("train.batch"), speeds_);
     if (!text.empty()) progress.say(text);
   } catch (const parallel::StoppedError&) {
   }
 
   /// Says so of the 1st, 2nd, 4th, 8th, ...: all steps may be skipped once weights have gone wrong.
   void note_skipped(ProgressLine& progress, int64_t step) {
-    if (std::has_single_bit(static_cast<uint64_t>(++record_.skipped_steps)))
+    if (std::has_single_bit(static_cast<uint64_t>(record_.skipped_steps)))
       progress.say(fmt::format("step {} is skipped: its gradient is not finite; {} skipped so far", step, record_.skipped_steps));
   }
 
@@ -219,10 +217,6 @@ class Training {
     record_.items_per_step = tokens_ / ++batches_;
   }
 
-  void note_peaks(const parallel::StepResult& result) {
-    for (size_t i = 0; i < peaks_.size(); ++i) peaks_[i] = std::max(peaks_[i], result.peak_bytes[i]);
-  }
-
   Progress progress_of(int64_t step, const parallel::StepResult& result) const {
     Progress progress;
     progress.step = step;
@@ -232,30 +226,24 @@ class Training {
     progress.items_per_second = static_cast<double>(record_.items_per_step) / result.seconds;
     if (peak_flops_) progress.utilization = result.flops / result.seconds / *peak_flops_;
     progress.counts_recomputation = std::find(plan_.rematerialize.begin(), plan_.rematerialize.end(), true) != plan_.rematerialize.end();
-    const auto fullest = static_cast<size_t>(std::max_element(peaks_.begin(), peaks_.end()) - peaks_.begin());
-    progress.peak_bytes = peaks_[fullest];
-    progress.budget_bytes = plan_.devices[fullest]->budget_bytes();
+    const auto fullest = std::ranges::max_element(record_.devices, {}, &RunRecord::Device::peak_bytes);
+    progress.peak_bytes = fullest->peak_bytes;
+    progress.budget_bytes = fullest->budget_bytes;
     return progress;
   }
 
-  /// Returns what to say of it. Its memory does not count as training's.
+  /// Returns what to say of it.
   std::string note_validation(int64_t step, const training::Evaluation& evaluation) {
-    for (auto& device : plan_.devices) device->reset_peak();
     if (!evaluation.is_complete) return fmt::format("validation after step {}: stopped by a signal", step);
     const Validation validation = validation_of(evaluation, classification_, corpus_);
-    const auto accuracy = validation.loss && classification_ ? std::optional(classification_->top(1)) : std::nullopt;
-    if (validation.loss) record_.validations.push_back({step, *validation.loss, accuracy});
     return fmt::format("validation after step {}: {}", step, describe(validation));
   }
 
   /// All is saved by now: what follows may take a while, and a second signal ends the program.
   void finish(std::unique_ptr<parallel::Trainer> trainer) {
-    record_.weights_hash = trainer->weights_hash();
-    record_.trace = trainer->trace();
     if (trainer->cuda_graphs().is_possible()) record_.cuda_graphs = trainer->cuda_graphs();
     const auto predicted = job_.is_root() ? predicted_peaks() : std::vector<int64_t>();
-    for (size_t i = 0; i < predicted.size(); ++i)
-      record_.devices.push_back({plan_.devices[i]->name(), predicted[i], peaks_[i], plan_.devices[i]->budget_bytes()});
+    for (size_t i = 0; i < predicted.size(); ++i) record_.devices[i].predicted_peak_bytes = predicted[i];
     if (settings_.flag("train.baseline") && end_signal() == 0 && job_.is_root()) baseline();
     if (job_.is_root()) tell();
     if (!report_.empty() && end_signal() == 0) show_samples(std::move(trainer));
@@ -264,17 +252,18 @@ class Training {
 
   void baseline() {
     const EndAtOnce all_is_saved;
-    record_.trigram_loss = trigram_loss(corpus_, settings_);
-    if (record_.trigram_loss)
-      say("trigram model on the same split: loss {:.4f}, perplexity {:.2f}\n", *record_.trigram_loss, std::exp(*record_.trigram_loss));
+    const auto loss = trigram_loss(corpus_, settings_);
+    if (!loss) return;
+    record_.baselines[kTrigram] = *loss;
+    say("trigram model on the same split: loss {:.4f}, perplexity {:.2f}\n", *loss, std::exp(*loss));
   }
 
   void tell() {
     for (const auto& device : record_.devices)
       say("{}: peak {} bytes ({}), predicted {}\n", device.name, device.peak_bytes, bytes_text(device.peak_bytes),
           device.predicted_peak_bytes);
-    say("step: {:.2f} ms, predicted {}\n", median_of_steps(record_, &parallel::StepResult::seconds) * 1e3, predictions_text(record_));
-    say("bubble: {:.1f} %, predicted {:.1f} %\n", median_of_steps(record_, &parallel::StepResult::bubble) * 100,
+    say("step: {:.2f} ms, predicted {}\n", record_.median_of_steps(&parallel::StepResult::seconds) * 1e3, record_.predictions_text());
+    say("bubble: {:.1f} %, predicted {:.1f} %\n", record_.median_of_steps(&parallel::StepResult::bubble) * 100,
         record_.prediction.bubble * 100);
     if (record_.has_ranks && !record_.steps.empty()) {
       const auto& last = record_.steps.back().result;
@@ -290,7 +279,7 @@ class Training {
   void write_results() {
     write_json(train_json(record_), arguments_.text("--json"));
     if (!trace_.empty()) write_file(trace_, parallel::chrome_trace(record_.trace, parallel::topology_of(graph_), record_.prediction.trace));
-    if (!report_.empty()) write_file(report_, html_report(record_));
+    if (!report_.empty()) training::write_report(report_, record_, report_sections(record_));
   }
 
   void show_samples(std::unique_ptr<parallel::Trainer> trainer) {
@@ -340,8 +329,7 @@ class Training {
   Corpus corpus_;
   std::optional<training::Loop> loop_;
   std::shared_ptr<training::Classification> classification_;  ///< of the last evaluation, of a model of classes
-  std::vector<int64_t> peaks_;
-  int64_t tokens_ = 0, batches_ = 0;  ///< of sentences, of this run
+  int64_t tokens_ = 0, batches_ = 0;                          ///< of sentences, of this run
   fs::path saved_;
   parallel::Wish wish_;  ///< of all ranks, in the last step
   RunRecord record_;

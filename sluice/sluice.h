@@ -5,6 +5,7 @@
 #include "core/batch.h"
 #include "core/byte_units.h"
 #include "core/device.h"
+#include "core/device_speeds.h"
 #include "core/dlpack.h"
 #include "core/dtype.h"
 #include "core/elements.h"
@@ -180,3 +181,4 @@
 #include "training/metrics/metric.h"
 #include "training/metrics/nearest_neighbour.h"
 #include "training/predictor.h"
+#include "training/report/report.h"

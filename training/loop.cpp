@@ -6,6 +6,7 @@
 #include "core/file/file.h"
 #include "core/steady_clock.h"
 #include "parallel/run/agreement.h"
+#include "training/report/training_record.h"
 
 namespace sluice::training {
 
@@ -111,6 +112,7 @@ void Loop::keep_room() {
 
 Loop::End Loop::run() {
   if (output_ && !std::exchange(is_prepared_, false)) prepare();
+  if (options_.record && options_.record->config.empty()) options_.record->config = options_.config;
   const int64_t first = trainer_.steps_done();
   End end;
   try {
@@ -124,6 +126,7 @@ Loop::End Loop::run() {
     if (saved_step_ != trainer_.steps_done()) save();
   }
   if (end != End::stopped && evaluated_step_ != trainer_.steps_done()) evaluate_now();
+  if (options_.record) options_.record->note_end(trainer_);
   return end;
 }
 
@@ -145,6 +148,7 @@ void Loop::step(data::Loader& loader) {
   const Batch batch = loader.at(trainer_.steps_done());
   const auto result = trainer_.step(batch);
   wants_save_ = result.wish.save || (!trainer_.group() && is_time_to_save());
+  if (options_.record) options_.record->note_step(trainer_, batch, result);
   if (on_step) on_step({trainer_.steps_done(), batch, result});
 }
 
@@ -162,6 +166,7 @@ void Loop::note(const Evaluation& evaluation) {
     history_.add({step, *evaluation.loss, evaluation.metrics});
     evaluated_step_ = step;
   }
+  if (options_.record) options_.record->note_evaluation(trainer_, evaluation);
   if (on_evaluation) on_evaluation(step, evaluation);
   const auto* best = history_.best();
   if (options_.keep_best && evaluated_step_ == step && best && best->step == step) save_best();

@@ -14,6 +14,8 @@
 
 namespace sluice::training {
 
+struct TrainingRecord;
+
 /// How long a training goes on, and what is done at which of its steps. 0 is never, where nothing else is said.
 struct LoopOptions {
   int64_t steps = 0;                         ///< of the training in all, those before a resume among them
@@ -34,6 +36,7 @@ struct LoopOptions {
   bool keep_best = false;        ///< and one of the best evaluation, in the folder "best" of the output
   std::string config{};          ///< kept with each checkpoint, as text
   std::map<std::string, std::string> files{};  ///< kept with each checkpoint: name -> content
+  TrainingRecord* record = nullptr;            ///< takes down what a report shows; all ranks have one or none. It outlives the loop
 };
 
 /// Trains: steps over a data set, evaluations, checkpoints, until the steps are done, nothing gets better, or somebody wants an end.

@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "cli/report/svg.h"
+#include "training/report/svg.h"
 
 namespace sluice::cli {
 
@@ -28,11 +28,11 @@ std::string colour(double share) {
 
 double widest(const std::vector<std::string>& words) {
   double width = 0;
-  for (const auto& word : words) width = std::max(width, Svg::text_width(word, kLetters));
+  for (const auto& word : words) width = std::max(width, training::Svg::text_width(word, kLetters));
   return width;
 }
 
-void draw_legend(Svg& svg, double x, double y, double most) {
+void draw_legend(training::Svg& svg, double x, double y, double most) {
   constexpr int kSteps = 50;
   svg.box(x - 1, y - 1, kLegendWidth + 2, kLegendHeight + 2, kLines);
   for (int i = 0; i < kSteps; ++i)
@@ -43,7 +43,7 @@ void draw_legend(Svg& svg, double x, double y, double most) {
 }
 
 /// The corner where row and column 0 meet is (left, top).
-void draw_cells(Svg& svg, const AttentionPlot& plot, double left, double top, double most) {
+void draw_cells(training::Svg& svg, const AttentionPlot& plot, double left, double top, double most) {
   const size_t columns = plot.keys.size();
   for (size_t row = 0; row < plot.queries.size(); ++row)
     for (size_t column = 0; column < columns; ++column) {
@@ -53,13 +53,13 @@ void draw_cells(Svg& svg, const AttentionPlot& plot, double left, double top, do
     }
 }
 
-Svg heat_map(const AttentionPlot& plot) {
+training::Svg heat_map(const AttentionPlot& plot) {
   const double most = plot.weights.empty() ? 0 : *std::ranges::max_element(plot.weights);
   const double rise = widest(plot.keys) * std::sqrt(0.5) + kLetters;  // of the columns' names
   const double left = kMargin + widest(plot.queries) + 8, top = kMargin + rise;
   const double right = left + kCell * static_cast<double>(plot.keys.size()),
                bottom = top + kCell * static_cast<double>(plot.queries.size());
-  Svg svg(std::max(right + rise, left + kLegendWidth + 80), bottom + kLegendRoom);
+  training::Svg svg(std::max(right + rise, left + kLegendWidth + 80), bottom + kLegendRoom);
   for (size_t column = 0; column < plot.keys.size(); ++column)
     svg.rising_text(left + kCell * (static_cast<double>(column) + 0.5), top - 4, plot.keys[column], kLetters);
   for (size_t row = 0; row < plot.queries.size(); ++row)
@@ -73,7 +73,7 @@ Svg heat_map(const AttentionPlot& plot) {
 }  // namespace
 
 std::string html_attention(const AttentionPlot& plot) {
-  return fmt::format("<p>{}</p>\n{}", xml_text(plot.caption), heat_map(plot).finish());
+  return fmt::format("<p>{}</p>\n{}", training::xml_text(plot.caption), heat_map(plot).finish());
 }
 
 }  // namespace sluice::cli

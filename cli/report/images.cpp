@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "cli/report/svg.h"
 #include "data/loader.h"
+#include "training/report/svg.h"
 
 namespace sluice::cli {
 
@@ -47,12 +47,13 @@ std::string bitmap(const data::Image& image) {
 
 std::string figure(const JudgedImage& image) {
   const bool right = image.prediction == image.label;
-  const std::string words = right ? xml_text(image.label) : fmt::format("{}, is {}", xml_text(image.prediction), xml_text(image.label));
+  const std::string words = right ? training::xml_text(image.label)
+                                  : fmt::format("{}, is {}", training::xml_text(image.prediction), training::xml_text(image.label));
   return fmt::format(
       "<figure style=\"display:inline-block;width:100px;margin:4px;vertical-align:top;text-align:center;font-size:12px;color:{}\">"
       "<img style=\"width:84px;image-rendering:pixelated\" alt=\"{}\" "
       "src=\"data:image/bmp;base64,{}\"><figcaption>{}</figcaption></figure>\n",
-      right ? "#222" : "#c0392b", xml_text(image.label), base64(bitmap(image.image)), words);
+      right ? "#222" : "#c0392b", training::xml_text(image.label), base64(bitmap(image.image)), words);
 }
 
 }  // namespace

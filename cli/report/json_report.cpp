@@ -46,8 +46,8 @@ Json between_ranks_json(const RunRecord& record) {
 
 Json measured_json(const RunRecord& record) { return record.measured_seconds ? Json(*record.measured_seconds * 1e3) : Json(nullptr); }
 
-Json move_json(const RunRecord::Move& move) {
-  return {{"step", move.step},
+Json move_json(const RunRecord::Move& move, int64_t step) {
+  return {{"step", step},
           {"from", move.from},
           {"to", move.to},
           {"predicted_ms", {{"before", move.seconds_before * 1e3}, {"after", move.seconds_after * 1e3}}}};
@@ -56,23 +56,24 @@ Json move_json(const RunRecord::Move& move) {
 }  // namespace
 
 Json train_json(const RunRecord& record) {
-  const double step_seconds = median_of_steps(record, &parallel::StepResult::seconds);
+  const double step_seconds = record.median_of_steps(&parallel::StepResult::seconds);
   const bool ran = !record.steps.empty();
+  const auto baseline = record.baselines.find(kTrigram);
   Json json;
   json["parameters"] = record.parameters;
   json["steps"] = record.steps_done;
   json["skipped_steps"] = record.skipped_steps;
   json["loss"] = {{"first", ran ? Json(record.steps.front().result.loss) : Json(nullptr)},
                   {"last", ran ? Json(record.steps.back().result.loss) : Json(nullptr)},
-                  {"validation", record.validations.empty() ? Json(nullptr) : Json(record.validations.back().loss)},
-                  {"trigram", optional_json(record.trigram_loss)}};
-  json["accuracy"] = optional_json(last_accuracy(record));
+                  {"validation", record.evaluations.empty() ? Json(nullptr) : Json(record.evaluations.back().loss)},
+                  {"trigram", baseline != record.baselines.end() ? Json(baseline->second) : Json(nullptr)}};
+  json["accuracy"] = optional_json(record.last_metric("accuracy"));
   json["weights_hash"] = record.weights_hash;
   json["step_ms"] = {{"median", step_seconds * 1e3},
                      {"predicted", {{"counted", record.counted_seconds * 1e3}, {"measured", measured_json(record)}}}};
-  json["replan"] = record.move ? move_json(*record.move) : Json(nullptr);
+  json["replan"] = record.move ? move_json(*record.move, record.moved_at) : Json(nullptr);
   json[record.item + "s_per_second"] = step_seconds > 0 ? static_cast<double>(record.items_per_step) / step_seconds : 0;
-  json["bubble"] = {{"predicted", record.prediction.bubble}, {"measured", median_of_steps(record, &parallel::StepResult::bubble)}};
+  json["bubble"] = {{"predicted", record.prediction.bubble}, {"measured", record.median_of_steps(&parallel::StepResult::bubble)}};
   json["between_ranks"] = between_ranks_json(record);
   json["cuda_graphs"] = record.cuda_graphs ? graphs_json(*record.cuda_graphs) : Json(nullptr);
   json["devices"] = Json::array();
@@ -80,7 +81,7 @@ Json train_json(const RunRecord& record) {
     json["devices"].push_back({{"name", device.name},
                                {"peak_bytes", device.peak_bytes},
                                {"predicted_peak_bytes", device.predicted_peak_bytes},
-                               {"budget_bytes", optional_json(limited(device.budget_bytes))}});
+                               {"budget_bytes", optional_json(training::limited(device.budget_bytes))}});
   return json;
 }
 
@@ -140,7 +141,7 @@ Json plan_json(const layers::Graph& graph, const parallel::Plan& plan, const par
                                {"activation_peak_bytes", device.activation_peak_bytes},
                                {"peak_bytes", device.peak_bytes},
                                {"sent_bytes", device.sent_bytes},
-                               {"budget_bytes", optional_json(limited(device.budget_bytes))}});
+                               {"budget_bytes", optional_json(training::limited(device.budget_bytes))}});
   return json;
 }
 

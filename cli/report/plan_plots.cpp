@@ -2,21 +2,21 @@
 
 #include <fmt/core.h>
 
-#include "cli/byte_size.h"
 #include "cli/list_text.h"
-#include "cli/report/html_page.h"
-#include "cli/report/partition_plot.h"
-#include "cli/report/timeline.h"
+#include "core/byte_units.h"
+#include "training/report/html_page.h"
+#include "training/report/partition_plot.h"
+#include "training/report/timeline.h"
 
 namespace sluice::cli {
 
 namespace {
 
-Svg cut_plot(const PlannedStep& step) {
+training::Svg cut_plot(const PlannedStep& step) {
   const auto topology = parallel::topology_of(step.graph);
   std::vector<int64_t> parameters;
   for (size_t node = 0; node < step.graph.nodes().size(); ++node) parameters.push_back(step.graph.parameter_count(static_cast<int>(node)));
-  return partition_plot({topology, step.plan.partition.segments(), parameters, step.node_seconds});
+  return training::partition_plot({topology, step.plan.partition.segments(), parameters, step.node_seconds});
 }
 
 /// The predicted trace with the names of the plan's devices.
@@ -40,11 +40,12 @@ std::string title_of(const PlannedStep& step) {
 std::string summary_table(const PlannedStep& step) {
   const auto& prediction = step.prediction;
   const std::string outcome = prediction.fits ? fmt::format("{:.4g} s, bubble {:.1f} %", prediction.step_seconds, prediction.bubble * 100)
-                                              : "does not fit: " + xml_text(prediction.reason);
-  return "<table>\n" + html_row("parameters", fmt::format("{} in {} nodes", step.graph.parameter_count(), step.graph.nodes().size())) +
-         html_row("nodes by stage", list_text(step.plan.partition.stage_sizes(), " + ")) +
-         html_row("schedule", name_of(step.plan.schedule)) + html_row("micro-batches", std::to_string(step.plan.micro_batches)) +
-         html_row("step", outcome) + "</table>\n";
+                                              : "does not fit: " + training::xml_text(prediction.reason);
+  return "<table>\n" +
+         training::html_row("parameters", fmt::format("{} in {} nodes", step.graph.parameter_count(), step.graph.nodes().size())) +
+         training::html_row("nodes by stage", list_text(step.plan.partition.stage_sizes(), " + ")) +
+         training::html_row("schedule", name_of(step.plan.schedule)) +
+         training::html_row("micro-batches", std::to_string(step.plan.micro_batches)) + training::html_row("step", outcome) + "</table>\n";
 }
 
 std::string device_table(const std::vector<parallel::DevicePrediction>& devices) {
@@ -61,18 +62,18 @@ std::string device_table(const std::vector<parallel::DevicePrediction>& devices)
 
 }  // namespace
 
-Svg plan_plots(const PlannedStep& step) {
+training::Svg plan_plots(const PlannedStep& step) {
   if (!step.prediction.fits) return cut_plot(step);
   const auto trace = named_trace(step);
-  Svg plots = timeline_plot(trace, {title_of(step)});
-  plots.append(memory_timeline_plot(trace, budgets_of(step), {"Memory"}));
+  training::Svg plots = training::timeline_plot(trace, {title_of(step)});
+  plots.append(training::memory_timeline_plot(trace, budgets_of(step), {"Memory"}));
   plots.append(cut_plot(step));
   return plots;
 }
 
 std::string plan_page(const PlannedStep& step) {
-  return html_page("Plan of a training step", summary_table(step) + html_section("Plots", plan_plots(step).finish()) +
-                                                  html_section("Devices", device_table(step.prediction.devices)));
+  return training::html_page("Plan of a training step", summary_table(step) + training::html_section("Plots", plan_plots(step).finish()) +
+                                                            training::html_section("Devices", device_table(step.prediction.devices)));
 }
 
 }  // namespace sluice::cli

@@ -1,8 +1,8 @@
 #pragma once
 #include <string>
 
-#include "cli/report/svg.h"
 #include "parallel/plan.h"
+#include "training/report/svg.h"
 
 namespace sluice::cli {
 
@@ -15,7 +15,7 @@ struct PlannedStep {
 };
 
 /// Timeline, memory over time and partition, one below another. Of a plan that does not fit: the partition alone.
-Svg plan_plots(const PlannedStep& step);
+training::Svg plan_plots(const PlannedStep& step);
 
 /// The same with the numbers, as one self-contained HTML page.
 std::string plan_page(const PlannedStep& step);

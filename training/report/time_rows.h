@@ -1,10 +1,10 @@
 #pragma once
 #include <string>
 
-#include "cli/report/svg.h"
 #include "parallel/run/trace.h"
+#include "training/report/svg.h"
 
-namespace sluice::cli {
+namespace sluice::training {
 
 /// Where the rows of a plot lie that shows devices over time: plots of one step have the same edges.
 struct TimeRows {
@@ -33,4 +33,4 @@ std::string lighter(unsigned color, double share);
 /// "12.5 ms".
 std::string time_text(double seconds);
 
-}  // namespace sluice::cli
+}  // namespace sluice::training

@@ -1,11 +1,11 @@
-#include "cli/report/html_page.h"
+#include "training/report/html_page.h"
 
 #include <fmt/core.h>
 
 #include "build_config.h"
-#include "cli/report/svg.h"
+#include "training/report/svg.h"
 
-namespace sluice::cli {
+namespace sluice::training {
 
 namespace {
 
@@ -24,7 +24,9 @@ std::string html_page(const std::string& title, const std::string& body) {
       xml_text(title), kStyle, xml_text(title), body, build::version);
 }
 
-std::string html_section(const std::string& title, const std::string& content) { return fmt::format("<h2>{}</h2>\n{}", title, content); }
+std::string html_section(const std::string& title, const std::string& content) {
+  return fmt::format("<h2>{}</h2>\n{}", xml_text(title), content);
+}
 
 std::string html_preformatted(const std::string& text) { return fmt::format("<pre>{}</pre>\n", xml_text(text)); }
 
@@ -43,4 +45,4 @@ std::string html_table(const std::vector<std::vector<std::string>>& rows) {
   return html + "</table>\n";
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::training

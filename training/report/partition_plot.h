@@ -2,11 +2,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "cli/report/svg.h"
 #include "parallel/program/partition.h"
 #include "parallel/program/topology.h"
+#include "training/report/svg.h"
 
-namespace sluice::cli {
+namespace sluice::training {
 
 /// A model and how it is cut.
 struct CutModel {
@@ -20,4 +20,4 @@ struct CutModel {
 /// bars of one length, in which a balanced cut has equal parts.
 Svg partition_plot(const CutModel& model);
 
-}  // namespace sluice::cli
+}  // namespace sluice::training

@@ -3,11 +3,11 @@
 #include <string>
 #include <vector>
 
-#include "cli/report/svg.h"
 #include "parallel/run/trace.h"
+#include "training/report/svg.h"
 
 /// Plots of one step, one row a device, over one axis of time.
-namespace sluice::cli {
+namespace sluice::training {
 
 struct TimelineOptions {
   std::string title;
@@ -25,4 +25,4 @@ Svg memory_timeline_plot(const parallel::Trace& trace, const std::vector<int64_t
 /// "F", "B", "I", "W", "R", "S" for the end of a step; "" for a transfer.
 std::string letter_of(parallel::ActionKind kind);
 
-}  // namespace sluice::cli
+}  // namespace sluice::training

@@ -1,4 +1,4 @@
-#include "cli/report/svg.h"
+#include "training/report/svg.h"
 
 #include <fmt/core.h>
 
@@ -6,7 +6,7 @@
 
 #include "data/utf8.h"
 
-namespace sluice::cli {
+namespace sluice::training {
 
 std::string xml_text(std::string_view text) {
   std::string escaped;
@@ -97,4 +97,4 @@ std::string Svg::finish() const {
       width_, height_, body_);
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::training

@@ -1,4 +1,4 @@
-#include "cli/report/timeline.h"
+#include "training/report/timeline.h"
 
 #include <fmt/core.h>
 
@@ -7,9 +7,9 @@
 #include <map>
 #include <set>
 
-#include "cli/report/time_rows.h"
+#include "training/report/time_rows.h"
 
-namespace sluice::cli {
+namespace sluice::training {
 
 namespace {
 
@@ -216,4 +216,4 @@ Svg timeline_plot(const Trace& trace, const TimelineOptions& options) {
   return svg;
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::training

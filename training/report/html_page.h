@@ -2,16 +2,20 @@
 #include <string>
 #include <vector>
 
-/// Pieces of the self-contained HTML pages that the program writes.
-namespace sluice::cli {
+namespace sluice::training {
 
-/// A whole page in the program's style, with the program's version at its end.
+/// @name Pieces of self-contained HTML pages: text is escaped, HTML is taken as it is
+/// @{
+/// A whole page in one style, with the library's version at its end. `title`  text. `body`  HTML.
 std::string html_page(const std::string& title, const std::string& body);
+/// `title`  text. `content`  HTML.
 std::string html_section(const std::string& title, const std::string& content);
+/// Text as it is, line by line.
 std::string html_preformatted(const std::string& text);
-/// A table's row; `value` is HTML.
+/// A row of two cells for a table. `name` and `value`  HTML.
 std::string html_row(const std::string& name, const std::string& value);
 /// A table of text: its columns' names, then rows of a name and numbers.
 std::string html_table(const std::vector<std::vector<std::string>>& rows);
+/// @}
 
-}  // namespace sluice::cli
+}  // namespace sluice::training

@@ -1,14 +1,14 @@
-#include "cli/report/timeline.h"
+#include "training/report/timeline.h"
 
 #include <gtest/gtest.h>
 
-#include "cli/report/partition_plot.h"
 #include "core/byte_units.h"
 #include "core/device.h"
 #include "parallel/program/simulate.h"
 #include "parallel/schedule/named.h"
+#include "training/report/partition_plot.h"
 
-namespace sluice::cli {
+namespace sluice::training {
 namespace {
 
 using parallel::ActionKind;
@@ -130,4 +130,4 @@ TEST(PartitionPlot, HasEveryNodeInEveryBarAndAnArcForASkip) {
 }
 
 }  // namespace
-}  // namespace sluice::cli
+}  // namespace sluice::training

@@ -1,45 +1,46 @@
-#include "cli/report/report.h"
+#include "training/report/report.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 
-#include "cli/report/attention_plot.h"
-#include "cli/report/charts.h"
-#include "cli/report/html_page.h"
-#include "cli/report/svg.h"
-#include "cli/report/timeline.h"
+#include "core/file/file.h"
+#include "training/report/charts.h"
+#include "training/report/svg.h"
+#include "training/report/timeline.h"
 
-namespace sluice::cli {
+namespace sluice::training {
 
 namespace {
 
-std::string loss_rows(const RunRecord& record) {
+std::string loss_rows(const TrainingRecord& record) {
   std::string rows;
   if (!record.steps.empty())
     rows += html_row("training loss, first and last",
                      fmt::format("{:.4f}, {:.4f}", record.steps.front().result.loss, record.steps.back().result.loss));
-  if (!record.validations.empty()) rows += html_row("validation loss", fmt::format("{:.4f}", record.validations.back().loss));
-  if (const auto accuracy = last_accuracy(record)) rows += html_row("validation accuracy", fmt::format("{:.2f} %", *accuracy * 100));
-  if (record.trigram_loss) rows += html_row("trigram model's loss, same split", fmt::format("{:.4f}", *record.trigram_loss));
+  if (!record.evaluations.empty()) rows += html_row("validation loss", fmt::format("{:.4f}", record.evaluations.back().loss));
+  if (const auto accuracy = record.last_metric("accuracy"))
+    rows += html_row("validation accuracy", fmt::format("{:.2f} %", *accuracy * 100));
+  for (const auto& [name, loss] : record.baselines)
+    rows += html_row(xml_text(name) + " model's loss, same split", fmt::format("{:.4f}", loss));
   return rows;
 }
 
-std::string summary(const RunRecord& record) {
-  const double seconds = median_of_steps(record, &parallel::StepResult::seconds);
+std::string summary(const TrainingRecord& record) {
+  const double seconds = record.median_of_steps(&parallel::StepResult::seconds);
   std::string rows =
       html_row("parameters", std::to_string(record.parameters)) + html_row("steps", std::to_string(record.steps_done)) + loss_rows(record);
   if (seconds > 0)
     rows += html_row("step, median", fmt::format("{:.1f} ms, {:.0f} {}s/s", seconds * 1e3,
                                                  static_cast<double>(record.items_per_step) / seconds, record.item)) +
-            html_row("step, predicted", predictions_text(record));
+            html_row("step, predicted", record.predictions_text());
   rows += html_row("bubble, predicted and measured", fmt::format("{:.1f} %, {:.1f} %", record.prediction.bubble * 100,
-                                                                 median_of_steps(record, &parallel::StepResult::bubble) * 100));
+                                                                 record.median_of_steps(&parallel::StepResult::bubble) * 100));
   return "<table>\n" + rows + html_row("weights hash", record.weights_hash) + "</table>\n";
 }
 
 /// The last step as it was predicted, above it as it was, on one axis.
-std::string pipeline_plots(const RunRecord& record) {
+std::string pipeline_plots(const TrainingRecord& record) {
   if (record.trace.device_names.empty()) return "";
   parallel::Trace predicted = record.prediction.trace;
   predicted.device_names = record.trace.device_names;
@@ -54,18 +55,17 @@ std::string pipeline_plots(const RunRecord& record) {
 
 }  // namespace
 
-std::string html_report(const RunRecord& record) {
+std::string html_report(const TrainingRecord& record, const std::vector<ReportSection>& sections) {
   std::string body = summary(record) + html_section("Loss", loss_chart(record)) +
-                     (last_accuracy(record) ? html_section("Accuracy", accuracy_chart(record)) : "") +
+                     (record.last_metric("accuracy") ? html_section("Accuracy", accuracy_chart(record)) : "") +
                      html_section("Pipeline", pipeline_plots(record)) + html_section("Memory by device", memory_chart(record.devices));
-  if (!record.images.empty()) body += html_section("Validation images and predictions", image_table(record.images));
-  if (!record.sample.empty()) body += html_section("A sample of text", html_preformatted(record.sample));
-  if (record.translation)
-    body += html_section("Translations of held-out pairs",
-                         html_table(record.translation->rows()) + html_preformatted(record.translation->notes()));
-  if (record.attention) body += html_section("An attention", html_attention(*record.attention));
-  body += html_section("Config", html_preformatted(record.config));
+  for (const auto& section : sections) body += html_section(section.title, section.html);
+  if (!record.config.empty()) body += html_section("Config", html_preformatted(record.config));
   return html_page("Training report", body);
 }
 
-}  // namespace sluice::cli
+void write_report(const std::filesystem::path& file, const TrainingRecord& record, const std::vector<ReportSection>& sections) {
+  write_file(file, html_report(record, sections));
+}
+
+}  // namespace sluice::training

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cli/byte_size.h"
-#include "cli/report/time_rows.h"
-#include "cli/report/timeline.h"
-#include "cli/run_record.h"
+#include "core/byte_units.h"
+#include "training/report/time_rows.h"
+#include "training/report/timeline.h"
+#include "training/report/training_record.h"
 
-namespace sluice::cli {
+namespace sluice::training {
 
 namespace {
 
@@ -117,4 +117,4 @@ Svg memory_timeline_plot(const Trace& trace, const std::vector<int64_t>& budget_
   return svg;
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::training

@@ -1,4 +1,4 @@
-#include "cli/report/partition_plot.h"
+#include "training/report/partition_plot.h"
 
 #include <fmt/core.h>
 
@@ -6,7 +6,7 @@
 #include <numeric>
 #include <string>
 
-namespace sluice::cli {
+namespace sluice::training {
 
 namespace {
 
@@ -121,4 +121,4 @@ Svg partition_plot(const CutModel& model) {
   return svg;
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::training

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-namespace sluice::cli {
+namespace sluice::training {
 
 /// The colour of axes.
 inline constexpr const char* kAxis = "#888888";
@@ -45,4 +45,4 @@ class Svg {
   std::string body_;
 };
 
-}  // namespace sluice::cli
+}  // namespace sluice::training

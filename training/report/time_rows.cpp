@@ -1,11 +1,11 @@
-#include "cli/report/time_rows.h"
+#include "training/report/time_rows.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 
-namespace sluice::cli {
+namespace sluice::training {
 
 namespace {
 
@@ -83,4 +83,4 @@ std::string time_text(double seconds) {
   return fmt::format("{:.4g} {}", seconds * unit.factor, unit.name);
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::training

@@ -1,14 +1,14 @@
-#include "cli/report/charts.h"
+#include "training/report/charts.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "cli/byte_size.h"
-#include "cli/report/svg.h"
+#include "core/byte_units.h"
+#include "training/report/svg.h"
 
-namespace sluice::cli {
+namespace sluice::training {
 
 namespace {
 
@@ -27,17 +27,17 @@ struct ChartScales {
   Scale x, y;
 };
 
-Scale step_scale(const RunRecord& record) {
+Scale step_scale(const TrainingRecord& record) {
   const double first = record.steps.empty() ? 0 : static_cast<double>(record.steps.front().number);
   return {first, static_cast<double>(record.steps_done), kLeft, kWidth - kRight};
 }
 
-ChartScales loss_scales(const RunRecord& record) {
+ChartScales loss_scales(const TrainingRecord& record) {
   double low = HUGE_VAL, high = -HUGE_VAL;
   const auto include = [&](double loss) { low = std::min(low, loss), high = std::max(high, loss); };
   for (const auto& step : record.steps) include(step.result.loss);
-  for (const auto& validation : record.validations) include(validation.loss);
-  if (record.trigram_loss) include(*record.trigram_loss);
+  for (const auto& validation : record.evaluations) include(validation.loss);
+  for (const auto& [name, loss] : record.baselines) include(loss);
   return {step_scale(record), {low, high, kChartHeight - kBottom, kTop}};
 }
 
@@ -55,7 +55,7 @@ void draw_axes(Svg& svg, const ChartScales& scales) {
 }
 
 /// At most as many points as pixels, so that long runs give small pages.
-std::vector<std::pair<double, double>> loss_points(const RunRecord& record, const ChartScales& scales) {
+std::vector<std::pair<double, double>> loss_points(const TrainingRecord& record, const ChartScales& scales) {
   const size_t stride = std::max<size_t>(1, record.steps.size() / static_cast<size_t>(kWidth));
   std::vector<std::pair<double, double>> points;
   for (size_t i = 0; i < record.steps.size(); i += stride)
@@ -65,35 +65,37 @@ std::vector<std::pair<double, double>> loss_points(const RunRecord& record, cons
 
 }  // namespace
 
-std::string loss_chart(const RunRecord& record) {
+std::string loss_chart(const TrainingRecord& record) {
   if (record.steps.empty()) return "<p>No step was run.</p>\n";
   Svg svg(kWidth, kChartHeight);
   const ChartScales scales = loss_scales(record);
   draw_axes(svg, scales);
   svg.path(loss_points(record, scales), kTrain);
-  svg.text(kWidth - kRight, kTop + 12, "training loss (nats)", "end");
-  for (const auto& validation : record.validations)
+  svg.text(kWidth - kRight, kTop + 12, "training loss" + (record.loss_unit.empty() ? "" : " (" + record.loss_unit + ")"), "end");
+  for (const auto& validation : record.evaluations)
     svg.box(scales.x(static_cast<double>(validation.step)) - 4, scales.y(validation.loss) - 4, 8, 8, kValidation,
             fmt::format("validation at step {}: {:.4f}", validation.step, validation.loss));
-  if (!record.validations.empty()) {
+  if (!record.evaluations.empty()) {
     svg.box(kWidth - kRight - 130, kTop + 20, 8, 8, kValidation);
-    svg.text(kWidth - kRight, kTop + 28, fmt::format("validation {:.4f}", record.validations.back().loss), "end");
+    svg.text(kWidth - kRight, kTop + 28, fmt::format("validation {:.4f}", record.evaluations.back().loss), "end");
   }
-  if (record.trigram_loss) {
-    const double y = scales.y(*record.trigram_loss);
+  for (const auto& [name, loss] : record.baselines) {
+    const double y = scales.y(loss);
     svg.line(kLeft, y, kWidth - kRight, y, kBaseline, "6 4");
-    svg.text(kWidth - kRight, y - 5, fmt::format("trigram baseline {:.4f}", *record.trigram_loss), "end");
+    svg.text(kWidth - kRight, y - 5, fmt::format("{} baseline {:.4f}", name, loss), "end");
   }
   return svg.finish();
 }
 
-std::string accuracy_chart(const RunRecord& record) {
+std::string accuracy_chart(const TrainingRecord& record) {
   Svg svg(kWidth, kChartHeight);
   const ChartScales scales{step_scale(record), {0, 100, kChartHeight - kBottom, kTop}};
   draw_axes(svg, scales);
   std::vector<std::pair<double, double>> points;
-  for (const auto& validation : record.validations) {
-    const double percent = validation.accuracy.value_or(0) * 100;
+  for (const auto& validation : record.evaluations) {
+    const auto accuracy = validation.metrics.find("accuracy");
+    if (accuracy == validation.metrics.end()) continue;
+    const double percent = accuracy->second * 100;
     points.emplace_back(scales.x(static_cast<double>(validation.step)), scales.y(percent));
     svg.box(points.back().first - 4, points.back().second - 4, 8, 8, kValidation,
             fmt::format("accuracy at step {}: {:.2f} %", validation.step, percent));
@@ -103,7 +105,7 @@ std::string accuracy_chart(const RunRecord& record) {
   return svg.finish();
 }
 
-std::string memory_chart(const std::vector<RunRecord::DeviceRecord>& devices) {
+std::string memory_chart(const std::vector<TrainingRecord::Device>& devices) {
   constexpr double kRow = 52, kBar = 17, kWords = 330;
   Svg svg(kWidth, kTop + static_cast<double>(devices.size()) * kRow + 10);
   int64_t most = 1;
@@ -129,4 +131,4 @@ std::string memory_chart(const std::vector<RunRecord::DeviceRecord>& devices) {
   return svg.finish();
 }
 
-}  // namespace sluice::cli
+}  // namespace sluice::training

@@ -1,0 +1,141 @@
+// The report of a training: what a loop takes down for it, and the page that a program of its own writes.
+#include "training/report/report.h"
+
+#include <gtest/gtest.h>
+
+#include "core/byte_units.h"
+#include "core/file/file.h"
+#include "core/ops/comparison.h"
+#include "core/ops/copy.h"
+#include "core/ops/operators.h"
+#include "core/random.h"
+#include "data/tensor_dataset.h"
+#include "layers/activation.h"
+#include "layers/cross_entropy.h"
+#include "layers/linear.h"
+#include "tests/expect_error.h"
+#include "tests/temporary_folder.h"
+#include "training/loop.h"
+
+namespace sluice::training {
+namespace {
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+layers::Graph classifier() {
+  layers::Graph graph;
+  const auto x = graph.input("x", {4}), label = graph.input("label", {}, DType::i32);
+  const auto hidden = graph.add("relu", layers::ReLU(), graph.add("hidden", layers::Linear(4, 12), x));
+  const auto logits = graph.add("logits", layers::Linear(12, 2), hidden);
+  graph.output(logits);
+  graph.loss(graph.add("loss", layers::CrossEntropy(), {logits, label}));
+  return graph;
+}
+
+data::TensorDataset::Inputs points(int64_t samples, uint64_t key) {
+  const Tensor x = randn({samples, 4}, key);
+  return {{"x", x}, {"label", cast(x.select(1, 0) > 0.0, DType::i32)}};
+}
+
+data::DatasetPtr dataset() { return std::make_shared<data::TensorDataset>(points(256, 1), points(64, 2)); }
+
+parallel::Trainer trainer_over_two_devices() {
+  const layers::Graph graph = classifier();
+  return {graph, parallel::plan(graph, devices("cpu:0,cpu:1"), {.batch = 16, .micro_batches = 2}), AdamW({.lr = 1e-2})};
+}
+
+TEST(Report, OfALoopShowsItsStepsEvaluationsDevicesAndConfig) {
+  const TemporaryFolder folder;
+  parallel::Trainer trainer = trainer_over_two_devices();
+  TrainingRecord record;
+  int64_t steps = 0;
+  std::map<int64_t, Evaluation> evaluations;
+  Loop loop(trainer, dataset(),
+            {.steps = 20,
+             .batch = 16,
+             .evaluate_every = 5,
+             .metrics = {{"accuracy", accuracy()}},
+             .config = "layers = <2> & more",
+             .record = &record});
+  loop.on_step = [&](const Loop::Step&) { ++steps; };
+  loop.on_evaluation = [&](int64_t step, const Evaluation& evaluation) { evaluations[step] = evaluation; };
+  loop.run();
+  EXPECT_EQ(steps, 20);
+  ASSERT_EQ(evaluations.size(), 4U);
+
+  write_report(folder.path() / "report.html", record, {{"My <words>", html_preformatted("a < b")}});
+  const std::string page = read_file(folder.path() / "report.html");
+  for (const char* part : {"<h2>Loss</h2>", "<h2>Accuracy</h2>", "<h2>Pipeline</h2>", "<polyline", ">forward",
+                           "layers = &lt;2&gt; &amp; more", "<h2>My &lt;words&gt;</h2>", "a &lt; b", "ms counted", "samples/s"})
+    EXPECT_TRUE(has(page, part)) << part;
+  EXPECT_FALSE(has(page, "layers = <2>"));
+  for (const auto& [step, evaluation] : evaluations) {
+    char loss[64], share[64];
+    std::snprintf(loss, sizeof loss, "validation at step %d: %.4f", static_cast<int>(step), *evaluation.loss);
+    std::snprintf(share, sizeof share, "accuracy at step %d: %.2f %%", static_cast<int>(step), evaluation.metrics.at("accuracy") * 100);
+    EXPECT_TRUE(has(page, loss)) << loss;
+    EXPECT_TRUE(has(page, share)) << share;
+  }
+  EXPECT_TRUE(has(page, trainer.weights_hash()));
+}
+
+TEST(Report, ShowsThePeakOfEachDeviceAsItWasAndAsItWasPredicted) {
+  parallel::Trainer trainer = trainer_over_two_devices();
+  TrainingRecord record;
+  Loop(trainer, dataset(), {.steps = 4, .batch = 16, .evaluate_every = 2, .record = &record}).run();
+  ASSERT_EQ(record.devices.size(), 2U);
+  const std::string page = html_report(record);
+  for (const auto& device : record.devices) {
+    EXPECT_GT(device.peak_bytes, 0);
+    EXPECT_EQ(device.peak_bytes, device.predicted_peak_bytes) << "also beside evaluations, whose memory does not count";
+    const std::string bytes = std::to_string(device.peak_bytes);
+    EXPECT_TRUE(has(page, ">" + device.name + "</text>"));
+    EXPECT_TRUE(has(page, "predicted " + bytes_text(device.peak_bytes) + " (" + bytes + " bytes)"));
+    EXPECT_TRUE(has(page, "measured " + bytes_text(device.peak_bytes) + " (" + bytes + " bytes)"));
+  }
+}
+
+TEST(Report, StepsOfAProgramOfItsOwnAreTakenDownByHand) {
+  parallel::Trainer trainer = trainer_over_two_devices();
+  TrainingRecord record;
+  data::Loader loader(dataset(), {.batch = 16});
+  for (int64_t step = 0; step < 3; ++step) {
+    const Batch batch = loader.at(step);
+    record.note_step(trainer, batch, trainer.step(batch));
+  }
+  record.note_end(trainer);
+  EXPECT_EQ(record.steps.size(), 3U);
+  EXPECT_EQ(record.batch, 16);
+  EXPECT_TRUE(has(html_report(record), "<tr><td>steps</td><td>3</td></tr>"));
+}
+
+TEST(Report, ThatCannotBeWrittenSaysWhere) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "missing" / "report.html";
+  expect_error<ResourceError>([&] { write_report(file, TrainingRecord()); }, {file.string()});
+  const auto taken = folder.write("file", "");
+  expect_error<ResourceError>([&] { write_report(taken / "report.html", TrainingRecord()); }, {(taken / "report.html").string()});
+}
+
+TEST(Report, RunWithoutStepsStillGivesAPage) { EXPECT_TRUE(has(html_report(TrainingRecord()), "No step was run")); }
+
+TEST(TrainingRecord, KeepsSomeStepsOfALongTraining) {
+  parallel::Trainer trainer = trainer_over_two_devices();
+  Batch batch;
+  batch.samples = 16;
+  TrainingRecord record;
+  for (int64_t step = 1; step <= 100'001; ++step) {
+    trainer.set_steps_done(step);
+    record.note_step(trainer, batch, {.loss = static_cast<double>(step), .peak_bytes = {1, 2}});
+    ASSERT_LE(record.steps.size(), TrainingRecord::kMostSteps + 1);
+    ASSERT_EQ(record.steps.back().number, step);
+    ASSERT_EQ(record.steps.front().number, 1);
+  }
+  EXPECT_GE(record.steps.size(), TrainingRecord::kMostSteps / 2);
+  const int64_t apart = record.steps[1].number - record.steps[0].number;
+  for (size_t i = 1; i + 1 < record.steps.size(); ++i) EXPECT_EQ(record.steps[i].number - record.steps[i - 1].number, apart);
+  EXPECT_TRUE(record.steps[1].result.peak_bytes.empty());
+}
+
+}  // namespace
+}  // namespace sluice::training
