@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "core/byte_units.h"
 #include "core/file/file.h"
 #include "core/ops/comparison.h"
@@ -44,6 +46,13 @@ parallel::Trainer trainer_over_two_devices() {
   return {graph, parallel::plan(graph, devices("cpu:0,cpu:1"), {.batch = 16, .micro_batches = 2}), AdamW({.lr = 1e-2})};
 }
 
+/// The mean of the logits' squares: a metric that is no share.
+double mean_square(const Tensor& output, const Batch&) {
+  double sum = 0;
+  for (const double logit : output.to_vector()) sum += logit * logit;
+  return sum / static_cast<double>(output.elements());
+}
+
 TEST(Report, OfALoopShowsItsStepsEvaluationsDevicesAndConfig) {
   const TemporaryFolder folder;
   parallel::Trainer trainer = trainer_over_two_devices();
@@ -54,7 +63,7 @@ TEST(Report, OfALoopShowsItsStepsEvaluationsDevicesAndConfig) {
             {.steps = 20,
              .batch = 16,
              .evaluate_every = 5,
-             .metrics = {{"accuracy", accuracy()}},
+             .metrics = {{"accuracy", accuracy()}, {"mean square", mean_of(mean_square)}},
              .config = "layers = <2> & more",
              .record = &record});
   loop.on_step = [&](const Loop::Step&) { ++steps; };
@@ -65,7 +74,7 @@ TEST(Report, OfALoopShowsItsStepsEvaluationsDevicesAndConfig) {
 
   write_report(folder.path() / "report.html", record, {{"My <words>", html_preformatted("a < b")}});
   const std::string page = read_file(folder.path() / "report.html");
-  for (const char* part : {"<h2>Loss</h2>", "<h2>Accuracy</h2>", "<h2>Pipeline</h2>", "<polyline", ">forward",
+  for (const char* part : {"<h2>Loss</h2>", "<h2>Accuracy</h2>", "<h2>Mean square</h2>", "<h2>Pipeline</h2>", "<polyline", ">forward",
                            "layers = &lt;2&gt; &amp; more", "<h2>My &lt;words&gt;</h2>", "a &lt; b", "ms counted", "samples/s"})
     EXPECT_TRUE(has(page, part)) << part;
   EXPECT_FALSE(has(page, "layers = <2>"));
@@ -118,6 +127,17 @@ TEST(Report, ThatCannotBeWrittenSaysWhere) {
 }
 
 TEST(Report, RunWithoutStepsStillGivesAPage) { EXPECT_TRUE(has(html_report(TrainingRecord()), "No step was run")); }
+
+TEST(Report, NumbersThatAreNotFiniteAreLeftOutOfCharts) {
+  TrainingRecord record;
+  const double infinite = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  for (const double loss : {1.0, infinite, nan, 2.0})
+    record.steps.push_back({static_cast<int64_t>(record.steps.size()) + 1, {.loss = loss}});
+  record.evaluations = {{1, nan, {{"score", nan}}}, {2, 1.5, {{"score", 0.25}}}};
+  const std::string page = html_report(record);
+  for (const char* part : {"\"nan", "\"inf", ",nan", ",inf", "\"-nan", ",-nan"}) EXPECT_FALSE(has(page, part)) << part;
+  EXPECT_TRUE(has(page, "score at step 2: 0.25"));
+}
 
 TEST(TrainingRecord, KeepsSomeStepsOfALongTraining) {
   parallel::Trainer trainer = trainer_over_two_devices();

@@ -32,13 +32,21 @@ Scale step_scale(const TrainingRecord& record) {
   return {first, static_cast<double>(record.steps_done), kLeft, kWidth - kRight};
 }
 
-ChartScales loss_scales(const TrainingRecord& record) {
+/// The axis of values from the least to the largest; those that are not finite have no place on it.
+Scale value_scale(const std::vector<double>& values) {
   double low = HUGE_VAL, high = -HUGE_VAL;
-  const auto include = [&](double loss) { low = std::min(low, loss), high = std::max(high, loss); };
-  for (const auto& step : record.steps) include(step.result.loss);
-  for (const auto& validation : record.evaluations) include(validation.loss);
-  for (const auto& [name, loss] : record.baselines) include(loss);
-  return {step_scale(record), {low, high, kChartHeight - kBottom, kTop}};
+  for (const double value : values)
+    if (std::isfinite(value)) low = std::min(low, value), high = std::max(high, value);
+  if (low > high) low = high = 0;
+  return {low, high, kChartHeight - kBottom, kTop};
+}
+
+ChartScales loss_scales(const TrainingRecord& record) {
+  std::vector<double> losses;
+  for (const auto& step : record.steps) losses.push_back(step.result.loss);
+  for (const auto& evaluation : record.evaluations) losses.push_back(evaluation.loss);
+  for (const auto& [name, loss] : record.baselines) losses.push_back(loss);
+  return {step_scale(record), value_scale(losses)};
 }
 
 void draw_axes(Svg& svg, const ChartScales& scales) {
@@ -54,13 +62,36 @@ void draw_axes(Svg& svg, const ChartScales& scales) {
   svg.line(kLeft, kChartHeight - kBottom, kWidth - kRight, kChartHeight - kBottom, kAxis);
 }
 
+void draw_dot(Svg& svg, std::pair<double, double> middle, const std::string& title) {
+  svg.box(middle.first - 4, middle.second - 4, 8, 8, kValidation, title);
+}
+
 /// At most as many points as pixels, so that long runs give small pages.
 std::vector<std::pair<double, double>> loss_points(const TrainingRecord& record, const ChartScales& scales) {
   const size_t stride = std::max<size_t>(1, record.steps.size() / static_cast<size_t>(kWidth));
   std::vector<std::pair<double, double>> points;
   for (size_t i = 0; i < record.steps.size(); i += stride)
-    points.emplace_back(scales.x(static_cast<double>(record.steps[i].number)), scales.y(record.steps[i].result.loss));
+    if (std::isfinite(record.steps[i].result.loss))
+      points.emplace_back(scales.x(static_cast<double>(record.steps[i].number)), scales.y(record.steps[i].result.loss));
   return points;
+}
+
+void draw_evaluations(Svg& svg, const TrainingRecord& record, const ChartScales& scales) {
+  for (const auto& evaluation : record.evaluations)
+    if (std::isfinite(evaluation.loss))
+      draw_dot(svg, {scales.x(static_cast<double>(evaluation.step)), scales.y(evaluation.loss)},
+               fmt::format("validation at step {}: {:.4f}", evaluation.step, evaluation.loss));
+  if (record.evaluations.empty()) return;
+  svg.box(kWidth - kRight - 130, kTop + 20, 8, 8, kValidation);
+  svg.text(kWidth - kRight, kTop + 28, fmt::format("validation {:.4f}", record.evaluations.back().loss), "end");
+}
+
+void draw_baselines(Svg& svg, const TrainingRecord& record, const ChartScales& scales) {
+  for (const auto& [name, loss] : record.baselines) {
+    if (!std::isfinite(loss)) continue;
+    svg.line(kLeft, scales.y(loss), kWidth - kRight, scales.y(loss), kBaseline, "6 4");
+    svg.text(kWidth - kRight, scales.y(loss) - 5, fmt::format("{} baseline {:.4f}", name, loss), "end");
+  }
 }
 
 }  // namespace
@@ -72,36 +103,34 @@ std::string loss_chart(const TrainingRecord& record) {
   draw_axes(svg, scales);
   svg.path(loss_points(record, scales), kTrain);
   svg.text(kWidth - kRight, kTop + 12, "training loss" + (record.loss_unit.empty() ? "" : " (" + record.loss_unit + ")"), "end");
-  for (const auto& validation : record.evaluations)
-    svg.box(scales.x(static_cast<double>(validation.step)) - 4, scales.y(validation.loss) - 4, 8, 8, kValidation,
-            fmt::format("validation at step {}: {:.4f}", validation.step, validation.loss));
-  if (!record.evaluations.empty()) {
-    svg.box(kWidth - kRight - 130, kTop + 20, 8, 8, kValidation);
-    svg.text(kWidth - kRight, kTop + 28, fmt::format("validation {:.4f}", record.evaluations.back().loss), "end");
-  }
-  for (const auto& [name, loss] : record.baselines) {
-    const double y = scales.y(loss);
-    svg.line(kLeft, y, kWidth - kRight, y, kBaseline, "6 4");
-    svg.text(kWidth - kRight, y - 5, fmt::format("{} baseline {:.4f}", name, loss), "end");
-  }
+  draw_evaluations(svg, record, scales);
+  draw_baselines(svg, record, scales);
   return svg.finish();
 }
 
-std::string accuracy_chart(const TrainingRecord& record) {
+std::string metric_text(const TrainingRecord& record, const std::string& name, double value) {
+  return record.shares.contains(name) ? fmt::format("{:.2f} %", value * 100) : fmt::format("{:.4g}", value);
+}
+
+std::string metric_chart(const TrainingRecord& record, const std::string& name) {
+  const bool is_share = record.shares.contains(name);
+  std::vector<std::pair<int64_t, double>> values;  // by step
+  std::vector<double> shown;
+  for (const auto& evaluation : record.evaluations)
+    if (const auto found = evaluation.metrics.find(name); found != evaluation.metrics.end() && std::isfinite(found->second)) {
+      values.emplace_back(evaluation.step, found->second);
+      shown.push_back(found->second);
+    }
+  ChartScales scales{step_scale(record), value_scale(is_share ? std::vector<double>{0, 100} : shown)};
   Svg svg(kWidth, kChartHeight);
-  const ChartScales scales{step_scale(record), {0, 100, kChartHeight - kBottom, kTop}};
   draw_axes(svg, scales);
   std::vector<std::pair<double, double>> points;
-  for (const auto& validation : record.evaluations) {
-    const auto accuracy = validation.metrics.find("accuracy");
-    if (accuracy == validation.metrics.end()) continue;
-    const double percent = accuracy->second * 100;
-    points.emplace_back(scales.x(static_cast<double>(validation.step)), scales.y(percent));
-    svg.box(points.back().first - 4, points.back().second - 4, 8, 8, kValidation,
-            fmt::format("accuracy at step {}: {:.2f} %", validation.step, percent));
+  for (const auto& [step, value] : values) {
+    points.emplace_back(scales.x(static_cast<double>(step)), scales.y(is_share ? value * 100 : value));
+    draw_dot(svg, points.back(), fmt::format("{} at step {}: {}", name, step, metric_text(record, name, value)));
   }
   svg.path(points, kValidation);
-  svg.text(kWidth - kRight, kTop + 12, "validation accuracy (%)", "end");
+  svg.text(kWidth - kRight, kTop + 12, fmt::format("validation {}{}", name, is_share ? " (%)" : ""), "end");
   return svg.finish();
 }
 

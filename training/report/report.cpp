@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "core/file/file.h"
 #include "training/report/charts.h"
@@ -19,8 +20,8 @@ std::string loss_rows(const TrainingRecord& record) {
     rows += html_row("training loss, first and last",
                      fmt::format("{:.4f}, {:.4f}", record.steps.front().result.loss, record.steps.back().result.loss));
   if (!record.evaluations.empty()) rows += html_row("validation loss", fmt::format("{:.4f}", record.evaluations.back().loss));
-  if (const auto accuracy = record.last_metric("accuracy"))
-    rows += html_row("validation accuracy", fmt::format("{:.2f} %", *accuracy * 100));
+  for (const auto& name : record.metrics())
+    if (const auto value = record.last_metric(name)) rows += html_row("validation " + xml_text(name), metric_text(record, name, *value));
   for (const auto& [name, loss] : record.baselines)
     rows += html_row(xml_text(name) + " model's loss, same split", fmt::format("{:.4f}", loss));
   return rows;
@@ -37,6 +38,16 @@ std::string summary(const TrainingRecord& record) {
   rows += html_row("bubble, predicted and measured", fmt::format("{:.1f} %, {:.1f} %", record.prediction.bubble * 100,
                                                                  record.median_of_steps(&parallel::StepResult::bubble) * 100));
   return "<table>\n" + rows + html_row("weights hash", record.weights_hash) + "</table>\n";
+}
+
+std::string metric_sections(const TrainingRecord& record) {
+  std::string sections;
+  for (const auto& name : record.metrics()) {
+    std::string title = name;
+    if (!title.empty()) title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[0])));
+    sections += html_section(title, metric_chart(record, name));
+  }
+  return sections;
 }
 
 /// The last step as it was predicted, above it as it was, on one axis.
@@ -56,8 +67,7 @@ std::string pipeline_plots(const TrainingRecord& record) {
 }  // namespace
 
 std::string html_report(const TrainingRecord& record, const std::vector<ReportSection>& sections) {
-  std::string body = summary(record) + html_section("Loss", loss_chart(record)) +
-                     (record.last_metric("accuracy") ? html_section("Accuracy", accuracy_chart(record)) : "") +
+  std::string body = summary(record) + html_section("Loss", loss_chart(record)) + metric_sections(record) +
                      html_section("Pipeline", pipeline_plots(record)) + html_section("Memory by device", memory_chart(record.devices));
   for (const auto& section : sections) body += html_section(section.title, section.html);
   if (!record.config.empty()) body += html_section("Config", html_preformatted(record.config));

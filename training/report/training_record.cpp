@@ -82,6 +82,13 @@ std::string TrainingRecord::predictions_text() const {
   return fmt::format("{}{:.2f} ms counted", measured, counted_seconds * 1e3);
 }
 
+std::set<std::string> TrainingRecord::metrics() const {
+  std::set<std::string> names;
+  for (const auto& evaluation : evaluations)
+    for (const auto& [name, value] : evaluation.metrics) names.insert(name);
+  return names;
+}
+
 std::optional<double> TrainingRecord::last_metric(const std::string& name) const {
   if (evaluations.empty()) return std::nullopt;
   const auto& last = evaluations.back().metrics;
