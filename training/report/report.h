@@ -14,13 +14,11 @@ struct ReportSection {
   std::string html;
 };
 
-/// One HTML page that needs nothing else: the record's numbers, loss and
-/// metrics by step, the pipeline's timeline of the last step below the
-/// predicted one, memory over time and by device, what the caller adds, the
-/// config.
+/// One HTML page that needs nothing else: the record's numbers, loss and metrics by step, the pipeline's timeline of the last step below the
+/// predicted one, memory over time and by device, what the caller adds, the config.
 ///   training::TrainingRecord record;
-///   training::Loop(trainer, dataset, {.steps = 1000, .batch = 64, .record =
-///   &record}).run(); training::write_report("report.html", record);
+///   training::Loop(trainer, dataset, {.steps = 1000, .batch = 64, .record = &record}).run();
+///   training::write_report("report.html", record);
 std::string html_report(const TrainingRecord& record, const std::vector<ReportSection>& sections = {});
 
 /// Writes that page to a file, over one that is there.
