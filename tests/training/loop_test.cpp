@@ -6,45 +6,20 @@
 #include <mutex>
 
 #include "core/file/file.h"
-#include "core/ops/comparison.h"
-#include "core/ops/copy.h"
-#include "core/ops/operators.h"
-#include "core/random.h"
-#include "data/tensor_dataset.h"
-#include "layers/activation.h"
-#include "layers/cross_entropy.h"
-#include "layers/linear.h"
 #include "parallel/group/thread_group.h"
 #include "parallel/plan/plan_codec.h"
 #include "parallel/run/job_devices.h"
 #include "tests/expect_error.h"
 #include "tests/temporary_folder.h"
+#include "tests/training/point_classifier.h"
 
 namespace sluice::training {
 namespace {
 
 constexpr int64_t kBatch = 16;
 
-layers::Graph classifier() {
-  layers::Graph graph;
-  const auto x = graph.input("x", {4}), label = graph.input("label", {}, DType::i32);
-  const auto hidden = graph.add("relu", layers::ReLU(), graph.add("hidden", layers::Linear(4, 12), x));
-  const auto logits = graph.add("logits", layers::Linear(12, 2), hidden);
-  graph.output(logits);
-  graph.loss(graph.add("loss", layers::CrossEntropy(), {logits, label}));
-  return graph;
-}
-
-data::TensorDataset::Inputs points(int64_t samples, uint64_t key) {
-  const Tensor x = randn({samples, 4}, key);
-  return {{"x", x}, {"label", cast(x.select(1, 0) * x.select(1, 1) > 0.0, DType::i32)}};
-}
-
-/// Points of four axes, of which two decide the class.
-data::DatasetPtr dataset() { return std::make_shared<data::TensorDataset>(points(256, 1), points(64, 2)); }
-
 std::unique_ptr<parallel::Trainer> trainer_over(const char* names, double lr = 1e-2) {
-  const layers::Graph graph = classifier();
+  const layers::Graph graph = point_classifier();
   return std::make_unique<parallel::Trainer>(graph, parallel::plan(graph, devices(names), {.batch = kBatch, .micro_batches = 2}),
                                              AdamW({.lr = lr}), parallel::TrainerOptions{.seed = 5});
 }
@@ -61,7 +36,7 @@ TEST(TrainingLoop, TrainsEvaluatesAndSavesAtTheStepsThatAreAskedFor) {
   options.config = "words = 1";
   options.files = {{"labels.txt", "two"}};
   const auto trainer = trainer_over("cpu:0,cpu:1");
-  Loop loop(*trainer, dataset(), options);
+  Loop loop(*trainer, point_dataset(), options);
   std::vector<int64_t> steps, evaluations, saves;
   std::vector<double> losses, accuracies;
   loop.on_step = [&](const Loop::Step& step) {
@@ -95,14 +70,14 @@ TEST(TrainingLoop, TrainsEvaluatesAndSavesAtTheStepsThatAreAskedFor) {
 
 TEST(TrainingLoop, EvaluatesAsThePlainWayDoes) {
   const auto trainer = trainer_over("cpu:0");
-  Loop loop(*trainer, dataset(), options_of(10));
+  Loop loop(*trainer, point_dataset(), options_of(10));
   Evaluation last;
   loop.on_evaluation = [&](int64_t, const Evaluation& evaluation) { last = evaluation; };
   loop.run();
-  const Batch all = batch_of(points(64, 2));
+  const Batch all = batch_of(labelled_points(64, 2));
   const auto result = trainer->evaluate(all, true);
   EXPECT_NEAR(*last.loss, result.loss_sum / result.weight, 1e-6);
-  const auto logits = result.output.to_vector(), labels = points(64, 2).at("label").to_vector();
+  const auto logits = result.output.to_vector(), labels = labelled_points(64, 2).at("label").to_vector();
   int hits = 0;
   for (size_t i = 0; i < labels.size(); ++i) hits += (logits[2 * i + 1] > logits[2 * i]) == (labels[i] == 1);
   EXPECT_DOUBLE_EQ(last.metrics.at("accuracy"), hits / 64.0);
@@ -112,7 +87,7 @@ TEST(TrainingLoop, GoesOnBitForBitWithItsEvaluations) {
   const TemporaryFolder folder;
   LoopOptions options = options_of(40);
   const auto whole = trainer_over("cpu:0,cpu:1");
-  Loop at_once(*whole, dataset(), options);
+  Loop at_once(*whole, point_dataset(), options);
   at_once.run();
   options.output = folder.path() / "run";
   std::string hash;
@@ -120,7 +95,7 @@ TEST(TrainingLoop, GoesOnBitForBitWithItsEvaluations) {
   for (const int64_t steps : {15, 40}) {
     options.steps = steps;
     const auto trainer = trainer_over(steps == 15 ? "cpu:0" : "cpu:0,cpu:1,cpu:2");
-    Loop loop(*trainer, dataset(), options);
+    Loop loop(*trainer, point_dataset(), options);
     EXPECT_EQ(loop.resume(), steps == 40);
     loop.run();
     hash = trainer->weights_hash();
@@ -140,7 +115,7 @@ TEST(TrainingLoop, EndsWhenNothingGetsBetterAndKeepsTheBest) {
   options.patience = 4;
   options.keep_best = true;
   const auto trainer = trainer_over("cpu:0", 0.3);  // a rate that soon goes up and down
-  Loop loop(*trainer, dataset(), options);
+  Loop loop(*trainer, point_dataset(), options);
   std::map<int64_t, std::string> hashes;
   loop.on_evaluation = [&](int64_t step, const Evaluation&) { hashes[step] = trainer->weights_hash(); };
   ASSERT_EQ(loop.run(), Loop::End::no_better);
@@ -157,7 +132,7 @@ TEST(TrainingLoop, EndsWhenNothingGetsBetterAndKeepsTheBest) {
   LoopOptions more = options;
   more.output.clear();
   more.keep_best = false;
-  Loop resumed(*again, dataset(), more);
+  Loop resumed(*again, point_dataset(), more);
   resumed.restore(parallel::open_checkpoint(parallel::finished_checkpoints(folder.path() / "run").back()));
   EXPECT_EQ(resumed.run(), Loop::End::no_better);
   EXPECT_EQ(again->steps_done(), trainer->steps_done()) << "it has had all its patience";
@@ -172,7 +147,7 @@ TEST(TrainingLoop, SetsAsideWhatAnotherTrainingLeft) {
   options.keep_best = true;
   const auto train = [&](double lr, bool resumes) {
     const auto trainer = trainer_over("cpu:0", lr);
-    Loop loop(*trainer, dataset(), options);
+    Loop loop(*trainer, point_dataset(), options);
     if (resumes) {
       EXPECT_TRUE(loop.resume());
     }
@@ -197,7 +172,7 @@ TEST(TrainingLoop, SetsAsideWhatAnotherTrainingLeft) {
 /// Two ranks of a device each against one process with both: the same evaluations, the same best, and a resume.
 TEST(TrainingLoop, DoesTheSameOverRanks) {
   const TemporaryFolder folder;
-  const layers::Graph graph = classifier();
+  const layers::Graph graph = point_classifier();
   LoopOptions options = options_of(40);
   options.evaluate_every = 2;
   options.patience = 3;
@@ -218,7 +193,7 @@ TEST(TrainingLoop, DoesTheSameOverRanks) {
     for (const int64_t steps : {7, 40}) {
       own.steps = steps;
       parallel::Trainer trainer(graph, plan, AdamW({.lr = 0.3}), of_trainer);
-      Loop loop(trainer, dataset(), own);
+      Loop loop(trainer, point_dataset(), own);
       EXPECT_EQ(loop.resume(), steps == 40);
       const auto end = loop.run();
       EXPECT_EQ(end, steps == 40 ? Loop::End::no_better : Loop::End::steps_done) << name;
@@ -247,7 +222,7 @@ TEST(TrainingLoop, WatchesAMetricThatShouldRise) {
   options.watched = "falling";
   options.patience = 2;
   const auto trainer = trainer_over("cpu:0");
-  Loop loop(*trainer, dataset(), options);
+  Loop loop(*trainer, point_dataset(), options);
   loop.on_evaluation = [&](int64_t, const Evaluation&) { ++evaluations; };
   EXPECT_EQ(loop.run(), Loop::End::no_better);
   EXPECT_EQ(loop.history().best()->step, 10);
@@ -259,7 +234,7 @@ TEST(TrainingLoop, EndsWhereItIsToldAndSaves) {
   LoopOptions options = options_of(100);
   options.output = folder.path() / "run";
   const auto trainer = trainer_over("cpu:0");
-  Loop loop(*trainer, dataset(), options);
+  Loop loop(*trainer, point_dataset(), options);
   loop.stop = [&] { return trainer->steps_done() >= 7; };
   EXPECT_EQ(loop.run(), Loop::End::stopped);
   EXPECT_TRUE(loop.history().entries().empty());
@@ -271,7 +246,7 @@ TEST(TrainingLoop, SavesTheLastGoodStepBeforeAnErrorIsThrown) {
   LoopOptions options = options_of(100);
   options.output = folder.path() / "run";
   const auto trainer = trainer_over("cpu:0");
-  Loop loop(*trainer, dataset(), options);
+  Loop loop(*trainer, point_dataset(), options);
   std::optional<Loop::Saved> saved;
   loop.on_save = [&](const Loop::Saved& now) { saved = now; };
   loop.on_step = [](const Loop::Step& step) { require<DataError>(step.number < 5, "the log is full"); };
@@ -287,7 +262,7 @@ TEST(TrainingLoop, RefusesOptionsOutOfRangeAndNamesThem) {
   const auto made = [&](const auto& change) {
     LoopOptions options = options_of(10);
     change(options);
-    Loop(*trainer, dataset(), options);
+    Loop(*trainer, point_dataset(), options);
   };
   expect_error<UsageError>([&] { made([](auto& o) { o.steps = -1; }); }, {"LoopOptions::steps", "got -1"});
   expect_error<UsageError>([&] { made([](auto& o) { o.keep = 0; }); }, {"LoopOptions::keep", "at least 1"});
@@ -296,7 +271,7 @@ TEST(TrainingLoop, RefusesOptionsOutOfRangeAndNamesThem) {
   expect_error<UsageError>([&] { made([](auto& o) { o.save_every = 5; }); }, {"save_every", "set LoopOptions::output"});
   expect_error<UsageError>(
       [&] {
-        Loop loop(*trainer, dataset(), options_of(10));
+        Loop loop(*trainer, point_dataset(), options_of(10));
         loop.resume();
       },
       {"resume", "set LoopOptions::output"});
@@ -304,7 +279,7 @@ TEST(TrainingLoop, RefusesOptionsOutOfRangeAndNamesThem) {
       [&] {
         LoopOptions options = options_of(1);
         options.metrics = {{"accuracy", accuracy("x")}};
-        Loop(*trainer, dataset(), options).run();
+        Loop(*trainer, point_dataset(), options).run();
       },
       {"accuracy", "'x'", "for each row"});
 }

@@ -7,16 +7,9 @@
 
 #include "core/byte_units.h"
 #include "core/file/file.h"
-#include "core/ops/comparison.h"
-#include "core/ops/copy.h"
-#include "core/ops/operators.h"
-#include "core/random.h"
-#include "data/tensor_dataset.h"
-#include "layers/activation.h"
-#include "layers/cross_entropy.h"
-#include "layers/linear.h"
 #include "tests/expect_error.h"
 #include "tests/temporary_folder.h"
+#include "tests/training/point_classifier.h"
 #include "training/loop.h"
 
 namespace sluice::training {
@@ -24,25 +17,8 @@ namespace {
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-layers::Graph classifier() {
-  layers::Graph graph;
-  const auto x = graph.input("x", {4}), label = graph.input("label", {}, DType::i32);
-  const auto hidden = graph.add("relu", layers::ReLU(), graph.add("hidden", layers::Linear(4, 12), x));
-  const auto logits = graph.add("logits", layers::Linear(12, 2), hidden);
-  graph.output(logits);
-  graph.loss(graph.add("loss", layers::CrossEntropy(), {logits, label}));
-  return graph;
-}
-
-data::TensorDataset::Inputs points(int64_t samples, uint64_t key) {
-  const Tensor x = randn({samples, 4}, key);
-  return {{"x", x}, {"label", cast(x.select(1, 0) > 0.0, DType::i32)}};
-}
-
-data::DatasetPtr dataset() { return std::make_shared<data::TensorDataset>(points(256, 1), points(64, 2)); }
-
 parallel::Trainer trainer_over_two_devices() {
-  const layers::Graph graph = classifier();
+  const layers::Graph graph = point_classifier();
   return {graph, parallel::plan(graph, devices("cpu:0,cpu:1"), {.batch = 16, .micro_batches = 2}), AdamW({.lr = 1e-2})};
 }
 
@@ -59,7 +35,7 @@ TEST(Report, OfALoopShowsItsStepsEvaluationsDevicesAndConfig) {
   TrainingRecord record;
   int64_t steps = 0;
   std::map<int64_t, Evaluation> evaluations;
-  Loop loop(trainer, dataset(),
+  Loop loop(trainer, point_dataset(),
             {.steps = 20,
              .batch = 16,
              .evaluate_every = 5,
@@ -91,7 +67,7 @@ TEST(Report, OfALoopShowsItsStepsEvaluationsDevicesAndConfig) {
 TEST(Report, ShowsThePeakOfEachDeviceAsItWasAndAsItWasPredicted) {
   parallel::Trainer trainer = trainer_over_two_devices();
   TrainingRecord record;
-  Loop(trainer, dataset(), {.steps = 4, .batch = 16, .evaluate_every = 2, .record = &record}).run();
+  Loop(trainer, point_dataset(), {.steps = 4, .batch = 16, .evaluate_every = 2, .record = &record}).run();
   ASSERT_EQ(record.devices.size(), 2U);
   const std::string page = html_report(record);
   for (const auto& device : record.devices) {
@@ -107,7 +83,7 @@ TEST(Report, ShowsThePeakOfEachDeviceAsItWasAndAsItWasPredicted) {
 TEST(Report, StepsOfAProgramOfItsOwnAreTakenDownByHand) {
   parallel::Trainer trainer = trainer_over_two_devices();
   TrainingRecord record;
-  data::Loader loader(dataset(), {.batch = 16});
+  data::Loader loader(point_dataset(), {.batch = 16});
   for (int64_t step = 0; step < 3; ++step) {
     const Batch batch = loader.at(step);
     record.note_step(trainer, batch, trainer.step(batch));
