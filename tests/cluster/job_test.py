@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -59,13 +60,15 @@ def abandoned_shared_memory():
 
 
 class Launch:
-    """One launch of all ranks, whose processes can be told by a folder that is in their command."""
+    """One launch of all ranks, whose processes can be told by a folder that is in their command. Its launcher has temporary files of its own:
+    those of Open MPI that begin and end at once make and remove the same folder under each other."""
 
     def __init__(self, folder, command, before=(), ranks=RANKS, limit=120):
         self.folder, self.began = folder, time.monotonic()
+        self.temporary = tempfile.TemporaryDirectory(prefix="launch-", ignore_cleanup_errors=True)
         words = ["timeout", "-k", "5", str(patience(limit)), *LAUNCHER, "-n", str(ranks), *before, *command]
-        self.process = subprocess.Popen(list(map(str, words)), env=ENVIRONMENT, stdin=subprocess.DEVNULL, text=True, start_new_session=True,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.process = subprocess.Popen(list(map(str, words)), env={**ENVIRONMENT, "TMPDIR": self.temporary.name}, stdin=subprocess.DEVNULL,
+                                        text=True, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def end(self):
         """Waits for the end of the launcher and of all ranks, which end with it."""
@@ -95,6 +98,7 @@ class Launch:
     def kill(self):
         RanksTest.kill(self.process)
         self.left(seconds=0)
+        self.temporary.cleanup()
         self.process.stdout.close()
         self.process.stderr.close()
 
