@@ -1,6 +1,7 @@
 #include "core/device_speeds.h"
 
 #include <algorithm>
+#include <map>
 #include <thread>
 
 #include "core/device_description.h"
@@ -11,20 +12,11 @@ namespace sluice {
 
 namespace {
 
-DeviceSpeed speed_of(const Device& device, Precision precision) {
-  const DeviceSpeed& declared = device.options().speed;
-  if (device.kind() == DeviceKind::meta) return declared;
-  DeviceSpeed speed = declared;  // its link, when the config names one
-  if (device.kind() == DeviceKind::cuda) {
-    speed = gpu_speed(describe_gpu(device), precision);
-  } else {
-    const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    speed.flops_per_second = measured_peak_flops(std::min(cores, device.options().threads));
-    speed.bytes_per_second = measured_bandwidth();
-  }
-  // Links that the config names; what it does not name is the usual, and a GPU knows better.
-  if (const DeviceSpeed kUsual;
-      declared.link_bytes_per_second != kUsual.link_bytes_per_second || declared.link_latency_seconds != kUsual.link_latency_seconds) {
+/// Links as declared, where the config names them: a GPU knows better than what is usual.
+DeviceSpeed speed_of_gpu(const Device& device, Precision precision) {
+  const DeviceSpeed &declared = device.options().speed, kUsual{};
+  DeviceSpeed speed = gpu_speed(describe_gpu(device), precision);
+  if (declared.link_bytes_per_second != kUsual.link_bytes_per_second || declared.link_latency_seconds != kUsual.link_latency_seconds) {
     speed.link_bytes_per_second = declared.link_bytes_per_second;
     speed.link_latency_seconds = declared.link_latency_seconds;
   }
@@ -33,13 +25,31 @@ DeviceSpeed speed_of(const Device& device, Precision precision) {
   return speed;
 }
 
+struct CoreSpeed {
+  double flops, bytes;  ///< per second
+};
+
+CoreSpeed measured_speed(int threads) {
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return {measured_peak_flops(std::min(cores, threads)), measured_bandwidth()};
+}
+
 }  // namespace
 
 std::vector<DeviceSpeed> speeds_of(const std::vector<DevicePtr>& devices, Precision precision) {
+  std::map<int, CoreSpeed> measured;  // by threads
   std::vector<DeviceSpeed> speeds;
-  for (size_t i = 0; i < devices.size(); ++i) {
-    const bool as_before = i > 0 && devices[i]->kind() == DeviceKind::cpu && devices[i]->options().threads == devices[0]->options().threads;
-    speeds.push_back(as_before ? speeds[0] : speed_of(*devices[i], precision));  // measuring takes time
+  for (const auto& device : devices) {
+    if (device->kind() == DeviceKind::cuda) {
+      speeds.push_back(speed_of_gpu(*device, precision));
+      continue;
+    }
+    DeviceSpeed& speed = speeds.emplace_back(device->options().speed);
+    if (device->kind() == DeviceKind::meta) continue;
+    const int threads = device->options().threads;
+    if (!measured.contains(threads)) measured.emplace(threads, measured_speed(threads));
+    speed.flops_per_second = measured.at(threads).flops;
+    speed.bytes_per_second = measured.at(threads).bytes;
   }
   return speeds;
 }

@@ -22,14 +22,14 @@ void TrainingRecord::note_step(const parallel::Trainer& trainer, const Batch& mi
 }
 
 void TrainingRecord::keep_step(int64_t number, const parallel::StepResult& result) {
-  const auto is_kept = [&](int64_t noted) { return noted % step_stride == 0; };
-  if (!steps.empty() && !is_kept(noted_steps - 1)) steps.pop_back();  // which was there as the last one
+  const auto is_kept = [&](int64_t noted) { return noted % step_stride_ == 0; };
+  if (!steps.empty() && !is_kept(noted_steps_ - 1)) steps.pop_back();  // which was there as the last one
   steps.push_back({number, result});
   steps.back().result.peak_bytes = {};
-  if (is_kept(noted_steps++) && steps.size() > kMostSteps) {
+  if (is_kept(noted_steps_++) && steps.size() > kMostSteps) {
     for (size_t i = 0; 2 * i < steps.size(); ++i) steps[i] = steps[2 * i];
     steps.resize((steps.size() + 1) / 2);
-    step_stride *= 2;
+    step_stride_ *= 2;
   }
 }
 

@@ -26,17 +26,16 @@ struct TrainingRecord {
     int64_t predicted_peak_bytes = 0, peak_bytes = 0, budget_bytes = 0;
   };
 
-  std::string config;                        ///< as text
-  int64_t parameters = 0;                    ///< of the model
-  std::vector<Step> steps;                   ///< of this run, without the skipped ones; of a long one some, equally far apart, and the last
-  int64_t noted_steps = 0, step_stride = 1;  ///< how many there were, and how far apart those in `steps` are
-  int64_t skipped_steps = 0;                 ///< of this run: their gradients were not finite
-  int64_t steps_done = 0;                    ///< in all, also before a resume
-  int64_t moved_at = 0;                      ///< after this step the trainer got the plan that it has: medians are of later ones
-  std::string item = "sample";               ///< what speed counts
-  int64_t items_per_step = 0;                ///< 0: note_end() sets it to the samples of a mini-batch
-  int64_t batch = 0;                         ///< samples of the largest mini-batch
-  std::string loss_unit{};                   ///< such as "nats"
+  std::string config;           ///< as text
+  int64_t parameters = 0;       ///< of the model
+  std::vector<Step> steps;      ///< of this run, without the skipped ones; of a long one some, equally far apart, and the last
+  int64_t skipped_steps = 0;    ///< of this run: their gradients were not finite
+  int64_t steps_done = 0;       ///< in all, also before a resume
+  int64_t moved_at = 0;         ///< after this step the trainer got the plan that it has: medians are of later ones
+  std::string item = "sample";  ///< what speed counts
+  int64_t items_per_step = 0;   ///< 0: note_end() sets it to the samples of a mini-batch
+  int64_t batch = 0;            ///< samples of the largest mini-batch
+  std::string loss_unit{};      ///< such as "nats"
   std::vector<EvaluationHistory::Entry> evaluations;  ///< of this run
   std::set<std::string> shares{"accuracy"};           ///< metrics from 0 to 1 that are shown in percent
   std::map<std::string, double> baselines;            ///< by name of another model: its loss on the validation split
@@ -73,6 +72,7 @@ struct TrainingRecord {
  private:
   void keep_step(int64_t number, const parallel::StepResult& result);
   void note_devices(const parallel::Trainer& trainer);
+  int64_t noted_steps_ = 0, step_stride_ = 1;  ///< how many there were, and how far apart those in `steps` are
 };
 
 /// Bytes of a budget, or nothing when it is unlimited.
