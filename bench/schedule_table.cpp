@@ -94,10 +94,7 @@ parallel::PlanOptions PlanBench::plan_options(const std::string& schedule, int m
   parallel::PlanOptions plan;
   plan.batch = options_.batch;
   plan.micro_batches = micro_batches;
-  if (schedule == "auto")
-    plan.schedule = parallel::kOpen;
-  else
-    plan.schedule = {parallel::schedule_named(schedule), parallel::kOpen};
+  plan.schedule = schedule_of_word(schedule);
   plan.optimizer = model_.optimizer.get();
   plan.times = [this](int64_t samples, const DevicePtr&) { return times(samples); };
   return plan;

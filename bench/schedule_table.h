@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bench/plan_trial.h"
+#include "bench/schedule_word.h"
 
 namespace sluice::bench {
 
@@ -13,7 +14,7 @@ struct PlanBenchOptions {
   int devices = 2;
   int64_t batch = 32;
   std::vector<int> micro_batches{2, 8, 32};
-  std::vector<std::string> schedules{"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "auto"};
+  std::vector<std::string> schedules{kScheduleWords.begin(), kScheduleWords.end()};
   std::vector<int> alone;  ///< numbers of micro-batches at which one device takes the step too
   int steps = 9;
   bool kinds = false;  ///< prints seconds by kind of action, too

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "bench/node_times.h"
+#include "bench/schedule_word.h"
 #include "bench/training_step.h"
 #include "bench/tuning_option.h"
 #include "core/error.h"
@@ -160,9 +161,9 @@ void register_all(StepChoice choice) {
   choice.batch = 32;
   for (int devices : {1, 2})
     for (int micro_batches : {1, 2, 4, 8, 16, 32})
-      for (const auto schedule : {parallel::NamedSchedule::gpipe, parallel::NamedSchedule::one_f_one_b})
+      for (const std::string schedule : {"gpipe", "1f1b"})
         for (const auto remat : {parallel::Remat::none, parallel::Remat::full}) {
-          if (devices == 1 && schedule == parallel::NamedSchedule::gpipe) continue;  // differs in memory only
+          if (devices == 1 && schedule == "gpipe") continue;  // differs in memory only
           choice.devices = devices;
           choice.micro_batches = micro_batches;
           choice.schedule = schedule;
@@ -196,8 +197,8 @@ int run(int argc, char** argv) {
   app.add_option("--device", choice.device, "cpu, or a GPU: cuda:0");
   app.add_option("--devices", choice.devices, "stages");
   app.add_option("--micro-batches", choice.micro_batches, "M");
-  std::string schedule, partition, remat;
-  app.add_option("--schedule", schedule, "gpipe or 1f1b")->check(CLI::IsMember({"gpipe", "1f1b"}));
+  std::string partition, remat;
+  app.add_option("--schedule", choice.schedule, "1f1b where none is said; auto: any order of work")->check(CLI::IsMember(kScheduleWords));
   app.add_option("--partition", partition, "auto, parameters or uniform")->check(CLI::IsMember({"auto", "parameters", "uniform"}));
   app.add_option("--remat", remat, "none or full")->check(CLI::IsMember({"none", "full"}));
   app.add_option("--threads", choice.threads, "intra-op threads a device");
@@ -207,7 +208,6 @@ int run(int argc, char** argv) {
   add_tuning(app, choice.tuning);
   app.add_flag("--bare", choice.bare, "without the executor");
   CLI11_PARSE(app, argc, argv);
-  if (schedule == "gpipe") choice.schedule = parallel::NamedSchedule::gpipe;
   if (partition == "parameters") choice.partition = parallel::PartitionRule::parameters;
   if (partition == "uniform") choice.partition = parallel::PartitionRule::uniform;
   if (remat == "full") choice.remat = parallel::Remat::full;

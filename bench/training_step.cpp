@@ -1,6 +1,7 @@
 #include "bench/training_step.h"
 
 #include "autograd/backward.h"
+#include "bench/schedule_word.h"
 #include "core/machine_limits.h"
 #include "core/ops/copy.h"
 #include "layers/tables.h"
@@ -21,7 +22,7 @@ std::string model_name(const StepChoice& choice) {
 std::string StepChoice::name() const {
   if (bare) return model_name(*this) + "bare loop batch=" + std::to_string(batch);
   return model_name(*this) + (device == "cpu" ? "" : device + " ") + "K=" + std::to_string(devices) +
-         " M=" + std::to_string(micro_batches) + join(" ", name_of(schedule), " remat=", name_of(remat), " threads=", threads) +
+         " M=" + std::to_string(micro_batches) + join(" ", schedule, " remat=", name_of(remat), " threads=", threads) +
          " batch=" + std::to_string(batch) + (precision == "f32" ? "" : " " + precision) + (cuda_graphs ? " graphs" : "");
 }
 
@@ -103,7 +104,7 @@ TrainingStep::TrainingStep(const StepChoice& choice)
   }
   const parallel::PlanOptions options{.batch = choice.batch,
                                       .micro_batches = choice.micro_batches,
-                                      .schedule = choice.schedule,
+                                      .schedule = schedule_of_word(choice.schedule),
                                       .partition = choice.partition,
                                       .remat = choice.remat,
                                       .precision = precision_named(choice.precision)};

@@ -16,7 +16,7 @@ struct StepChoice {
   std::string device = "cpu";  ///< "cpu" for cpu:0, cpu:1, ...; or one GPU of all stages: "cuda:0"
   int devices = 1;             ///< stages
   int micro_batches = 1;
-  parallel::NamedSchedule schedule = parallel::NamedSchedule::one_f_one_b;
+  std::string schedule = "1f1b";  ///< see schedule_of_word
   parallel::PartitionChoice partition = parallel::kOpen;
   parallel::Remat remat = parallel::Remat::none;
   int threads = 1;  ///< a CPU device

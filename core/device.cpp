@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <mutex>
 
 #include "build_config.h"
+#include "core/arena.h"
+#include "core/cpu/cpu.h"
 #include "core/cuda/cuda.h"
 #include "core/device_description.h"
 #include "core/where.h"
@@ -82,23 +85,36 @@ std::unique_ptr<MemorySource> memory_of(const Device& device, const std::shared_
 
 }  // namespace
 
+struct Device::Parts {
+  explicit Parts(const Device& device)
+      : gpu(make_cuda(device.kind(), device.gpu(), device.options())), arena(memory_of(device, gpu)), cpu(device.options().threads) {}
+
+  std::shared_ptr<Cuda> gpu;  ///< null for other kinds
+  Arena arena;
+  Cpu cpu;
+  mutable std::mutex counting;  ///< guards what follows
+  Cost counted;
+  KernelTallies kernels;
+  double clock = 0;
+};
+
 Device::Device(DeviceKind kind, int index, Options options)
-    : kind_(kind),
-      index_(index),
-      options_(options),
-      cuda_(make_cuda(kind, gpu(), options)),
-      arena_(memory_of(*this, cuda_)),
-      cpu_(options.threads) {
-  set_budget_bytes(options.budget_bytes);
+    : kind_(kind), index_(index), options_(std::move(options)), parts_(std::make_unique<Parts>(*this)) {
+  set_budget_bytes(options_.budget_bytes);
   if (backend() == DeviceKind::cuda) charge(Cuda::kOwnBytes);
   if constexpr (build::has_cuda)
-    if (cuda_) cuda_->memory().set_arena(*cuda_, &arena_);
+    if (parts_->gpu) cuda().memory().set_arena(cuda(), &parts_->arena);
 }
 
 Device::~Device() {
   if constexpr (build::has_cuda)
-    if (cuda_) cuda_->memory().set_arena(*cuda_, nullptr);
+    if (parts_->gpu) cuda().memory().set_arena(cuda(), nullptr);
 }
+
+Cpu& Device::cpu() { return parts_->cpu; }
+Cuda& Device::cuda() { return *parts_->gpu; }
+const Cuda& Device::cuda() const { return *parts_->gpu; }
+Arena& Device::arena() { return parts_->arena; }
 
 std::string Device::name() const {
   const char* kind = kind_ == DeviceKind::cpu ? "cpu" : kind_ == DeviceKind::cuda ? "cuda" : "meta";
@@ -114,7 +130,7 @@ void Device::set_budget_bytes(int64_t bytes) {
   require(bytes > 0, "device ", name(), ": needs a memory budget > 0, got ", bytes);
   options_.budget_bytes = bytes;
   if constexpr (build::has_cuda)
-    if (cuda_) cuda_->memory().set_budget_bytes(*cuda_, bytes);
+    if (parts_->gpu) cuda().memory().set_budget_bytes(cuda(), bytes);
 }
 
 void Device::charge(int64_t bytes) {
@@ -147,60 +163,60 @@ void Device::count(const Cost& cost, std::string_view op, DType dtype) {
   if (const DeviceSpeed& speed = options_.speed; kind_ == DeviceKind::meta)
     seconds = std::max(cost.flops / speed.flops_per_second, (cost.bytes_read + cost.bytes_written) / speed.bytes_per_second) /
               speed.efficiency_of(op);
-  std::lock_guard lock(counting_);
-  counted_ += cost;
-  clock_ += seconds;
+  std::lock_guard lock(parts_->counting);
+  parts_->counted += cost;
+  parts_->clock += seconds;
   if (!options_.tallies_kernels) return;
-  KernelTally& tally = kernels_[kind_of_kernel(op, dtype)];
+  KernelTally& tally = parts_->kernels[kind_of_kernel(op, dtype)];
   ++tally.calls;
   tally.cost += cost;
   tally.seconds += seconds;
 }
 
 void Device::count_seconds(double seconds, std::string_view op, DType dtype) {
-  std::lock_guard lock(counting_);
-  kernels_[kind_of_kernel(op, dtype)].seconds += seconds;
+  std::lock_guard lock(parts_->counting);
+  parts_->kernels[kind_of_kernel(op, dtype)].seconds += seconds;
 }
 
 KernelTallies Device::kernels() const {
-  std::lock_guard lock(counting_);
-  return kernels_;
+  std::lock_guard lock(parts_->counting);
+  return parts_->kernels;
 }
 
 void Device::clear_kernels() {
-  std::lock_guard lock(counting_);
-  kernels_.clear();
+  std::lock_guard lock(parts_->counting);
+  parts_->kernels.clear();
 }
 
 Cost Device::counted() const {
-  std::lock_guard lock(counting_);
-  return counted_;
+  std::lock_guard lock(parts_->counting);
+  return parts_->counted;
 }
 
 double Device::clock_seconds() const {
-  std::lock_guard lock(counting_);
-  return clock_;
+  std::lock_guard lock(parts_->counting);
+  return parts_->clock;
 }
 
 void Device::set_clock(double seconds) {
-  std::lock_guard lock(counting_);
-  clock_ = seconds;
+  std::lock_guard lock(parts_->counting);
+  parts_->clock = seconds;
 }
 
 Event Device::record([[maybe_unused]] bool with_time) const {
   if constexpr (build::has_cuda)
-    if (cuda_) return cuda_->record(with_time);
+    if (parts_->gpu) return cuda().record(with_time);
   return nullptr;
 }
 
 void Device::wait_for(const Event& event) const {
   if (!event) return;
-  if constexpr (build::has_cuda) cuda_ ? cuda_->wait_for(event) : wait_until(event);
+  if constexpr (build::has_cuda) parts_->gpu ? cuda().wait_for(event) : wait_until(event);
 }
 
 void Device::synchronize() {
   if constexpr (build::has_cuda)
-    if (cuda_) cuda_->synchronize();
+    if (parts_->gpu) cuda().synchronize();
 }
 
 namespace {

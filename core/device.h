@@ -3,18 +3,18 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/arena.h"
-#include "core/cpu/cpu.h"
 #include "core/dtype.h"
 #include "core/error.h"
+#include "core/event.h"
 
 namespace sluice {
 
+class Arena;
+class Cpu;
 class Cuda;
 struct GpuDescription;
 
@@ -135,24 +135,20 @@ class Device {
   void synchronize();
   /// @}
 
-  Cpu& cpu() { return cpu_; }
+  /// What its CPU kernels run on.
+  Cpu& cpu();
   /// Only of a CUDA device that is not elsewhere.
-  Cuda& cuda() { return *cuda_; }
-  const Cuda& cuda() const { return *cuda_; }
-  Arena& arena() { return arena_; }
+  Cuda& cuda();
+  const Cuda& cuda() const;
+  Arena& arena();
 
  private:
   DeviceKind kind_;
   int index_;
   Options options_;
   std::atomic<int64_t> live_{0}, peak_{0};
-  mutable std::mutex counting_;  ///< guards the next three
-  Cost counted_;
-  KernelTallies kernels_;
-  double clock_ = 0;
-  std::shared_ptr<Cuda> cuda_;  ///< null for other kinds
-  Arena arena_;
-  Cpu cpu_;
+  struct Parts;  ///< what no other header sees: GPU, arena, threads, and counters of what ran
+  std::unique_ptr<Parts> parts_;
 };
 
 using DevicePtr = std::shared_ptr<Device>;

@@ -7,6 +7,8 @@
 #include <limits>
 #include <thread>
 
+#include "core/cpu/cpu.h"
+#include "core/distributions.h"
 #include "core/ops/copy.h"
 
 namespace sluice {

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "build_config.h"
+#include "core/arena.h"
 #include "core/cuda/cuda.h"
 #include "core/no_elements.h"
 #include "core/ops/copy.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/distributions.h"
 #include "core/error.h"
 #include "core/random.h"
 #include "data/resize.h"

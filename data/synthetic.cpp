@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/distributions.h"
 #include "core/random.h"
 
 namespace sluice::data {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/distributions.h"
 #include "core/error.h"
 #include "core/ops/copy.h"
 #include "core/ops/elementwise.h"

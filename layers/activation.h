@@ -1,5 +1,5 @@
 #pragma once
-#include "core/ops/elementwise_rules.h"
+#include "core/ops/elementwise_names.h"
 #include "layers/module.h"
 
 namespace sluice::layers {

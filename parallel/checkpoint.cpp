@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/file/file.h"
 #include "core/file/safetensors.h"
 #include "parallel/checkpoint/layout.h"
 #include "parallel/run/agreement.h"

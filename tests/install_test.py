@@ -39,8 +39,9 @@ def own_headers(include, folder):
 
 
 # They take the compiler longer than many of Sluice's own, or are of what no user sees.
-SLOW = {"<chrono>", "<condition_variable>", "<iomanip>", "<iostream>", "<ranges>", "<regex>", "<stop_token>", "<thread>",
-        '"sluice/core/cuda/cuda.h"', '"sluice/parallel/run/executor.h"', '"sluice/parallel/run/stage.h"'}
+SLOW = {"<chrono>", "<cmath>", "<condition_variable>", "<iomanip>", "<iostream>", "<mutex>", "<ranges>", "<regex>", "<stop_token>",
+        "<thread>", '"sluice/core/arena.h"', '"sluice/core/cuda/cuda.h"', '"sluice/core/ops/elementwise_rules.h"',
+        '"sluice/parallel/run/executor.h"', '"sluice/parallel/run/stage.h"'}
 
 
 def unwanted_includes(include):

@@ -4,7 +4,7 @@
 
 namespace sluice {
 
-/// The unary ops of core/ops/elementwise_rules.h. The input is kept for the gradient.
+/// The unary ops of core/ops/elementwise_names.h. The input is kept for the gradient.
 Var unary(Unary rule, const Var& x);
 #define SLUICE_DECLARE(Rule, name) \
   inline Var name(const Var& x) { return unary(Unary::Rule, x); }

@@ -5,6 +5,7 @@
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/product_gradient.h"
 #include "core/ops/activation.h"
+#include "core/ops/elementwise_rules.h"
 #include "core/ops/linear_gelu.h"
 #include "core/ops/matmul.h"
 #include "core/ops/padded_rows.h"

@@ -1,6 +1,6 @@
 #pragma once
 #include "autograd/var.h"
-#include "core/ops/elementwise_rules.h"
+#include "core/ops/elementwise_names.h"
 #include "core/ops/linear.h"
 
 namespace sluice {

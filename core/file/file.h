@@ -6,16 +6,10 @@
 #include <utility>
 
 #include "core/file/byte_reader.h"
+#include "core/file/file_summary.h"
 #include "core/file/hash.h"
 
 namespace sluice {
-
-/// What a file holds, short: its length and the hash of its bytes.
-struct FileSummary {
-  int64_t bytes = 0;
-  std::string hash;
-  bool operator==(const FileSummary&) const = default;
-};
 
 /// A new file that is on the disk when finish() returns.
 /// Errors   ResourceError naming the path, the system's reason and the cure. A writer that is destroyed before finish() leaves a part of

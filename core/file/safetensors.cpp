@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/file/file.h"
 #include "core/ops/copy.h"
 
 namespace sluice {

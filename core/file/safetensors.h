@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/file/file.h"
+#include "core/file/file_summary.h"
 #include "core/tensor.h"
 
 namespace sluice {

@@ -1,6 +1,7 @@
 #include "core/ops/activation.h"
 
 #include "core/dispatch.h"
+#include "core/ops/elementwise_rules.h"
 #include "core/ops/reduction.h"
 #include "core/ops/row_chunks.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <utility>
 
-#include "core/ops/elementwise_rules.h"
+#include "core/ops/elementwise_names.h"
 #include "core/tensor.h"
 
 namespace sluice {
@@ -17,26 +17,10 @@ Tensor bias_activation(Unary rule, const Tensor& x, const Tensor& bias);
 std::pair<Tensor, Tensor> bias_activation_backward(Unary rule, const Tensor& x, const Tensor& bias, const Tensor& dy, bool needs_x,
                                                    bool needs_bias);
 
-#define SLUICE_BIAS_ACTIVATIONS(X) X(Gelu, bias_gelu) X(GeluTanh, bias_gelu_tanh) X(Relu, bias_relu) X(Silu, bias_silu)
-
 #define SLUICE_DECLARE(Rule, name) \
   inline Tensor name(const Tensor& x, const Tensor& bias) { return bias_activation(Unary::Rule, x, bias); }
 SLUICE_BIAS_ACTIVATIONS(SLUICE_DECLARE)
 #undef SLUICE_DECLARE
-
-/// As on_unary, for the rules of this list, of which bias_activation has kernels. Errors  UsageError for another.
-template <class F>
-void on_bias_activation(Unary rule, F&& f) {
-  switch (rule) {
-#define SLUICE_CASE(Rule, name) \
-  case Unary::Rule:             \
-    return f.template operator()<rules::Rule>();
-    SLUICE_BIAS_ACTIVATIONS(SLUICE_CASE)
-#undef SLUICE_CASE
-    default:
-      throw UsageError("bias_activation: needs gelu, gelu_tanh, relu or silu, got another rule; add the bias and call the unary op");
-  }
-}
 
 /// silu(a) * b, the gate of SwiGLU, in one pass. Equal shapes and dtypes.
 /// Source  Shazeer 2020, arXiv:2002.05202.

@@ -1,4 +1,6 @@
+#include "core/cpu/cpu.h"
 #include "core/ops/activation.h"
+#include "core/ops/elementwise_rules.h"
 #include "core/ops/lanes.h"
 #include "core/ops/reduction.h"
 

@@ -1,5 +1,6 @@
 #include "core/ops/activation.h"
 #include "core/ops/columns_cuda.cuh"
+#include "core/ops/elementwise_rules.h"
 
 namespace sluice::kernels {
 

@@ -1,3 +1,4 @@
+#include "core/cpu/cpu.h"
 #include "core/ops/adafactor_rules.h"
 #include "core/ops/optimizer_slots_cpu.h"
 

@@ -1,3 +1,4 @@
+#include "core/cpu/cpu.h"
 #include "core/ops/argmax.h"
 #include "core/ops/rows_cpu.h"
 

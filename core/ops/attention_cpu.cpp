@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/cpu/cpu.h"
 #include "core/ops/attention.h"
 #include "core/ops/tile_product.h"
 

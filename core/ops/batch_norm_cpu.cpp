@@ -1,3 +1,4 @@
+#include "core/cpu/cpu.h"
 #include "core/ops/batch_norm.h"
 #include "core/ops/lanes.h"
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/cpu/cpu.h"
 #include "core/cpu/gemm.h"
 #include "core/ops/convolution.h"
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/cpu/cpu.h"
 #include "core/ops/broadcast_cpu.h"
 #include "core/ops/copy.h"
 

@@ -1,5 +1,6 @@
 #include <numeric>
 
+#include "core/cpu/cpu.h"
 #include "core/ops/cross_entropy.h"
 #include "core/ops/rows_cpu.h"
 

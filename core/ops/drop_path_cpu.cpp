@@ -1,3 +1,4 @@
+#include "core/cpu/cpu.h"
 #include "core/ops/drop_path.h"
 #include "core/ops/lanes.h"
 

@@ -5,6 +5,7 @@
 
 #include "core/dispatch.h"
 #include "core/ops/elementwise_operands.h"
+#include "core/ops/elementwise_rules.h"
 
 namespace sluice {
 

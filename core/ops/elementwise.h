@@ -1,12 +1,12 @@
 #pragma once
 #include <limits>
 
-#include "core/ops/elementwise_rules.h"
+#include "core/ops/elementwise_names.h"
 #include "core/tensor.h"
 
 namespace sluice {
 
-/// Unary ops, y = f(x) element by element: exp(x), relu(x), ... as elementwise_rules.h lists them.
+/// Unary ops, y = f(x) element by element: exp(x), relu(x), ... as elementwise_names.h lists them.
 /// Shape   any -> the same, row-major.
 /// Dtypes  f32, f64, bf16 (arithmetic in f32).
 /// Errors  UsageError for another dtype.

@@ -1,5 +1,7 @@
+#include "core/cpu/cpu.h"
 #include "core/ops/broadcast_cpu.h"
 #include "core/ops/elementwise.h"
+#include "core/ops/elementwise_rules.h"
 #include "core/ops/lanes.h"
 
 namespace sluice::kernels {

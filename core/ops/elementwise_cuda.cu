@@ -1,5 +1,6 @@
 #include "core/ops/broadcast_cuda.cuh"
 #include "core/ops/elementwise.h"
+#include "core/ops/elementwise_rules.h"
 
 namespace sluice::kernels {
 

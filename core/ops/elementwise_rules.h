@@ -3,30 +3,10 @@
 #include <numbers>
 
 #include "core/dtype.h"
+#include "core/error.h"
+#include "core/ops/elementwise_names.h"
 
 namespace sluice {
-
-/// The only list of unary ops. A word here and a rule below make the function, its kernels, its gradient, its tests and its bench row.
-// clang-format off
-#define SLUICE_UNARY_OPS(X)                                                                                              \
-  X(Neg, neg) X(Abs, abs) X(Sign, sign) X(Floor, floor) X(Ceil, ceil) X(Round, round) X(Exp, exp) X(Expm1, expm1)        \
-  X(Log, log) X(Log1p, log1p) X(Sqrt, sqrt) X(Rsqrt, rsqrt) X(Square, square) X(Reciprocal, reciprocal) X(Sin, sin)      \
-  X(Cos, cos) X(Tan, tan) X(Tanh, tanh) X(Erf, erf)                                                                      \
-  X(Sigmoid, sigmoid) X(Relu, relu) X(Silu, silu) X(Gelu, gelu) X(GeluTanh, gelu_tanh) X(Softplus, softplus)
-
-/// The binary ops, and the slopes that the gradients of some of them are multiplied by.
-#define SLUICE_BINARY_OPS(X)                                                                                             \
-  X(Add, add) X(Sub, sub) X(Mul, mul) X(Div, div) X(Pow, pow) X(Maximum, maximum) X(Minimum, minimum)
-#define SLUICE_BINARY_SLOPES(X) X(PowByBase, pow_by_base) X(PowByExponent, pow_by_exponent) X(ShareOfLarger, share_of_larger)
-// clang-format on
-
-#define SLUICE_WORD(Rule, name) Rule,
-enum class Unary { SLUICE_UNARY_OPS(SLUICE_WORD) };
-enum class Binary { SLUICE_BINARY_OPS(SLUICE_WORD) SLUICE_BINARY_SLOPES(SLUICE_WORD) };
-#undef SLUICE_WORD
-
-/// Ops of a tensor and one or two numbers, which are rounded to the dtype of the arithmetic, not to that of the elements.
-enum class WithNumbers { Affine, Power, DivideBy, DivideInto };
 
 /// The formulas: value f(x) and slope f'(x), for any V with arithmetic and exp, log, ... found by argument-dependent lookup.
 namespace rules {
@@ -244,6 +224,20 @@ void on_unary(Unary rule, F&& f) {
   }
 }
 
+/// As on_unary, for the rules of SLUICE_BIAS_ACTIVATIONS, of which bias_activation has kernels. Errors  UsageError for another.
+template <class F>
+void on_bias_activation(Unary rule, F&& f) {
+  switch (rule) {
+#define SLUICE_CASE(Rule, name) \
+  case Unary::Rule:             \
+    return f.template operator()<rules::Rule>();
+    SLUICE_BIAS_ACTIVATIONS(SLUICE_CASE)
+#undef SLUICE_CASE
+    default:
+      throw UsageError("bias_activation: needs gelu, gelu_tanh, relu or silu, got another rule; add the bias and call the unary op");
+  }
+}
+
 template <class F>
 void on_binary(Binary rule, F&& f) {
   switch (rule) {
@@ -255,8 +249,7 @@ void on_binary(Binary rule, F&& f) {
   }
 }
 
-/// The rules that whole numbers have.
-inline bool is_for_integers(Binary rule) { return rule == Binary::Add || rule == Binary::Sub || rule == Binary::Mul; }
+/// As on_binary, for the rules that is_for_integers names.
 template <class F>
 void on_integer_binary(Binary rule, F&& f) {
   if (rule == Binary::Add) return f.template operator()<rules::Add>();

@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "core/cpu/cpu.h"
 #include "core/ops/embedding.h"
 #include "core/ops/indices_cpu.h"
 #include "core/ops/rows_cpu.h"

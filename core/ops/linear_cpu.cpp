@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/cpu/cpu.h"
 #include "core/ops/linear.h"
 
 namespace sluice::kernels {

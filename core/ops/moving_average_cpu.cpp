@@ -1,3 +1,4 @@
+#include "core/cpu/cpu.h"
 #include "core/ops/lanes.h"
 #include "core/ops/moving_average.h"
 

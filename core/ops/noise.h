@@ -1,6 +1,4 @@
 #pragma once
-#include <limits>
-
 #include "core/random.h"
 #include "core/tensor.h"
 
@@ -18,15 +16,6 @@ enum class Noise {
 /// Errors  UsageError for another dtype, or no axis of samples.
 Tensor noise(Noise kind, const Shape& shape, const RandomStream& stream, DType dtype = DType::f32,
              const DevicePtr& device = default_device());
-
-/// What all of its numbers are below.
-SLUICE_HD inline double end_of(Noise kind) { return kind == Noise::uniform ? 1 : std::numeric_limits<double>::infinity(); }
-
-/// The numbers of one block of four words.
-SLUICE_HD inline std::array<double, 4> noise_from(Noise kind, const std::array<uint32_t, 4>& words) {
-  if (kind == Noise::normal) return normal_from(words, 0, 1);
-  return {uniform_from(words[0]), uniform_from(words[1]), uniform_from(words[2]), uniform_from(words[3])};
-}
 
 namespace kernels {
 void noise(Cpu& cpu, Noise kind, const RandomStream& stream, const Tensor& y);

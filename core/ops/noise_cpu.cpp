@@ -1,5 +1,5 @@
 #include "core/cpu/cpu.h"
-#include "core/ops/noise.h"
+#include "core/ops/noise_rules.h"
 #include "core/ops/row_parts.h"
 
 namespace sluice::kernels {

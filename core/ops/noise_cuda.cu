@@ -1,6 +1,6 @@
 #include "core/cuda/kernel.h"
 #include "core/cuda/launch.h"
-#include "core/ops/noise.h"
+#include "core/ops/noise_rules.h"
 
 namespace sluice::kernels {
 

@@ -1,3 +1,4 @@
+#include "core/cpu/cpu.h"
 #include "core/ops/normalization.h"
 #include "core/ops/rows_cpu.h"
 

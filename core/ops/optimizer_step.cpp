@@ -1,6 +1,7 @@
 #include "core/ops/optimizer_step.h"
 
 #include "core/dispatch.h"
+#include "core/ops/elementwise_rules.h"
 #include "core/ops/optimizer_rules.h"
 
 namespace sluice {

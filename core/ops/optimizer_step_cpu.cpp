@@ -1,6 +1,7 @@
 #include <array>
 #include <tuple>
 
+#include "core/cpu/cpu.h"
 #include "core/ops/optimizer_slots_cpu.h"
 
 namespace sluice::kernels {

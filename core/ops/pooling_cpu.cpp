@@ -1,5 +1,6 @@
 #include <vector>
 
+#include "core/cpu/cpu.h"
 #include "core/ops/lanes.h"
 #include "core/ops/pooling.h"
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/cpu/cpu.h"
 #include "core/ops/reduction.h"
 
 namespace sluice::kernels {

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "core/cpu/cpu.h"
 #include "core/ops/running_statistics.h"
 
 namespace sluice::kernels {

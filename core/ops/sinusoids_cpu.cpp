@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/cpu/cpu.h"
 #include "core/ops/sinusoids.h"
 
 namespace sluice::kernels {

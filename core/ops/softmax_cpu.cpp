@@ -1,3 +1,4 @@
+#include "core/cpu/cpu.h"
 #include "core/ops/rows_cpu.h"
 #include "core/ops/softmax.h"
 

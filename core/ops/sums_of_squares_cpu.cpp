@@ -1,3 +1,4 @@
+#include "core/cpu/cpu.h"
 #include "core/ops/sums_of_squares.h"
 
 namespace sluice::kernels {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/file/file.h"
 #include "core/file/safetensors.h"
 #include "parallel/checkpoint.h"
 #include "parallel/checkpoint/layout.h"

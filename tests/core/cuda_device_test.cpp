@@ -4,6 +4,7 @@
 #include <cmath>
 #include <future>
 
+#include "core/arena.h"
 #include "core/graph_scope.h"
 #include "core/ops/copy.h"
 #include "core/ops/cross_entropy.h"

@@ -2,6 +2,7 @@
 // works. On the emulated GPU nothing that was captured runs before its launch, and calls that are illegal in a capture fail.
 #include <thread>
 
+#include "core/arena.h"
 #include "core/graph_scope.h"
 #include "core/ops/copy.h"
 #include "core/ops/elementwise.h"

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "core/distributions.h"
+
 namespace sluice {
 namespace {
 

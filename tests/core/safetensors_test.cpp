@@ -5,6 +5,8 @@
 
 #include <cstring>
 
+#include "core/file/file.h"
+
 namespace sluice {
 namespace {
 

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "core/file/file.h"
 #include "core/file/safetensors.h"
 #include "parallel/checkpoint/initialize.h"
 #include "parallel/checkpoint/layout.h"

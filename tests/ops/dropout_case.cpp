@@ -1,6 +1,7 @@
 #include "autograd/ops/concat.h"
 #include "autograd/ops/dropout.h"
 #include "autograd/ops/reshape.h"
+#include "core/distributions.h"
 #include "tests/ops/op_case.h"
 
 using namespace sluice;

@@ -3,6 +3,7 @@
 
 #include "autograd/ops/concat.h"
 #include "autograd/ops/operators.h"
+#include "core/distributions.h"
 #include "core/ops/noise.h"
 #include "tests/ops/op_case.h"
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/distributions.h"
 #include "core/random.h"
 
 namespace sluice::training {
