@@ -6,6 +6,7 @@
 #include "core/file/file.h"
 #include "core/steady_clock.h"
 #include "parallel/run/agreement.h"
+#include "training/loop_agreement.h"
 #include "training/report/training_record.h"
 
 namespace sluice::training {
@@ -111,6 +112,7 @@ void Loop::keep_room() {
 }
 
 Loop::End Loop::run() {
+  if (parallel::Group* const group = trainer_.group()) require_equal_loops(*group, options_, *dataset_, output_ != nullptr);
   if (output_ && !std::exchange(is_prepared_, false)) prepare();
   if (options_.record && options_.record->config.empty()) options_.record->config = options_.config;
   const int64_t first = trainer_.steps_done();

@@ -12,6 +12,7 @@
 #include "tests/expect_error.h"
 #include "tests/temporary_folder.h"
 #include "tests/training/point_classifier.h"
+#include "training/report/training_record.h"
 
 namespace sluice::training {
 namespace {
@@ -213,6 +214,39 @@ TEST(TrainingLoop, DoesTheSameOverRanks) {
   const auto best_of = [&](const char* name) { return parallel::find_checkpoint(folder.path() / name / Loop::kBestFolder); };
   EXPECT_EQ(best_of("two").step, best_of("one").step);
   EXPECT_EQ(best_of("two").weights_hash, best_of("one").weights_hash);
+}
+
+/// What one rank has otherwise than the root; without a word it would train on inputs of one mini-batch and targets of another.
+TEST(TrainingLoop, RefusesRanksWhoseLoopsDiffer) {
+  const layers::Graph graph = point_classifier();
+  TrainingRecord record;
+  struct Case {
+    std::function<void(LoopOptions&)> change;
+    const char* names;
+  };
+  const Case cases[] = {
+      {[](LoopOptions& options) { options.seed = 4; }, "needs LoopOptions::seed as on the root, '3', got '4'"},
+      {[](LoopOptions& options) { options.batch = 8; }, "needs LoopOptions::batch as on the root, '16', got '8'"},
+      {[](LoopOptions& options) { options.steps = 3; }, "needs LoopOptions::steps as on the root, '2', got '3'"},
+      {[&](LoopOptions& options) { options.record = &record; }, "needs LoopOptions::record as on the root, 'missing', got 'there'"},
+      {[](LoopOptions& options) { options.metrics.clear(); }, "needs LoopOptions::metrics as on the root, 'accuracy', got ''"},
+      {[&](LoopOptions& options) { options.sampler = std::make_shared<data::ShuffledSampler>(64, kBatch, 3); },
+       "needs LoopOptions::sampler as on the root, 'none', got '4 batches an epoch"},
+  };
+  for (const Case& wrong : cases)
+    parallel::run_ranks(2, [&](parallel::Group& group) {
+      const auto all = parallel::devices_of_job("2x cpu", {}, {}, &group);
+      const auto plan =
+          parallel::planned_by_root(&group, all, [&] { return parallel::plan(graph, all, {.batch = kBatch, .micro_batches = 2}); });
+      parallel::TrainerOptions of_trainer{.seed = 5, .timeout_seconds = 60};
+      of_trainer.group = std::shared_ptr<parallel::Group>(std::shared_ptr<parallel::Group>(), &group);
+      parallel::Trainer trainer(graph, plan, AdamW({.lr = 0.3}), of_trainer);
+      LoopOptions options = options_of(2);
+      if (group.rank() == 1) wrong.change(options);
+      Loop loop(trainer, point_dataset(), options);
+      expect_error<UsageError>([&] { loop.run(); }, {"training loop: ", wrong.names, "rank 1"});
+      EXPECT_EQ(trainer.steps_done(), 0);
+    });
 }
 
 TEST(TrainingLoop, WatchesAMetricThatShouldRise) {
