@@ -49,6 +49,8 @@ void describe(Node& node, const Tensor& value) {
 }
 
 Var leaf(const char* kind, Tensor value, bool is_input) {
+  require(!value.defined() || is_floating(value.dtype()), "Var::", kind, ": needs floating elements to have a gradient, got ", value,
+          "; use Var(tensor) for a constant, or cast() it first");
   auto node = std::make_shared<Node>();
   node->op = kind;
   describe(*node, value);

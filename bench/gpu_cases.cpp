@@ -27,6 +27,7 @@
 #include "autograd/optim/optimizer.h"
 #include "bench/gpu_timing.h"
 #include "core/ops/comparison.h"
+#include "core/ops/convolution.h"
 #include "core/ops/copy.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/noise.h"

@@ -81,7 +81,8 @@ std::string tokenizer_to_keep(const parallel::Checkpoint& model, const Settings&
 std::vector<std::string> answer_lines(const Settings& settings) {
   std::vector<std::string> list;
   for (const Option& option : options()) {
-    const bool is_free = option.name.starts_with("pipeline.") || option.name.starts_with("output.") ||
+    const bool is_free = option.name.starts_with("pipeline.") || option.name.starts_with("output.") || option.name == "data.threads" ||
+                         (option.name == "train.evaluate_every" && settings.integer("train.patience") == 0) ||
                          option.name == "train.on_nonfinite" || option.name == "train.patience" ||
                          (option.name == "train.steps" && !follows_the_end(settings));
     if (!is_free) list.push_back(fmt::format("{} = {}", option.name, toml_text(settings.value(option.name))));

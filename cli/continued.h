@@ -23,8 +23,8 @@ void keep_fold_blocks(const parallel::Checkpoint& checkpoint, Settings& settings
 /// tokenizer that they were trained with. Else empty.
 std::string tokenizer_to_keep(const parallel::Checkpoint& model, const Settings& settings);
 
-/// A continued training gives the bits of an uninterrupted one only when nothing but the pipeline, the output and the end changed: what else
-/// did, in words, a line each.
+/// A continued training gives the bits of an uninterrupted one only when nothing but the pipeline, the threads that load data, the
+/// output, when is evaluated and the end changed: what else did, in words, a line each.
 std::vector<std::string> changes_of_answer(const Settings& before, const Settings& now);
 
 /// The settings that decide the bits of a training, as text, a line each.

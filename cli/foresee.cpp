@@ -61,4 +61,13 @@ void require_writable(const char* subject, const std::string& file) {
                          "; choose a folder that is there and can be written");
 }
 
+void require_different(const NamedFiles& files) {
+  std::map<std::filesystem::path, const char*> subjects;
+  for (const auto& [subject, file] : files) {
+    if (file.empty() || file == "-") continue;
+    const auto [other, is_new] = subjects.try_emplace(std::filesystem::weakly_canonical(std::filesystem::absolute(file)), subject);
+    require(is_new, subject, ": needs a file of its own, got ", file, ", which ", other->second, " writes");
+  }
+}
+
 }  // namespace sluice::cli

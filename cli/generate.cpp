@@ -17,6 +17,7 @@ training::SamplingOptions sampling_of(const Arguments& arguments) {
   sampling.temperature = arguments.number("--temperature", 0.8, 0, 1000);
   sampling.top_k = arguments.integer("--top-k", 0, 0);
   sampling.top_p = arguments.number("--top-p", 1, 0, 1);
+  require(sampling.top_p > 0, "--top-p: needs a number above 0 and at most 1, got 0; 1 chooses among all tokens");
   sampling.seed = static_cast<uint64_t>(arguments.integer("--seed", 1, 0));
   return sampling;
 }

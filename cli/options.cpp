@@ -319,7 +319,7 @@ std::vector<Option> make_options() {
       {"output.save_minutes", number, 10.0, "minutes after which a checkpoint is saved, beside save_every; 0 = never", {}, 0, 1e9},
       {"output.keep", integer, int64_t{3}, "newest checkpoints that are kept", {}, 1, 1e9},
       {"output.keep_best", boolean, false, "and that of the validation with the smallest loss, in the folder best of output.dir"},
-      {"output.report", text, word(""), "HTML report written at the end; empty = none"},
+      {"output.report", text, word(""), "HTML report written at the end; auto = report.html in output.dir, empty = none"},
       {"output.trace", text, word(""), "Chrome trace of the last step; empty = none"},
   };
 }

@@ -38,7 +38,8 @@ void print_plan(std::FILE* out, const layers::Graph& graph, const parallel::Plan
                bytes_text(device.gradient_bytes), bytes_text(device.optimizer_bytes), bytes_text(device.activation_peak_bytes),
                bytes_text(device.peak_bytes), device.budget_bytes == kUnlimited ? "-" : bytes_text(device.budget_bytes));
   if (prediction.fits)
-    fmt::print(out, "step {:.4g} s at the devices' full speed, bubble {:.1f} %\n", prediction.step_seconds, prediction.bubble * 100);
+    fmt::print(out, "step {:.4g} s {}, bubble {:.1f} %\n", prediction.step_seconds,
+               plan.times.empty() ? "at the devices' full speed" : "by measured times", prediction.bubble * 100);
   else
     fmt::print(out, "does not fit: {}\n", prediction.reason);
 }
@@ -116,6 +117,7 @@ int run_plan(const Arguments& arguments) {
   prediction.reason = in_config_words(prediction.reason);
 
   const std::string json = arguments.text("--json"), svg = arguments.text("--svg"), html = arguments.text("--html");
+  require_different({{"--json", json}, {"--svg", svg}, {"--html", html}, {"--csv", arguments.text("--csv")}});
   if (json != "-") {
     print_trials(stdout, trials);
     print_plan(stdout, graph, plan, prediction);

@@ -103,8 +103,7 @@ class Parser {
       if (flag.value.empty()) continue;
       const auto& values = parsed.values.at(std::string(flag.name));
       require(values.size() <= 1 || flag.repeated, flag.name, ": needs to be given once, got ", values.size(), " of it");
-      for (const auto& value : values)
-        require(!value.empty(), flag.name, ": needs ", flag.value, ", got an empty text; leave the flag out, or give a value");
+      for (const auto& value : values) require(!value.empty(), flag.name, ": needs ", flag.value, ", got an empty text; give one");
       if (!values.empty()) arguments.values[std::string(flag.name)] = values;
     }
     for (const auto& [flag, given] : parsed.switches)

@@ -34,6 +34,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Where the report goes; empty: there is none.
+std::string report_file(const Arguments& arguments, const Settings& settings) {
+  const std::string file = arguments.text("--report", settings.text("output.report"));
+  return file == "auto" ? (fs::path(settings.text("output.dir")) / "report.html").string() : file;
+}
+
 /// One training from settings to results.
 class Training {
  public:
@@ -43,7 +49,7 @@ class Training {
         arguments_(arguments),
         job_(job),
         console_(arguments.text("--json") == "-" ? stderr : stdout, !job.is_root()),
-        report_(arguments.text("--report", settings_.text("output.report"))),
+        report_(report_file(arguments, settings_)),
         trace_(arguments.text("--trace", settings_.text("output.trace"))),
         steps_(settings_.integer("train.steps")),
         graph_(build_graph(settings_)),
@@ -100,6 +106,7 @@ class Training {
     require_writable("--report (output.report)", report_);  // often in the output folder
     require_writable("--trace (output.trace)", trace_);
     require_writable("--json", arguments_.text("--json"));
+    require_different({{"--report (output.report)", report_}, {"--trace (output.trace)", trace_}, {"--json", arguments_.text("--json")}});
   }
 
   /// Predicts the step and refuses what cannot run, before any work.
@@ -259,12 +266,14 @@ class Training {
   }
 
   void tell() {
-    for (const auto& device : record_.devices)
+    if (record_.steps.empty()) say("no step was left to do\n");
+    for (const auto& device : record_.steps.empty() ? std::vector<RunRecord::Device>() : record_.devices)
       say("{}: peak {} bytes ({}), predicted {}\n", device.name, device.peak_bytes, bytes_text(device.peak_bytes),
           device.predicted_peak_bytes);
-    say("step: {:.2f} ms, predicted {}\n", record_.median_of_steps(&parallel::StepResult::seconds) * 1e3, record_.predictions_text());
-    say("bubble: {:.1f} %, predicted {:.1f} %\n", record_.median_of_steps(&parallel::StepResult::bubble) * 100,
-        record_.prediction.bubble * 100);
+    if (const auto seconds = record_.median_of_steps(&parallel::StepResult::seconds))
+      say("step: {:.2f} ms, predicted {}\n", *seconds * 1e3, record_.predictions_text());
+    if (const auto bubble = record_.median_of_steps(&parallel::StepResult::bubble))
+      say("bubble: {:.1f} %, predicted {:.1f} %\n", *bubble * 100, record_.prediction.bubble * 100);
     if (record_.has_ranks && !record_.steps.empty()) {
       const auto& last = record_.steps.back().result;
       say("between ranks: {} bytes a step ({}), planned {}\n", last.bytes_between_ranks, bytes_text(last.bytes_between_ranks),

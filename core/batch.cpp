@@ -8,6 +8,9 @@ namespace sluice {
 
 Batch batch_of(std::map<std::string, Tensor> inputs) {
   require(!inputs.empty(), "batch_of: needs at least one input");
+  for (const auto& [name, tensor] : inputs)
+    require(tensor.defined() && tensor.rank() >= 1, "batch_of: needs samples along the first axis of input '", name, "', got ", tensor,
+            "; stack() makes a batch of samples");
   const int64_t samples = inputs.begin()->second.dim(0);
   std::vector<std::string> names;
   for (const auto& [name, tensor] : inputs) {

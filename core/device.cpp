@@ -230,8 +230,11 @@ std::string_view trimmed(std::string_view text) {
 int parse_count(std::string_view text, std::string_view whole) {
   int value = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  require(error == std::errc{} && end == text.data() + text.size() && value >= 0 && value < 65536, "device '", whole,
+  constexpr int kMost = 65535;
+  const bool is_number = end == text.data() + text.size() && !text.empty() && text.front() != '-';
+  require(is_number && (error == std::errc{} || error == std::errc::result_out_of_range), "device '", whole,
           "': needs the form cpu:0, cuda:0, meta:0, '4x meta' or '8x a100'");
+  require(error == std::errc{} && value <= kMost, "device '", whole, "': needs numbers up to ", kMost, ", got ", text);
   return value;
 }
 

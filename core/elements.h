@@ -69,8 +69,13 @@ Tensor tensor(const R& elements, const Shape& shape, const DevicePtr& device = d
   return tensor_of_memory(std::data(elements), std::size(elements), shape, dtype_of<element_t<R>>(), device);
 }
 template <ElementRange R>
-Tensor tensor(const R& elements, const DevicePtr& device = default_device()) {
-  return tensor(elements, {static_cast<int64_t>(std::size(elements))}, device);
+Tensor tensor(const R& elements) {
+  return tensor(elements, Shape{static_cast<int64_t>(std::size(elements))});
+}
+/// Not from braces, which are a shape.
+template <ElementRange R, std::same_as<DevicePtr> D>
+Tensor tensor(const R& elements, const D& device) {
+  return tensor(elements, Shape{static_cast<int64_t>(std::size(elements))}, device);
 }
 
 }  // namespace sluice

@@ -228,6 +228,7 @@ std::vector<double> items(Device& device, std::span<const Tensor> tensors) {
 }
 
 Tensor empty(const Shape& shape, DType dtype, const DevicePtr& device) {
+  require(device != nullptr, "empty: needs a device, got a null pointer; make_device(\"cpu:0\") makes one");
   int64_t bytes = 0;
   require(!__builtin_mul_overflow(shape.elements(), static_cast<int64_t>(size_of(dtype)), &bytes), "empty: ", shape, " of ", name_of(dtype),
           " does not fit in 63 bits of bytes");

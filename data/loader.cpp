@@ -24,6 +24,11 @@ Batch load_batch(const DatasetPtr& dataset, Split split, int64_t epoch, std::vec
   return {count, std::move(load)};
 }
 
+const Dataset& there(const DatasetPtr& dataset) {
+  require(dataset != nullptr, "loader: needs a data set, got a null pointer");
+  return *dataset;
+}
+
 std::vector<std::string> inputs_of(const LoaderOptions& options, const Dataset& dataset) {
   return options.inputs.empty() ? dataset.inputs() : options.inputs;
 }
@@ -37,12 +42,12 @@ BatchSamplerPtr sequential_sampler(const Dataset& dataset, int64_t batch, int64_
 }  // namespace
 
 Loader::Loader(DatasetPtr dataset, LoaderOptions options)
-    : Loader(dataset, std::make_shared<ShuffledSampler>(dataset->size(Split::train), options.batch, options.seed), options) {}
+    : Loader(dataset, std::make_shared<ShuffledSampler>(there(dataset).size(Split::train), options.batch, options.seed), options) {}
 
 Loader::Loader(DatasetPtr dataset, BatchSamplerPtr sampler, LoaderOptions options)
     : dataset_(std::move(dataset)),
       sampler_(std::move(sampler)),
-      inputs_(inputs_of(options, *dataset_)),
+      inputs_(inputs_of(options, there(dataset_))),
       prefetcher_([this](int64_t step) { return make(step); }, options.threads, options.ahead) {}
 
 Batch Loader::make(int64_t step) const {

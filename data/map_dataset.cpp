@@ -30,6 +30,7 @@ MapDataset::MapDataset(std::shared_ptr<const Dataset> source, std::map<std::stri
 
 MapDataset::MapDataset(std::shared_ptr<const Dataset> source, std::map<std::string, MappedInput> inputs, uint64_t seed)
     : source_(std::move(source)), inputs_(std::move(inputs)), seed_(seed) {
+  require(source_ != nullptr, "map dataset: needs a data set to map, got a null pointer");
   const auto known = source_->inputs();
   for (const auto& [name, mapped] : inputs_) {
     require(std::ranges::find(known, mapped.from) != known.end(), "map dataset: needs an input of the source to make '", name,

@@ -4,6 +4,7 @@
 #include <sentencepiece_trainer.h>
 
 #include <map>
+#include <regex>
 
 #include "core/error.h"
 #include "data/utf8.h"
@@ -161,15 +162,31 @@ std::string bpe_settings(int64_t vocabulary, EndOfSentence end) {
   return text;
 }
 
+namespace {
+
+/// SentencePiece's refusal of a size, in our words: "smaller than required_chars. 258 vs 268", "too high (400). ... a value <= 342".
+[[noreturn]] void refuse_vocabulary(int64_t vocabulary, const std::string& reason) {
+  std::smatch found;
+  const bool is_small = std::regex_search(reason, found, std::regex("required_chars\\. *[0-9]+ vs ([0-9]+)"));
+  if (is_small || std::regex_search(reason, found, std::regex("<= ([0-9]+)")))
+    throw DataError(join("tokenizer bpe: needs a vocabulary of ", is_small ? "at least " : "at most ", found[1].str(),
+                         " for this corpus, got ", vocabulary, "; change it (model.vocab)", is_small ? "" : ", or give more text"));
+  throw DataError(join("tokenizer bpe: cannot learn ", vocabulary, " pieces from this corpus: ", reason,
+                       "; change the vocabulary (model.vocab) or give more text"));
+}
+
+}  // namespace
+
+int64_t fewest_pieces(EndOfSentence end) { return kFewestPieces + (end == EndOfSentence::piece ? 1 : 0); }
+
 TokenizerPtr train_bpe(int64_t vocabulary, const std::vector<TextFile>& texts, EndOfSentence end) {
-  const int64_t fewest = kFewestPieces + (end == EndOfSentence::piece ? 1 : 0);
-  require(vocabulary >= fewest, "tokenizer bpe: needs a vocabulary of at least ", fewest, " (256 bytes come first), got ", vocabulary);
+  require(vocabulary >= fewest_pieces(end), "tokenizer bpe: needs a vocabulary (model.vocab) of at least ", fewest_pieces(end),
+          " (256 bytes come first), got ", vocabulary);
   Lines lines(texts);
   const auto settings = settings_of(vocabulary, end);
   std::string model;
   const auto status = sentencepiece::SentencePieceTrainer::Train({settings.begin(), settings.end()}, &lines, &model);
-  require<DataError>(status.ok(), "tokenizer bpe: cannot learn ", vocabulary, " pieces from this corpus: ", status.message(),
-                     "; change the vocabulary or give more text");
+  if (!status.ok()) refuse_vocabulary(vocabulary, status.message());
   return std::make_shared<SentencePieceTokenizer>("bpe", model);
 }
 

@@ -34,9 +34,13 @@ class SentencePieceTokenizer : public Tokenizer {
 /// Whether a vocabulary has a piece for the end of a sentence: id 1, after the unknown piece 0.
 enum class EndOfSentence { none, piece };
 
+/// The smallest vocabulary that train_bpe takes.
+int64_t fewest_pieces(EndOfSentence end);
+
 /// A byte-pair encoding with byte fallback, a pure function of the texts, the vocabulary and its end of sentence. It reads an even sample
 /// of the lines when the texts are long.
-/// Errors  UsageError for a vocabulary too small for the bytes and characters; DataError for texts too short for it.
+/// Errors  UsageError for a vocabulary too small for the bytes; DataError for texts that have more characters than the rest has room for, or
+///         fewer pieces than it asks for.
 TokenizerPtr train_bpe(int64_t vocabulary, const std::vector<TextFile>& texts, EndOfSentence end = EndOfSentence::none);
 
 /// The same, kept in `cache_folder` as `make_tokenizer` says.

@@ -39,6 +39,8 @@ struct Trainer::State {
     optimizer->rate.validate();
     require(optimizer->ema >= 0 && optimizer->ema < 1, "Optimizer::ema (optimizer.ema): needs a decay in [0, 1), got ", optimizer->ema,
             "; 0 keeps no averages");
+    require(options.clip >= 0, "TrainerOptions::clip (optimizer.clip): needs a norm of at least 0, which clips nothing, got ",
+            options.clip);
     std::vector<std::string> names;
     for (const auto& parameter : graph.parameters()) names.push_back(parameter.name);
     optimizer->require_groups(names);

@@ -67,6 +67,7 @@
 #include "autograd/ops/batch_norm.h"
 #include "autograd/ops/cast.h"
 #include "autograd/ops/concat.h"
+#include "autograd/ops/convolution.h"
 #include "autograd/ops/cross_entropy.h"
 #include "autograd/ops/cumsum.h"
 #include "autograd/ops/drop_path.h"

@@ -5,6 +5,7 @@
 
 #include "core/file/file.h"
 #include "core/steady_clock.h"
+#include "parallel/checkpoint/layout.h"
 #include "parallel/run/agreement.h"
 #include "training/loop_agreement.h"
 #include "training/report/training_record.h"
@@ -17,7 +18,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kHistoryFile = "evaluations.json";
 
-void check(const LoopOptions& options, const data::Dataset& dataset) {
+void check(const LoopOptions& options, const data::Dataset* dataset) {
+  require(dataset != nullptr, "training loop: needs a data set, got a null pointer");
   const auto at_least = [](const char* name, double least, double value) {
     require(value >= least, "training loop: LoopOptions::", name, " needs at least ", least, ", got ", value);
   };
@@ -28,10 +30,13 @@ void check(const LoopOptions& options, const data::Dataset& dataset) {
   at_least("save_every", 0, static_cast<double>(options.save_every));
   at_least("save_minutes", 0, options.save_minutes);
   at_least("keep", 1, options.keep);
+  parallel::checkpoint_layout::require_file_names(options.files);
+  require(!options.files.contains(kHistoryFile), "training loop: LoopOptions::files needs other names than '", kHistoryFile,
+          "', where the loop keeps its evaluations");
   require(options.watched == "loss" || options.metrics.contains(options.watched),
           "training loop: LoopOptions::watched needs \"loss\" or one ", "of LoopOptions::metrics, got \"", options.watched, '"');
   const bool evaluates = options.evaluate_every > 0 || options.patience > 0 || options.keep_best;
-  require(!evaluates || options.evaluate_sampler || dataset.size(data::Split::validation) > 0,
+  require(!evaluates || options.evaluate_sampler || dataset->size(data::Split::validation) > 0,
           "training loop: LoopOptions::evaluate_every, patience and keep_best need a data set with validation samples, got none; give it "
           "some, ",
           "or leave these out");
@@ -46,7 +51,7 @@ bool can_save_after(const std::exception& error, const parallel::Trainer& traine
 
 Loop::Loop(parallel::Trainer& trainer, data::DatasetPtr dataset, LoopOptions options)
     : trainer_(trainer), dataset_(std::move(dataset)), options_(std::move(options)), history_(options_.watched) {
-  check(options_, *dataset_);
+  check(options_, dataset_.get());
   const bool saves = !options_.output.empty();
   require(saves || !options_.keep_best, "training loop: LoopOptions::keep_best needs an output; set LoopOptions::output");
   require(saves || (options_.save_every == 0 && options_.save_minutes == 0),
@@ -58,7 +63,7 @@ Loop::Loop(parallel::Trainer& trainer, data::DatasetPtr dataset, LoopOptions opt
 
 Loop::Loop(parallel::Trainer& trainer, data::DatasetPtr dataset, LoopOptions options, parallel::OutputFolder& output)
     : trainer_(trainer), dataset_(std::move(dataset)), options_(std::move(options)), output_(&output), history_(options_.watched) {
-  check(options_, *dataset_);
+  check(options_, dataset_.get());
 }
 
 void Loop::restore(const parallel::Checkpoint& checkpoint) {

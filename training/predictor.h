@@ -26,7 +26,7 @@ class Predictor {
             const parallel::InferenceOptions& options = {});
 
   /// The graph's first output.
-  /// Shape   inputs by name [samples, ...], any number of samples -> the output [samples, ...], on the host, in the working dtype.
+  /// Shape   inputs by name [samples, ...], any number of samples from 1 on -> the output [samples, ...], on the host, in the working dtype.
   /// Errors  UsageError for an input that is missing, unknown or of another number of samples.
   Tensor predict(const std::map<std::string, Tensor>& inputs);
   /// All outputs, by the names of their nodes: of a graph on which Graph::output was called several times.

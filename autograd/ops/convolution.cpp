@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/ops/dilated_convolution.h"
+#include "core/ops/convolution.h"
 
 namespace sluice {
 

@@ -1,10 +1,13 @@
 #pragma once
 #include "autograd/var.h"
-#include "core/ops/convolution.h"
+#include "core/ops/window.h"
 
 namespace sluice {
 
-/// Differentiable convolution; see core/ops/convolution.h. A window with dilation is convolved as dilated_convolution.h says.
+/// Convolution of images without a bias, in groups of channels where there are several; as many as channels make a depthwise one.
+/// Shape   x [B, H, W, in], weight [out, size_h, size_w, in / groups] -> y [B, OH, OW, out]; see Window.
+/// Dtypes  f32, f64, bf16; both alike.
+/// Errors  UsageError when shapes, dtypes or the window do not fit.
 Var conv2d(const Var& x, const Var& weight, const Window& window, int64_t groups = 1);
 
 /// The transposed convolution: what conv2d's gradient makes of x, so that a convolution of y with the same weight and window has x's shape.

@@ -4,6 +4,7 @@
 #include "autograd/ops/pad.h"
 #include "autograd/ops/reshape.h"
 #include "autograd/ops/views.h"
+#include "core/ops/convolution.h"
 
 namespace sluice {
 

@@ -56,7 +56,8 @@ Json move_json(const RunRecord::Move& move, int64_t step) {
 }  // namespace
 
 Json train_json(const RunRecord& record) {
-  const double step_seconds = record.median_of_steps(&parallel::StepResult::seconds);
+  const auto step_seconds = record.median_of_steps(&parallel::StepResult::seconds),
+             bubble = record.median_of_steps(&parallel::StepResult::bubble);
   const bool ran = !record.steps.empty();
   const auto baseline = record.baselines.find(kTrigram);
   Json json;
@@ -69,17 +70,17 @@ Json train_json(const RunRecord& record) {
                   {"trigram", baseline != record.baselines.end() ? Json(baseline->second) : Json(nullptr)}};
   json["accuracy"] = optional_json(record.last_metric("accuracy"));
   json["weights_hash"] = record.weights_hash;
-  json["step_ms"] = {{"median", step_seconds * 1e3},
+  json["step_ms"] = {{"median", step_seconds ? Json(*step_seconds * 1e3) : Json(nullptr)},
                      {"predicted", {{"counted", record.counted_seconds * 1e3}, {"measured", measured_json(record)}}}};
   json["replan"] = record.move ? move_json(*record.move, record.moved_at) : Json(nullptr);
-  json[record.item + "s_per_second"] = step_seconds > 0 ? static_cast<double>(record.items_per_step) / step_seconds : 0;
-  json["bubble"] = {{"predicted", record.prediction.bubble}, {"measured", record.median_of_steps(&parallel::StepResult::bubble)}};
+  json[record.item + "s_per_second"] = step_seconds ? Json(static_cast<double>(record.items_per_step) / *step_seconds) : Json(nullptr);
+  json["bubble"] = {{"predicted", record.prediction.bubble}, {"measured", optional_json(bubble)}};
   json["between_ranks"] = between_ranks_json(record);
   json["cuda_graphs"] = record.cuda_graphs ? graphs_json(*record.cuda_graphs) : Json(nullptr);
   json["devices"] = Json::array();
   for (const auto& device : record.devices)
     json["devices"].push_back({{"name", device.name},
-                               {"peak_bytes", device.peak_bytes},
+                               {"peak_bytes", ran ? Json(device.peak_bytes) : Json(nullptr)},
                                {"predicted_peak_bytes", device.predicted_peak_bytes},
                                {"budget_bytes", optional_json(training::limited(device.budget_bytes))}});
   return json;

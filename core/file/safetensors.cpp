@@ -53,13 +53,20 @@ std::string header_text(const std::map<std::string, Tensor>& tensors, const std:
   if (!metadata.empty()) header["__metadata__"] = metadata;
   int64_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
+    require(name != "__metadata__",
+            "write_safetensors: needs other names of tensors than '__metadata__', which the format keeps for itself");
     const auto extents = tensor.shape().extents();
     header[name] = {{"dtype", format_name(tensor.dtype())},
                     {"shape", std::vector<int64_t>(extents.begin(), extents.end())},
                     {"data_offsets", {offset, offset + tensor.bytes()}}};
     offset += tensor.bytes();
   }
-  std::string text = header.dump();
+  std::string text;
+  try {
+    text = header.dump();
+  } catch (const nlohmann::json::exception& error) {
+    throw UsageError(join("write_safetensors: needs names and metadata in UTF-8, got others: ", error.what()));
+  }
   text.resize((text.size() + 7) / 8 * 8, ' ');  // so that the data are aligned in the file
   return text;
 }

@@ -39,7 +39,18 @@ void check(const char* op, const Tensor& x, const Tensor& gamma, const Tensor& b
   check_weight("beta", beta);
 }
 
-Tensor normalize(const Tensor& x, const ChannelNorm& norm) {
+/// As kernels read it: in the dtype of the arithmetic, element by element.
+ChannelNorm contiguous(ChannelNorm norm, const Tensor& x) {
+  const DType dtype = compute_dtype(x.dtype());
+  norm.gamma = norm.gamma.contiguous();
+  norm.beta = norm.beta.contiguous();
+  norm.mean = cast(norm.mean, dtype).contiguous();
+  norm.variance = cast(norm.variance, dtype).contiguous();
+  return norm;
+}
+
+Tensor normalize(const Tensor& x, const ChannelNorm& given) {
+  const ChannelNorm norm = contiguous(given, x);
   const Tensor y = empty_like(x);
   const auto bytes = static_cast<double>(x.bytes());
   run_kernel("batch_norm", {x, norm.gamma, norm.beta, norm.mean, norm.variance}, {3 * static_cast<double>(x.elements()), bytes, bytes},
@@ -68,14 +79,13 @@ Tensor batch_norm_inference(const Tensor& x, const ChannelNorm& norm) {
   require(norm.mean.shape() == norm.gamma.shape() && norm.variance.shape() == norm.gamma.shape(),
           "batch_norm: needs a mean and a variance ", norm.gamma.shape(), " for x ", x.shape(), ", got ", norm.mean, " and ",
           norm.variance);
-  const DType dtype = compute_dtype(x.dtype());
-  return normalize(x.contiguous(), {norm.gamma, norm.beta, cast(norm.mean, dtype), cast(norm.variance, dtype), norm.epsilon, norm.relu});
+  return normalize(x.contiguous(), norm);
 }
 
 BatchNormGradients batch_norm_backward(const Tensor& dy, const Tensor& x, const ChannelNorm& norm, bool constant, BatchNormNeeds needs) {
   const Tensor gradient = dy.contiguous(), from = x.contiguous();
   const DType dtype = compute_dtype(x.dtype());
-  const ChannelNorm moments{norm.gamma, norm.beta, cast(norm.mean, dtype), cast(norm.variance, dtype), norm.epsilon, norm.relu};
+  const ChannelNorm moments = contiguous(norm, x);
   const auto bytes = static_cast<double>(x.bytes()), elements = static_cast<double>(x.elements());
   const int64_t rows_per_chunk = chunk_rows(from);
   const std::vector<Operand> operands{from, gradient, moments.gamma, moments.beta, moments.mean, moments.variance};

@@ -2,6 +2,7 @@
 
 #include "core/dispatch.h"
 #include "core/no_elements.h"
+#include "core/ops/overlap.h"
 
 namespace sluice {
 
@@ -27,6 +28,7 @@ void copy(const Tensor& from, const Tensor& to) {
   require(from.shape() == to.shape(), "copy: needs equal shapes, got ", from.shape(), " and ", to.shape());
   require(!to.repeats_elements(), "copy: needs a target whose elements are all there, got a view by expand() of shape ", to.shape(),
           "; clone() it first");
+  refuse_overlap("copy", from, to);
   Device &source = from.device(), &target = to.device();
   if (source.kind() != target.kind()) {
     require<NoElements>(source.kind() != DeviceKind::meta && target.kind() != DeviceKind::meta,

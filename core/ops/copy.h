@@ -7,7 +7,8 @@ namespace sluice {
 /// Shape   equal shapes, any strides; those of 0, which expand() makes, in `from` alone.
 /// Dtypes  all.
 /// Devices any two; between the host and a GPU the target must be contiguous, and a copy to the host waits for the GPU.
-/// Errors  UsageError when shapes differ, the target repeats elements, or only one device is `meta`.
+/// Errors  UsageError when shapes differ, the target repeats elements or is another view of elements that are read, or only one device is
+///         `meta`.
 void copy(const Tensor& from, const Tensor& to);
 
 /// A row-major copy in another dtype; `x` itself when it has that dtype already.

@@ -19,10 +19,17 @@ void check(const Tensor& logits, const Tensor& targets, const CrossEntropyOption
             "cross_entropy: needs class weights ", name_of(compute_dtype(logits.dtype())), " ", Shape{logits.dim(-1)}, ", got ", weights);
 }
 
+/// As kernels read them.
+CrossEntropyOptions contiguous(CrossEntropyOptions options) {
+  if (options.weights.defined()) options.weights = options.weights.contiguous();
+  return options;
+}
+
 }  // namespace
 
-CrossEntropyResult cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options, double scale) {
-  check(logits, targets, options);
+CrossEntropyResult cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& given, double scale) {
+  check(logits, targets, given);
+  const CrossEntropyOptions options = contiguous(given);
   const Tensor rows = as_matrix(logits), classes = targets.contiguous();
   const DevicePtr& device = logits.device_ptr();
   const CrossEntropyResult result{empty({}, compute_dtype(logits.dtype()), device),
@@ -43,7 +50,8 @@ Tensor cross_entropy_backward(const Tensor& dy, const Tensor& logits, const Tens
 }
 
 void cross_entropy_backward_into(const Tensor& dy, const Tensor& logits, const Tensor& targets, const Tensor& row_sums,
-                                 const CrossEntropyOptions& options, double scale, const Tensor& dlogits) {
+                                 const CrossEntropyOptions& given, double scale, const Tensor& dlogits) {
+  const CrossEntropyOptions options = contiguous(given);
   require(dlogits.shape() == logits.shape() && dlogits.dtype() == logits.dtype() && has_rows(dlogits),
           "cross_entropy: needs a gradient with contiguous rows like logits ", logits, ", got ", dlogits);
   const Tensor rows = as_matrix(logits), classes = targets.contiguous();

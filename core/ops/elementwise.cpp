@@ -6,10 +6,22 @@
 #include "core/dispatch.h"
 #include "core/ops/elementwise_operands.h"
 #include "core/ops/elementwise_rules.h"
+#include "core/ops/overlap.h"
 
 namespace sluice {
 
 namespace {
+
+const char* name_of(Unary rule) {
+  switch (rule) {
+#define SLUICE_CASE(Rule, name) \
+  case Unary::Rule:             \
+    return #name;
+    SLUICE_UNARY_OPS(SLUICE_CASE)
+#undef SLUICE_CASE
+  }
+  return "unary";
+}
 
 const char* name_of(Binary rule) {
   switch (rule) {
@@ -58,7 +70,7 @@ Tensor number_like(const char* op, const Tensor& x, double number) {
 }
 
 Tensor unary(Unary rule, const Tensor& x) {
-  require_floating("unary", x);
+  require_floating(name_of(rule), x);
   const Tensor from = x.contiguous();
   Tensor y = empty_like(x);
   run_kernel("unary", {from}, pass_cost(static_cast<double>(x.bytes()), y), [&](auto& context) { kernels::unary(context, rule, from, y); });
@@ -146,6 +158,7 @@ void add_into(const Tensor& target, const Tensor& x) {
   require(target.is_contiguous(), "add_into: needs a contiguous target, got a strided view of ", target.shape());
   require_same_dtype("add_into", target, x);
   require_floating("add_into", target);
+  refuse_overlap("add_into", x, target);
   const Cost cost = pass_cost(static_cast<double>(target.bytes() + x.bytes()), target);
   run_kernel("add_into", {target, x}, cost, [&](auto& context) { kernels::binary(context, Binary::Add, target, x, target); });
 }

@@ -106,7 +106,11 @@ struct Lanes {
   friend Lanes sqrt(Lanes a) {  // Eigen's packet form is an approximation; this loop becomes the exact instruction
     return each(a, [](T x) { return std::sqrt(x); });
   }
-  friend Lanes exp(Lanes a) { return Eigen::internal::pexp(a.all); }
+  /// 0 where it is below the least normal number: Eigen's own never gets there, not even from minus infinity.
+  friend Lanes exp(Lanes a) {
+    constexpr double kLogOfLeast = sizeof(T) == 4 ? -87.336544750553108986 : -708.39641853226410622;
+    return where_positive(Lanes(kLogOfLeast) - a, Lanes(0.0), Lanes(Eigen::internal::pexp(a.all)));
+  }
   friend Lanes log(Lanes a) { return Eigen::internal::plog(a.all); }
   friend Lanes log1p(Lanes a) {
     if constexpr (sizeof(T) == 4) return Eigen::internal::plog1p(a.all);

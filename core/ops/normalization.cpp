@@ -13,7 +13,7 @@ void check_weight(const char* op, const char* name, const Tensor& x, const Tenso
           Shape{x.dim(-1)}, " for x ", x.shape(), ", got ", weight);
 }
 
-NormalizedRows normalize(const char* op, const Tensor& x, const Tensor& residual, const Tensor& gamma, const Tensor& beta, double epsilon) {
+NormalizedRows normalize(const char* op, const Tensor& x, const Tensor& residual, Tensor gamma, Tensor beta, double epsilon) {
   require(x.rank() >= 1 && x.dim(-1) > 0, op, ": needs a non-empty last axis, got ", x);
   check_weight(op, "gamma", x, gamma);
   if (beta.defined()) check_weight(op, "beta", x, beta);
@@ -23,6 +23,8 @@ NormalizedRows normalize(const char* op, const Tensor& x, const Tensor& residual
             residual);
     added = residual.contiguous();
   }
+  gamma = gamma.contiguous();
+  if (beta.defined()) beta = beta.contiguous();
   const Tensor rows = x.contiguous();
   const Shape statistics = x.shape().without(-1);
   NormalizedRows result{empty_like(x), {}, empty(statistics, compute_dtype(x.dtype()), x.device_ptr()), {}};
@@ -67,7 +69,7 @@ NormalizationGradients normalization_backward(const Tensor& dy, const Tensor& x,
             sum);
     sum = sum.contiguous();
   }
-  const Tensor dy_rows = dy.contiguous(), x_rows = x.contiguous();
+  const Tensor dy_rows = dy.contiguous(), x_rows = x.contiguous(), weight = gamma.contiguous();
   const int64_t rows = rstd.elements(), rows_per_chunk = chunk_rows(x.device().backend(), rows);
   NormalizationGradients result;
   Tensor chunk_sums;
@@ -76,9 +78,9 @@ NormalizationGradients normalization_backward(const Tensor& dy, const Tensor& x,
     chunk_sums = empty({(rows + rows_per_chunk - 1) / rows_per_chunk, mean.defined() ? 2 : 1, x.dim(-1)}, rstd.dtype(), x.device_ptr());
   const auto bytes = static_cast<double>(x.bytes());
   const double flops = (needs.x ? 11 : 0) + (needs.weights ? 5 : 0) + (sum.defined() ? 1 : 0);
-  run_kernel("normalization_backward", {x_rows, dy_rows, gamma, mean, rstd, sum},
+  run_kernel("normalization_backward", {x_rows, dy_rows, weight, mean, rstd, sum},
              {flops * static_cast<double>(x.elements()), (sum.defined() ? 3 : 2) * bytes, needs.x ? bytes : 0}, [&](auto& context) {
-               kernels::normalization_backward(context, dy_rows, x_rows, gamma, mean, rstd, rows_per_chunk, sum, result.x, chunk_sums);
+               kernels::normalization_backward(context, dy_rows, x_rows, weight, mean, rstd, rows_per_chunk, sum, result.x, chunk_sums);
              });
   if (needs.weights) result.gamma = add_chunks(chunk_sums, 0);
   if (needs.weights && mean.defined()) result.beta = add_chunks(chunk_sums, 1);

@@ -143,9 +143,18 @@ std::vector<int32_t> MultilingualTokenizer::encode_target(const std::string& lan
 std::shared_ptr<const MultilingualTokenizer> train_multilingual(int64_t vocabulary, std::span<const ParallelText> texts, double temperature,
                                                                 const std::filesystem::path& cache_folder) {
   const LanguageLines lines(texts);
+  require<DataError>(!lines.languages().empty(), "tokenizer: needs pairs of sentences to learn from, got none; see the files of data.path");
   const auto languages = checked(lines.languages());
-  const auto pieces =
-      cached_bpe(vocabulary - static_cast<int64_t>(languages.size()), lines.sampled(temperature), EndOfSentence::piece, cache_folder);
+  const auto tags = static_cast<int64_t>(languages.size());
+  const int64_t fewest = fewest_pieces(EndOfSentence::piece) + tags;
+  require(vocabulary >= fewest, "tokenizer: needs a vocabulary (model.vocab) of at least ", fewest, " (256 bytes and the tags of ", tags,
+          " languages come first), got ", vocabulary);
+  TokenizerPtr pieces;
+  try {
+    pieces = cached_bpe(vocabulary - tags, lines.sampled(temperature), EndOfSentence::piece, cache_folder);
+  } catch (const DataError& error) {
+    throw DataError(join(error.what(), "; of the ", vocabulary, " asked for, ", tags, " are tags of languages"));
+  }
   const auto model = std::dynamic_pointer_cast<const SentencePieceTokenizer>(pieces);
   require<DataError>(model != nullptr, "tokenizer: the cache ", cache_folder.string(), " holds another kind of tokenizer; remove it");
   return std::make_shared<MultilingualTokenizer>(*model, languages);

@@ -51,6 +51,16 @@ std::vector<std::string> part_names(const std::string& name, int parts) {
   return names;
 }
 
+void require_file_names(const std::map<std::string, std::string>& files) {
+  static const std::regex taken("(model|optimizer|ema)(-[0-9]+-of-[0-9]+)?\\.safetensors|state\\.json");
+  for (const auto& [name, content] : files) {
+    require(!name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos && name.find('\0') == std::string::npos,
+            "checkpoint: needs names of further files without folders, got '", name, "'");
+    require(!std::regex_match(name, taken), "checkpoint: needs other names of further files than those that it has itself, got '", name,
+            "'");
+  }
+}
+
 std::string state_name(const std::string& parameter, const std::string& state) { return fmt::format("{}/{}", parameter, state); }
 
 std::map<std::string, Shape> shapes_of(const layers::Graph& graph) {

@@ -13,7 +13,7 @@ void require_valid(const Plan& plan);
 /// The same, and that it is a plan of this graph.
 void require_valid(const Plan& plan, const layers::Graph& graph);
 
-/// Refuses devices that no plan can have: none, one that is missing or named twice, CPU devices mixed with GPUs or devices that only count,
+/// Refuses devices that no plan can have: none, one that is missing or there twice, CPU devices mixed with GPUs or devices that only count,
 /// and tf32 on GPUs that were made without it. `name` is what the message calls them.
 void require_devices(const std::vector<DevicePtr>& devices, Precision precision, std::string_view name);
 

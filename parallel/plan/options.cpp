@@ -118,6 +118,8 @@ StepBound step_bound(const layers::Graph& graph, const std::vector<DevicePtr>& d
 
 Plan plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options) {
   require(options.fold_blocks >= 0, "PlanOptions::fold_blocks: needs one or more, or 0 for one a replica, got ", options.fold_blocks);
+  require(options.fold_blocks <= std::max<int64_t>(1, options.batch), "PlanOptions::fold_blocks: needs at most the ", options.batch,
+          " samples of the mini-batch, got ", options.fold_blocks, "; more blocks would all be empty");
   const int* replicas = std::get_if<int>(&options.replicas);
   if (!replicas) return plan_of_open_replicas(graph, devices, options);
   require(*replicas >= 1, "PlanOptions::replicas: needs at least one, got ", *replicas, "; kOpen leaves it open");

@@ -32,11 +32,16 @@ BatchShape declared_shape(const layers::Graph& graph, int64_t samples) {
 
 BatchShape shape_of(const layers::Graph& graph, const Batch& batch) {
   require(batch.samples >= 1, "batch: needs at least one sample, got ", batch.samples);
+  require(static_cast<bool>(batch.load), "batch: needs a function that loads its inputs, got none; batch_of() makes one of tensors");
   BatchShape shape{batch.samples, {}};
   for (const size_t input : read_inputs(graph)) {
     const std::string& name = graph.inputs()[input].name;
     const Tensor sample = batch.load(name, 0, 1);
     require(sample.rank() >= 1 && sample.dim(0) == 1, "batch: needs 1 samples of input '", name, "', got ", sample);
+    // The extents may be others than those that are planned for, as of shorter sentences.
+    const auto& declared = graph.inputs()[input].sample_shape;
+    require(!declared || declared->rank() == sample.rank() - 1, "batch: needs input '", name, "' as [samples] and then ", *declared,
+            " as Graph::input declares a sample, got samples of ", sample.shape().without(0), "; the first axis is that of the samples");
     shape.inputs[name] = {sample.shape().without(0), sample.dtype()};
   }
   return shape;

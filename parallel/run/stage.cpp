@@ -72,6 +72,8 @@ Tensor Stage::load(const RunContext& run, int micro_batch, int value) {
   const Tensor loaded = run.batch->load(input.name, first, count);
   require(loaded.rank() >= 1 && loaded.dim(0) == count, "batch: needs ", count, " samples of input '", input.name, "', got ", loaded);
   graph_.check_samples(value, loaded);
+  if (run.is_watched && !is_finite(loaded))
+    throw DivergenceError(join("input '", input.name, "', which the mini-batch gives,", where().text(), " on ", device_->name()));
   const Tensor here = loaded.to(device_);
   if (stays) group_of(run, micro_batch)->inputs[value] = here;
   return here;

@@ -113,7 +113,7 @@ TEST(MultilingualTokenizer, RefusesBadLanguagesAndPieces) {
   expect_error<UsageError>([&] { MultilingualTokenizer(whole, {"en", "en"}); }, {"'en' twice"});
   expect_error<UsageError>([&] { MultilingualTokenizer(whole, {"e n"}); }, {"'e n'"});
   expect_error<UsageError>([&] { MultilingualTokenizer(whole, {""}); }, {"''"});
-  EXPECT_THROW(train_multilingual(300, {}, 1, ""), UsageError);
+  EXPECT_THROW(train_multilingual(300, {}, 1, ""), DataError);
   EXPECT_THROW(train_multilingual(10, three_languages(), 1, ""), UsageError);
   EXPECT_THROW(train_multilingual(340, three_languages(), 0.5, ""), UsageError);
 }

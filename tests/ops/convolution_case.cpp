@@ -1,5 +1,6 @@
 #include "autograd/ops/convolution.h"
 #include "core/ops/concat.h"
+#include "core/ops/convolution.h"
 #include "core/ops/copy.h"
 #include "tests/ops/op_case.h"
 

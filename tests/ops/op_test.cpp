@@ -102,10 +102,11 @@ class OpTest : public ::testing::TestWithParam<PlacedCase> {
     }
   }
 
-  /// Gradients of sum(y * weight) for a fixed random weight.
-  std::vector<Tensor> analytic(const std::vector<Var>& vars) const {
+  /// Gradients of sum(y * weight) for a fixed random weight, of which `as` may make a view.
+  std::vector<Tensor> analytic(const std::vector<Var>& vars, Tensor (*as)(const Tensor&) = nullptr) const {
     const Var y = op_case().run(vars);
-    Backward backward(y, projection(y.value()));
+    const Tensor dy = projection(y.value());
+    Backward backward(y, as ? as(dy) : dy);
     backward.run();
     std::vector<Tensor> result;
     for (const auto& var : vars) result.push_back(var.node() ? backward.take(var) : Tensor());
@@ -329,6 +330,38 @@ TEST_P(OpTest, GivesTheSameBitsForEveryNumberOfThreads) {
     return all;
   };
   EXPECT_EQ(results(1), results(3));
+}
+
+/// The same elements in every second place of the last axis, among others that no op may read: NaN, or an index far outside.
+Tensor spread(const Tensor& x) {
+  if (x.rank() == 0 || x.elements() == 0) return x;
+  const Shape wide = x.shape().without(-1).appended(2 * x.dim(-1));
+  const Tensor whole = empty(wide, x.dtype(), x.device_ptr());
+  fill(whole, is_floating(x.dtype()) ? std::nan("") : x.dtype() == DType::u8 ? 255 : 1 << 30);
+  const Tensor view = whole.slice(-1, 0, kEnd, 2);
+  copy(x, view);
+  return view;
+}
+
+/// Views of parameters, of options' tensors and of gradients come from users as well as views of data.
+TEST_P(OpTest, ReadsStridedInputsAsTheirCopies) {
+  if (skips_value()) return;
+  std::vector<Tensor> whole, strided;
+  for (const auto& x : inputs(DType::f64)) {
+    whole.push_back(x.contiguous());
+    strided.push_back(spread(x));
+  }
+  const auto run = [&](const std::vector<Tensor>& from) { return op_case().run(std::vector<Var>(from.begin(), from.end())).value(); };
+  try {
+    expect_near(run(strided).to_vector(), run(whole).to_vector(), 1e-12, "value");
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("contiguous"), std::string::npos) << "an op may refuse views, and says so: " << error.what();
+    return;
+  }
+  if (!op_case().gradient) return;
+  const auto expected = analytic(leaves(whole)), computed = analytic(leaves(strided), spread);
+  for (size_t i = 0; i < expected.size(); ++i)
+    if (expected[i].defined()) expect_near(computed[i].to_vector(), expected[i].to_vector(), 1e-12, join("gradient of input ", i));
 }
 
 TEST_P(OpTest, CountsTheSameBytesAndCostOnMeta) {

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "core/error.h"
@@ -25,10 +26,14 @@ void Classification::add(const Tensor& logits, const Tensor& labels) {
     const double* row = all.data() + sample * classes;
     const auto label = static_cast<size_t>(wanted[sample]);
     require(wanted[sample] >= 0 && label < classes, "classification: needs labels below ", classes, ", got ", wanted[sample]);
-    const auto larger = std::count_if(row, row + classes, [&](const double& x) { return x > row[label]; });
-    const auto equal_before = std::count(row, row + label, row[label]);
+    // NaN is below every number: a class without one is right in no comparison.
+    const auto is_larger = [](double x, double y) { return x > y || (!std::isnan(x) && std::isnan(y)); };
+    const auto larger = std::count_if(row, row + classes, [&](double x) { return is_larger(x, row[label]); });
+    const auto equal_before =
+        std::count_if(row, row + label, [&](double x) { return !is_larger(x, row[label]) && !is_larger(row[label], x); });
     ++ranks_[static_cast<size_t>(larger + equal_before)];
-    ++confusion_[label][static_cast<size_t>(std::max_element(row, row + classes) - row)];
+    ++confusion_[label]
+                [static_cast<size_t>(std::max_element(row, row + classes, [&](double x, double y) { return is_larger(y, x); }) - row)];
   }
 }
 

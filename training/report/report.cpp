@@ -28,15 +28,16 @@ std::string loss_rows(const TrainingRecord& record) {
 }
 
 std::string summary(const TrainingRecord& record) {
-  const double seconds = record.median_of_steps(&parallel::StepResult::seconds);
+  const auto seconds = record.median_of_steps(&parallel::StepResult::seconds),
+             bubble = record.median_of_steps(&parallel::StepResult::bubble);
   std::string rows =
       html_row("parameters", std::to_string(record.parameters)) + html_row("steps", std::to_string(record.steps_done)) + loss_rows(record);
-  if (seconds > 0)
-    rows += html_row("step, median", fmt::format("{:.1f} ms, {:.0f} {}s/s", seconds * 1e3,
-                                                 static_cast<double>(record.items_per_step) / seconds, record.item)) +
+  if (seconds)
+    rows += html_row("step, median", fmt::format("{:.1f} ms, {:.0f} {}s/s", *seconds * 1e3,
+                                                 static_cast<double>(record.items_per_step) / *seconds, record.item)) +
             html_row("step, predicted", record.predictions_text());
-  rows += html_row("bubble, predicted and measured", fmt::format("{:.1f} %, {:.1f} %", record.prediction.bubble * 100,
-                                                                 record.median_of_steps(&parallel::StepResult::bubble) * 100));
+  rows += html_row("bubble, predicted and measured",
+                   fmt::format("{:.1f} %, {}", record.prediction.bubble * 100, bubble ? fmt::format("{:.1f} %", *bubble * 100) : "none"));
   return "<table>\n" + rows + html_row("weights hash", record.weights_hash) + "</table>\n";
 }
 

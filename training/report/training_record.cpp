@@ -66,12 +66,12 @@ void TrainingRecord::predict_step(const layers::Graph& graph, const parallel::Pl
   counted_seconds = plan.times.empty() ? prediction.step_seconds : counted_step_seconds(graph, plan, optimizer, samples, speeds);
 }
 
-double TrainingRecord::median_of_steps(double parallel::StepResult::*value) const {
+std::optional<double> TrainingRecord::median_of_steps(double parallel::StepResult::*value) const {
   std::vector<double> values;
   for (const auto& step : steps)
     if (step.number > moved_at) values.push_back(step.result.*value);
   if (values.size() > 1) values.erase(values.begin());
-  if (values.empty()) return 0;
+  if (values.empty()) return std::nullopt;
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;

@@ -61,7 +61,7 @@ struct TrainingRecord {
                     const parallel::DeviceSpeeds& speeds);
 
   /// The middle of the values of the steps by the plan that ran last, without its first step, which warms up; 0 when there is none.
-  double median_of_steps(double parallel::StepResult::*value) const;
+  std::optional<double> median_of_steps(double parallel::StepResult::*value) const;
   /// Of a step: "25.10 ms by measured times, 11.40 ms counted".
   std::string predictions_text() const;
   /// Names of the evaluations' metrics.

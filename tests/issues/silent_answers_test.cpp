@@ -1,0 +1,139 @@
+// Answers that were wrong, missing or destroyed without a word.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "autograd/backward.h"
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/operators.h"
+#include "autograd/ops/reduction.h"
+#include "core/elements.h"
+#include "core/file/safetensors.h"
+#include "core/ops/elementwise.h"
+#include "core/random.h"
+#include "data/loader.h"
+#include "data/map_dataset.h"
+#include "data/tensor_dataset.h"
+#include "layers/cross_entropy.h"
+#include "layers/linear.h"
+#include "parallel/inference.h"
+#include "parallel/trainer.h"
+#include "tests/expect_error.h"
+#include "tests/temporary_folder.h"
+#include "training/loop.h"
+#include "training/metrics/classification.h"
+#include "training/predictor.h"
+
+namespace sluice {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+TEST(SilentAnswers, ExpReachesZero) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Tensor y =
+        exp(tensor_of({-kInfinity, -1000, 0, std::nan(""), -kInfinity, -kInfinity, -kInfinity, -kInfinity, -kInfinity}, {9}, dtype));
+    EXPECT_EQ(y.to_vector()[0], 0);
+    EXPECT_EQ(y.to_vector()[1], 0);
+    EXPECT_EQ(y.to_vector()[2], 1);
+    EXPECT_TRUE(std::isnan(y.to_vector()[3]));
+    EXPECT_EQ(softplus(tensor_of({-kInfinity}, {1}, dtype)).item(), 0);
+  }
+}
+
+TEST(SilentAnswers, AScoreOfNaNIsRightInNoClass) {
+  for (const double label : {0, 1, 2}) {
+    training::Classification of_nothing({"a", "b", "c"});
+    of_nothing.add(full({2, 3}, std::nan("")), full({2}, label, DType::i32));
+    EXPECT_EQ(of_nothing.top(1), label == 0 ? 1 : 0) << "as argmax, which takes the first of equals";
+  }
+  training::Classification mixed({"a", "b", "c"});
+  mixed.add(tensor_of({std::nan(""), 1, 2}, {1, 3}), tensor_of({0}, {1}, DType::i32));
+  EXPECT_EQ(mixed.top(1), 0);
+  EXPECT_EQ(mixed.top(2), 0);
+}
+
+TEST(SilentAnswers, GradientsAreOfLeavesAndOfEachThatIsAskedFor) {
+  const Var x = Var::parameter(tensor_of({2}, {1}));
+  const auto twice = gradients(x * 3, ones({1}), {x, x});
+  EXPECT_EQ(twice[0].item(), 3);
+  EXPECT_EQ(twice[1].item(), 3);
+  const Var h = exp(x);
+  expect_error<UsageError>([&] { gradients(h * h, ones({1}), {h}); }, {"gradients: needs leaves", "the result of 'unary'", "number 0"});
+  expect_error<UsageError>([&] { gradients(x * 2, ones({1}), {Var(ones({1}))}); }, {"needs leaves", "a constant"});
+  expect_error<UsageError>([&] { Var::parameter(tensor({1, 3})); }, {"Var::parameter", "floating", "i32"});
+}
+
+TEST(SilentAnswers, BracesAfterElementsAreAShape) {
+  const std::vector<float> none;
+  EXPECT_EQ(tensor(none, {0, 2}).shape(), (Shape{0, 2}));
+  EXPECT_EQ(tensor(std::vector<float>{1, 2}, default_device()).shape(), Shape{2});
+}
+
+TEST(SilentAnswers, WhatIsMissingHasAMessage) {
+  expect_error<UsageError>([] { data::Loader(nullptr, {.batch = 2}); }, {"loader: needs a data set"});
+  expect_error<UsageError>([] { data::MapDataset(data::DatasetPtr{}, std::map<std::string, data::SampleFunction>{}); },
+                           {"map dataset: needs a data set"});
+  expect_error<UsageError>([] { zeros({2}, DType::f32, nullptr); }, {"needs a device"});
+}
+
+data::DatasetPtr points() {
+  return std::make_shared<data::TensorDataset>(data::TensorDataset::Inputs{{"x", randn({32, 4}, 1)}, {"label", zeros({32}, DType::i32)}});
+}
+
+std::unique_ptr<parallel::Trainer> trainer(const parallel::TrainerOptions& options = {}) {
+  layers::Graph graph;
+  const auto x = graph.input("x", {4}), label = graph.input("label", {}, DType::i32);
+  graph.loss(graph.add("loss", layers::CrossEntropy(), {graph.add("y", layers::Linear(4, 2), x), label}));
+  return std::make_unique<parallel::Trainer>(graph, parallel::plan(graph, devices("cpu:0"), {.batch = 16}), AdamW({.lr = 1e-2}), options);
+}
+
+TEST(SilentAnswers, TrainersRefuseWhatWasPassedOver) {
+  expect_error<UsageError>([] { trainer({.clip = -1}); }, {"TrainerOptions::clip (optimizer.clip)", "got -1"});
+  expect_error<UsageError>([] { trainer({.clip = std::nan("")}); }, {"TrainerOptions::clip (optimizer.clip)", "nan"});
+  const auto of = trainer();
+  expect_error<UsageError>([&] { of->step(Batch{.samples = 16, .load = {}}); }, {"batch: needs a function that loads its inputs"});
+  expect_error<UsageError>([&] { training::Loop(*of, nullptr, {.steps = 1, .batch = 16}); }, {"training loop: needs a data set"});
+}
+
+TEST(SilentAnswers, FilesOfACallerLeaveACheckpointWhole) {
+  const TemporaryFolder folder;
+  const auto of = trainer();
+  parallel::OutputFolder output(folder.path() / "run");
+  for (const char* name : {"model.safetensors", "optimizer-00001-of-00002.safetensors", "state.json", "../x", "sub/notes.txt", "..", ""}) {
+    expect_error<UsageError>([&] { output.save(*of, "", {{name, "y"}}, 1); }, {"further files", name});
+    expect_error<UsageError>(
+        [&] {
+          training::Loop(*of, points(), {.steps = 1, .batch = 16, .files = {{name, "y"}}});
+        },
+        {"further files", name});
+  }
+  expect_error<UsageError>(
+      [&] {
+        training::Loop(*of, points(), {.steps = 1, .batch = 16, .files = {{"evaluations.json", "y"}}});
+      },
+      {"LoopOptions::files", "evaluations.json"});
+  const auto saved = output.save(*of, "", {{"labels.txt", "two"}}, 1);
+  EXPECT_NO_THROW(parallel::open_checkpoint(saved));
+}
+
+TEST(SilentAnswers, SamplesHaveTheRankThatIsDeclared) {
+  layers::Graph net;
+  const auto x = net.input("x", {4});
+  net.output(net.add("y", layers::Linear(4, 3), x));
+  const parallel::Weights weights{{"y.weight", ones({3, 4})}, {"y.bias", zeros({3})}};
+  training::Predictor predictor(net, weights, devices("cpu:0"));
+  for (const Shape& shape : {Shape{4}, Shape{2, 5, 4}})
+    expect_error<UsageError>([&] { predictor.predict({{"x", ones(shape)}}); }, {"input 'x'", "[4]", "Graph::input"});
+}
+
+TEST(SilentAnswers, SafetensorsThatCannotBeReadAreNotWritten) {
+  const TemporaryFolder folder;
+  const auto write = [&](const char* name) { write_safetensors((folder.path() / "x").string(), {{name, ones({1})}}); };
+  expect_error<UsageError>([&] { write("__metadata__"); }, {"'__metadata__'"});
+  expect_error<UsageError>([&] { write("\xff"); }, {"UTF-8"});
+}
+
+}  // namespace
+}  // namespace sluice
