@@ -74,8 +74,9 @@ class Backward {
   bool inputs_done_ = false;
 };
 
-/// All gradients of `leaves` in one pass; undefined for one that y does not depend on. Convenience for code without a pipeline.
-/// Errors  UsageError for a Var that is no leaf; as Backward.
+/// All gradients of `leaves` in one pass; undefined for one that y does not depend on, and for a constant, such as a frozen parameter.
+/// Convenience for code without a pipeline.
+/// Errors  UsageError for the result of an op; as Backward.
 std::vector<Tensor> gradients(const Var& y, const Tensor& dy, const std::vector<Var>& leaves,
                               Backward::Saved saved = Backward::Saved::freed);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <mutex>
 
 #include "build_config.h"
@@ -304,7 +305,20 @@ Tensor zeros_like(const Tensor& x) { return full_like(x, 0); }
 Tensor ones_like(const Tensor& x) { return full_like(x, 1); }
 Tensor full_like(const Tensor& x, double value) { return full(x.shape(), value, x.dtype(), x.device_ptr()); }
 
+namespace {
+
+/// Of numbers that become integers, and lose their fraction: outside the dtype's range there is none that they could become.
+void require_range(const char* op, DType dtype, double value) {
+  if (is_floating(dtype)) return;
+  const double end = dtype == DType::u8 ? 256 : dtype == DType::i32 ? 0x1p31 : 0x1p63, least = dtype == DType::u8 ? 0 : -end;
+  require(std::trunc(value) >= least && std::trunc(value) < end, op, ": needs numbers in the range of ", sluice::name_of(dtype), ", got ",
+          value, "; take another dtype");
+}
+
+}  // namespace
+
 Tensor full(const Shape& shape, double value, DType dtype, const DevicePtr& device) {
+  require_range("full", dtype, value);
   Tensor result = empty(shape, dtype, device);
   fill(result, value);
   return result;
@@ -313,6 +327,7 @@ Tensor full(const Shape& shape, double value, DType dtype, const DevicePtr& devi
 Tensor tensor_of(const std::vector<double>& elements, const Shape& shape, DType dtype, const DevicePtr& device) {
   require(static_cast<int64_t>(elements.size()) == shape.elements(), "tensor_of: needs ", shape.elements(), " elements for shape ", shape,
           ", got ", elements.size());
+  for (const double element : elements) require_range("tensor_of", dtype, element);
   if (device->kind() == DeviceKind::cuda) return tensor_of(elements, shape, dtype).to(device);
   Tensor result = empty(shape, dtype, device);
   if (device->kind() == DeviceKind::meta) return result;

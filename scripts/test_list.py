@@ -27,6 +27,7 @@ TESTS = {
     "gpu_check_programs": Expected(7, not_with=SANITIZERS),
     "installed library": Expected(10, not_with=SANITIZERS),
     "guide": Expected(10, not_with=SANITIZERS),
+    "shown plans": Expected(45, not_with=SANITIZERS),
     "example lenet": Expected(12, not_with=SANITIZERS),
     "example vit": Expected(32, not_with=SANITIZERS),
     "example char_lstm": Expected(16, not_with=SANITIZERS),

@@ -331,6 +331,19 @@ class Refusals(LostWork):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue((run / "report.html").is_file())
 
+    def test_a_report_goes_into_the_output_folder_whatever_its_name(self):
+        run = self.folder / "mine"
+        done = sluice(*self.tiny(output__dir=run, output__report="auto", train__steps=1))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue((run / "report.html").is_file())
+
+    def test_one_file_for_two_results(self):
+        same = self.folder / "same"
+        for flags in ("--report", "--json"), ("--trace", "--json"), ("--report", "--trace"):
+            self.nothing_begins(2, *flags, "needs a file of its own", arguments=self.tiny(flags[0], same, flags[1], self.folder / "." / "same"))
+        self.refuse(2, "--html", "--json", "needs a file of its own", arguments=["plan", "tiny", "--json", same, "--html", same])
+        self.assertFalse(same.exists())
+
     def test_empty_words(self):
         for flag in "--resume", "--init":
             self.nothing_begins(2, flag, "got an empty text", arguments=self.tiny(flag, ""))

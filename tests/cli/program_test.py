@@ -52,6 +52,12 @@ class BadInput(ProgramTest):
         self.train(train__steps=2, out="plain")
         return self.folder / "plain"
 
+    def test_more_fold_blocks_than_samples(self):
+        self.refuse(2, "pipeline.fold_blocks", "at most the 8 samples", "got 1024", arguments=self.tiny(train__batch=8, pipeline__fold_blocks=1024))
+
+    def test_more_devices_than_there_can_be(self):
+        self.refuse(2, "65536x meta", "needs numbers up to 65535", arguments=["plan", "tiny", *sets(pipeline__devices='"65536x meta"')])
+
     def test_unknown_command_and_flag_name_the_nearest(self):
         self.refuse(2, "'train'", arguments=["trian", "tiny"])
         self.refuse(2, "'--resume'", arguments=["train", "tiny", "--resum", "auto"])
@@ -273,6 +279,25 @@ class Plans(ProgramTest):
             process.send_signal(number)
             self.assertIn(process.wait(timeout=patience(2)), (-number, 128 + number))
             process.stderr.close()
+
+
+class Resumed(ProgramTest):
+    def test_nothing_left_to_do_has_no_times(self):
+        self.train(train__steps=2)
+        done = sluice(*self.tiny("--resume", "auto", "--json", self.folder / "j.json", "--report", self.folder / "r.html", train__steps=2))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("no step was left to do", done.stdout)
+        result = json.loads((self.folder / "j.json").read_text())
+        self.assertIsNone(result["step_ms"]["median"])
+        self.assertIsNone(result["bubble"]["measured"])
+        self.assertIsNone(result["devices"][0]["peak_bytes"])
+        self.assertNotIn("0.00 ms", done.stdout)
+
+    def test_keys_that_change_no_bits_give_no_warning(self):
+        self.train(train__steps=2)
+        done = sluice(*self.tiny("--resume", "auto", data__threads=4, train__evaluate_every=10, train__steps=4))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("was trained with", done.stderr)
 
 
 class OneAnswer(ProgramTest):
