@@ -189,18 +189,14 @@ Tensor Backward::take(const NodePtr& leaf) {
 
 std::vector<Tensor> gradients(const Var& y, const Tensor& dy, const std::vector<Var>& leaves, Backward::Saved saved) {
   for (size_t i = 0; i < leaves.size(); ++i)
-    require(!leaves[i].node() || !leaves[i].node()->backward,
-            "gradients: needs leaves, Var::input() or Var::parameter(), got the result of '", leaves[i].node() ? leaves[i].node()->op : "",
-            "' as number ", i, "; make a leaf of its value, and compute on from that");
+    if (const NodePtr& node = leaves[i].node(); node && node->backward)
+      throw UsageError(join("gradients: needs leaves, Var::input() or Var::parameter(), got the result of '", node->op, "' as number ", i,
+                            "; make a leaf of its value, and compute on from that"));
   Backward backward(y, dy, saved);
   backward.run();
   std::map<const Node*, Tensor> found;  // a leaf may be asked for twice
   std::vector<Tensor> result;
   for (const auto& leaf : leaves) {
-    if (!leaf.node()) {
-      result.emplace_back();
-      continue;
-    }
     const auto [place, is_new] = found.try_emplace(leaf.node().get());
     if (is_new) place->second = backward.take(leaf);
     result.push_back(place->second);

@@ -31,7 +31,7 @@ int run(int argc, char** argv) {
   app.add_option("--devices", options.devices, "K, CPU devices of one thread")->check(CLI::PositiveNumber);
   app.add_option("--batch", options.batch, "samples a mini-batch")->check(CLI::PositiveNumber);
   app.add_option("--micro-batches", options.micro_batches, "M, one or several")->delimiter(',')->check(CLI::PositiveNumber);
-  app.add_option("--schedules", options.schedules, "what is planned")->delimiter(',')->check(CLI::IsMember(kScheduleWords));
+  app.add_option("--schedules", options.schedules, "what is planned")->delimiter(',')->check(CLI::IsMember(schedule_words()));
   app.add_option("--alone", options.alone, "M of one device's steps, to compare with")->delimiter(',')->check(CLI::PositiveNumber);
   app.add_option("--steps", options.steps, "timed steps of each plan")->check(CLI::PositiveNumber);
   app.add_option("--budgets", budgets, "percent of the peak without rematerialization")->delimiter(',')->check(CLI::PositiveNumber);

@@ -14,7 +14,7 @@ struct PlanBenchOptions {
   int devices = 2;
   int64_t batch = 32;
   std::vector<int> micro_batches{2, 8, 32};
-  std::vector<std::string> schedules{kScheduleWords.begin(), kScheduleWords.end()};
+  std::vector<std::string> schedules = schedule_words();
   std::vector<int> alone;  ///< numbers of micro-batches at which one device takes the step too
   int steps = 9;
   bool kinds = false;  ///< prints seconds by kind of action, too

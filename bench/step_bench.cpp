@@ -198,7 +198,7 @@ int run(int argc, char** argv) {
   app.add_option("--devices", choice.devices, "stages");
   app.add_option("--micro-batches", choice.micro_batches, "M");
   std::string partition, remat;
-  app.add_option("--schedule", choice.schedule, "1f1b where none is said; auto: any order of work")->check(CLI::IsMember(kScheduleWords));
+  app.add_option("--schedule", choice.schedule, "1f1b where none is said; auto: any order of work")->check(CLI::IsMember(schedule_words()));
   app.add_option("--partition", partition, "auto, parameters or uniform")->check(CLI::IsMember({"auto", "parameters", "uniform"}));
   app.add_option("--remat", remat, "none or full")->check(CLI::IsMember({"none", "full"}));
   app.add_option("--threads", choice.threads, "intra-op threads a device");

@@ -266,10 +266,11 @@ class Training {
   }
 
   void tell() {
-    if (record_.steps.empty()) say("no step was left to do\n");
-    for (const auto& device : record_.steps.empty() ? std::vector<RunRecord::Device>() : record_.devices)
-      say("{}: peak {} bytes ({}), predicted {}\n", device.name, device.peak_bytes, bytes_text(device.peak_bytes),
-          device.predicted_peak_bytes);
+    if (!record_.has_run()) say("no step was left to do\n");
+    for (const auto& device : record_.devices)
+      if (record_.has_run())
+        say("{}: peak {} bytes ({}), predicted {}\n", device.name, device.peak_bytes, bytes_text(device.peak_bytes),
+            device.predicted_peak_bytes);
     if (const auto seconds = record_.median_of_steps(&parallel::StepResult::seconds))
       say("step: {:.2f} ms, predicted {}\n", *seconds * 1e3, record_.predictions_text());
     if (const auto bubble = record_.median_of_steps(&parallel::StepResult::bubble))

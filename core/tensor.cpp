@@ -8,6 +8,7 @@
 #include "build_config.h"
 #include "core/arena.h"
 #include "core/cuda/cuda.h"
+#include "core/integer_range.h"
 #include "core/no_elements.h"
 #include "core/ops/copy.h"
 
@@ -310,9 +311,9 @@ namespace {
 /// Of numbers that become integers, and lose their fraction: outside the dtype's range there is none that they could become.
 void require_range(const char* op, DType dtype, double value) {
   if (is_floating(dtype)) return;
-  const double end = dtype == DType::u8 ? 256 : dtype == DType::i32 ? 0x1p31 : 0x1p63, least = dtype == DType::u8 ? 0 : -end;
-  require(std::trunc(value) >= least && std::trunc(value) < end, op, ": needs numbers in the range of ", sluice::name_of(dtype), ", got ",
-          value, "; take another dtype");
+  const auto [least, largest] = integer_range(dtype);
+  require(std::trunc(value) >= least && std::trunc(value) <= largest, op, ": needs numbers in the range of ", sluice::name_of(dtype),
+          ", got ", value, "; take another dtype");
 }
 
 }  // namespace

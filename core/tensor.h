@@ -156,7 +156,7 @@ Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
 Tensor full_like(const Tensor& x, double value);
 /// Elements from a list in row-major order, converted to a dtype; `tensor` (core/elements.h) keeps their type.
-/// Errors  UsageError when the number does not match the shape.
+/// Errors  UsageError when the number does not match the shape, and, as of full(), for numbers outside the range of an integer dtype.
 Tensor tensor_of(const std::vector<double>& elements, const Shape& shape, DType dtype = DType::f32,
                  const DevicePtr& device = default_device());
 

@@ -46,7 +46,8 @@ struct LoopOptions {
 ///   loop.run();
 /// However a run ends, also by an error, its last good step is saved where there is an output.
 /// Threads  one caller. Over several ranks each has a loop with equal options and an equal data set, and all call everything together.
-/// Errors   UsageError for options out of range, and in run(), on all ranks, for those of one that differ from the root's; else what trainer, data set, metrics, checkpoints and callbacks throw.
+/// Errors   UsageError for options out of range, and in run(), on all ranks, for those of one that differ from the root's; else what trainer,
+///          data set, metrics, checkpoints and callbacks throw.
 class Loop {
  public:
   Loop(parallel::Trainer& trainer, data::DatasetPtr dataset, LoopOptions options);

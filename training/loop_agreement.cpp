@@ -1,9 +1,9 @@
 #include "training/loop_agreement.h"
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "core/file/hash.h"
+#include "parallel/group/packet.h"
 #include "parallel/run/agreement.h"
 
 namespace sluice::training {
@@ -56,11 +56,18 @@ Terms terms_of(const LoopOptions& options, const data::Dataset& dataset, bool sa
 void require_equal_loops(parallel::Group& group, const LoopOptions& options, const data::Dataset& dataset, bool saves) {
   Terms mine;
   parallel::together(&group, [&] { mine = terms_of(options, dataset, saves); });
-  const auto root = nlohmann::json::parse(parallel::on_root(&group, [&] { return nlohmann::json(mine).dump(); })).get<Terms>();
+  const std::string values = parallel::on_root(&group, [&] {
+    parallel::PacketWriter packet;
+    for (const auto& [name, value] : mine) packet << value;
+    return packet.take();
+  });
   parallel::together(&group, [&] {
-    for (size_t i = 0; i < mine.size(); ++i)
-      require(mine[i] == root.at(i), "training loop: needs ", mine[i].first, " as on the root, '", root[i].second, "', got '",
-              mine[i].second, "'; give the loops of all ranks equal data sets and options");
+    parallel::PacketReader root(values);
+    for (const auto& [name, value] : mine) {
+      const auto of_root = root.read<std::string>();
+      require(value == of_root, "training loop: needs ", name, " as on the root, '", of_root, "', got '", value,
+              "'; give the loops of all ranks equal data sets and options");
+    }
   });
 }
 

@@ -80,7 +80,7 @@ Json train_json(const RunRecord& record) {
   json["devices"] = Json::array();
   for (const auto& device : record.devices)
     json["devices"].push_back({{"name", device.name},
-                               {"peak_bytes", ran ? Json(device.peak_bytes) : Json(nullptr)},
+                               {"peak_bytes", record.has_run() ? Json(device.peak_bytes) : Json(nullptr)},
                                {"predicted_peak_bytes", device.predicted_peak_bytes},
                                {"budget_bytes", optional_json(training::limited(device.budget_bytes))}});
   return json;

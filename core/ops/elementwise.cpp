@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/dispatch.h"
+#include "core/integer_range.h"
 #include "core/ops/elementwise_operands.h"
 #include "core/ops/elementwise_rules.h"
 #include "core/ops/overlap.h"
@@ -34,18 +35,6 @@ const char* name_of(Binary rule) {
   return "binary";
 }
 
-/// The least and the largest integer of a dtype that are doubles.
-std::pair<double, double> range_of(DType integers) {
-  switch (integers) {
-    case DType::u8:
-      return {0, 255};
-    case DType::i32:
-      return {-0x1p31, 0x1p31 - 1};
-    default:
-      return {-0x1p63, 0x1p63 - 1024};
-  }
-}
-
 Tensor with_numbers(const char* op, WithNumbers rule, const Tensor& x, double first, double second = 0) {
   require_floating(op, x);
   const Tensor from = x.contiguous();
@@ -59,7 +48,7 @@ Tensor with_numbers(const char* op, WithNumbers rule, const Tensor& x, double fi
 
 void require_holds(const char* op, DType dtype, double number) {
   if (is_floating(dtype)) return;
-  const auto [least, largest] = range_of(dtype);
+  const auto [least, largest] = integer_range(dtype);
   require(number == std::floor(number) && number >= least && number <= largest, op, ": needs numbers that ", name_of(dtype), " holds, got ",
           number, "; take f64");
 }

@@ -60,6 +60,7 @@ Tensor clamp_backward(const Tensor& y, const Tensor& dy, double low, double high
 Tensor broadcast_to(const Tensor& x, const Shape& shape, double factor = 1);
 
 /// target += x in place, for accumulation of gradients. Equal shapes and dtypes; the target must be contiguous.
+/// Errors  UsageError, also when x is another view of the target's elements.
 void add_into(const Tensor& target, const Tensor& x);
 
 /// sum = sum + part for parts of one shape, in the memory of either where nothing else refers to it, else in new memory. An undefined sum

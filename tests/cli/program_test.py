@@ -145,6 +145,17 @@ class Texts(ProgramTest):
         script = self.write("completion.bash", sluice("--completion", "bash").stdout)
         self.assertEqual(subprocess.run(["bash", "-n", script]).returncode, 0)
 
+    def test_a_plan_says_what_its_step_is_counted_by(self):
+        self.assertIn("s at the devices' full speed", sluice("plan", "tiny").stdout)
+        self.assertIn("s by measured times", sluice("plan", "tiny", "--profile").stdout)
+
+    def test_generate_refuses_its_choice_before_it_prints(self):
+        text = self.write("a.txt", "the quick brown fox jumps over the lazy dog\n" * 200)
+        self.train(data__kind="text", data__tokenizer="bytes", model__vocab=256, data__path=text, train__steps=1)
+        done = sluice("generate", self.folder / "run", "--prompt", "the", "--top-p", "0")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("--top-p: needs a number above 0", done.stderr)
+
     def test_devices(self):
         done = sluice("devices", "--json", "-")
         self.assertGreater(json.loads(done.stdout)["cpu"]["gflops"], 0)

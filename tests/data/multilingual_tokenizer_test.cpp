@@ -114,7 +114,8 @@ TEST(MultilingualTokenizer, RefusesBadLanguagesAndPieces) {
   expect_error<UsageError>([&] { MultilingualTokenizer(whole, {"e n"}); }, {"'e n'"});
   expect_error<UsageError>([&] { MultilingualTokenizer(whole, {""}); }, {"''"});
   EXPECT_THROW(train_multilingual(300, {}, 1, ""), DataError);
-  EXPECT_THROW(train_multilingual(10, three_languages(), 1, ""), UsageError);
+  expect_error<UsageError>([] { train_multilingual(261, three_languages(), 1, ""); }, {"at least 262", "tags of 3 languages", "got 261"});
+  expect_error<DataError>([] { train_multilingual(20'000, three_languages(), 1, ""); }, {"at most", "of the 20000 asked for, 3 are tags"});
   EXPECT_THROW(train_multilingual(340, three_languages(), 0.5, ""), UsageError);
 }
 

@@ -75,8 +75,8 @@ TEST(BpeTokenizer, IsAFunctionOfTheCorpus) { EXPECT_EQ(train_bpe(300, corpus())-
 TEST(BpeTokenizer, SaysWhenTheVocabularyDoesNotFit) {
   expect_error<UsageError>([] { train_bpe(256, corpus()); }, {"at least 258", "256"});
   expect_error<UsageError>([] { train_bpe(-1, corpus()); }, {"at least 258"});
-  expect_error<DataError>([] { train_bpe(20'000, corpus()); }, {"20000", "vocabulary"});
-  expect_error<DataError>([] { train_bpe(258, corpus()); }, {"258", "vocabulary"});
+  expect_error<DataError>([] { train_bpe(20'000, corpus()); }, {"20000", "vocabulary of at most", "model.vocab"});
+  expect_error<DataError>([] { train_bpe(258, corpus()); }, {"258", "vocabulary of at least", "model.vocab"});
   expect_error<DataError>([] { train_bpe(300, {{"dots.txt", "."}}); }, {"300"});
 }
 

@@ -29,6 +29,15 @@ double mean_square(const Tensor& output, const Batch&) {
   return sum / static_cast<double>(output.elements());
 }
 
+TEST(Report, KnowsARunOfSkippedStepsFromOneThatDidNone) {
+  TrainingRecord record;
+  EXPECT_FALSE(record.has_run());
+  EXPECT_FALSE(record.median_of_steps(&parallel::StepResult::seconds));
+  record.skipped_steps = 1;
+  EXPECT_TRUE(record.has_run());
+  EXPECT_FALSE(record.median_of_steps(&parallel::StepResult::seconds)) << "of skipped steps";
+}
+
 TEST(Report, OfALoopShowsItsStepsEvaluationsDevicesAndConfig) {
   const TemporaryFolder folder;
   parallel::Trainer trainer = trainer_over_two_devices();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "core/error.h"
@@ -20,20 +21,20 @@ void Classification::add(const Tensor& logits, const Tensor& labels) {
   const size_t classes = class_names_.size();
   require(logits.rank() >= 2 && static_cast<size_t>(logits.dim(-1)) == classes && labels.shape() == logits.shape().without(-1),
           "classification: needs logits of ", classes, " classes and a label for each row, got ", logits, " and ", labels);
-  const std::vector<double> all = logits.to_vector(), wanted = labels.to_vector();
+  std::vector<double> all = logits.to_vector();
+  const std::vector<double> wanted = labels.to_vector();
+  // What is no number is larger than none: comparisons alone would find nothing above it.
+  std::ranges::replace_if(
+      all, [](double x) { return std::isnan(x); }, -std::numeric_limits<double>::infinity());
   for (size_t sample = 0; sample < wanted.size(); ++sample) {
     if (wanted[sample] == kIgnoredLabel) continue;
     const double* row = all.data() + sample * classes;
     const auto label = static_cast<size_t>(wanted[sample]);
     require(wanted[sample] >= 0 && label < classes, "classification: needs labels below ", classes, ", got ", wanted[sample]);
-    // NaN is below every number: a class without one is right in no comparison.
-    const auto is_larger = [](double x, double y) { return x > y || (!std::isnan(x) && std::isnan(y)); };
-    const auto larger = std::count_if(row, row + classes, [&](double x) { return is_larger(x, row[label]); });
-    const auto equal_before =
-        std::count_if(row, row + label, [&](double x) { return !is_larger(x, row[label]) && !is_larger(row[label], x); });
+    const auto larger = std::count_if(row, row + classes, [&](const double& x) { return x > row[label]; });
+    const auto equal_before = std::count(row, row + label, row[label]);
     ++ranks_[static_cast<size_t>(larger + equal_before)];
-    ++confusion_[label]
-                [static_cast<size_t>(std::max_element(row, row + classes, [&](double x, double y) { return is_larger(y, x); }) - row)];
+    ++confusion_[label][static_cast<size_t>(std::max_element(row, row + classes) - row)];
   }
 }
 

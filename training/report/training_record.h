@@ -60,7 +60,9 @@ struct TrainingRecord {
   void predict_step(const layers::Graph& graph, const parallel::Plan& plan, const Optimizer& optimizer, int64_t samples,
                     const parallel::DeviceSpeeds& speeds);
 
-  /// The middle of the values of the steps by the plan that ran last, without its first step, which warms up; 0 when there is none.
+  /// Whether this run did a step, be it one that was skipped.
+  bool has_run() const { return !steps.empty() || skipped_steps > 0; }
+  /// The middle of the values of the steps by the plan that ran last, without its first step, which warms up; nothing when there is none.
   std::optional<double> median_of_steps(double parallel::StepResult::*value) const;
   /// Of a step: "25.10 ms by measured times, 11.40 ms counted".
   std::string predictions_text() const;
