@@ -16,6 +16,8 @@ bool fits(const Tensor& gradient, const Node& value) {
 
 }  // namespace
 
+Backward::Backward(const Var& y, Tensor dy, Saved saved) : Backward(y.node(), std::move(dy), saved) {}
+
 Backward::Backward(const NodePtr& root, Tensor dy, Saved saved) : root_(root ? root->op : ""), saved_(saved) {
   require(root != nullptr, "backward: needs a value that depends on an input or parameter leaf, got a constant");
   require(fits(dy, *root), "backward: needs a gradient of the value's shape ", root->shape, " on ", root->device->name(), ", got ", dy);

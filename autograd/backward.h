@@ -21,7 +21,7 @@ class Backward {
   enum class Saved { freed, kept };
 
   /// `dy` is the gradient of `y`, of its shape and on its device. Errors  UsageError when they differ or `y` depends on no leaf.
-  Backward(const Var& y, Tensor dy, Saved saved = Saved::freed) : Backward(y.node(), std::move(dy), saved) {}
+  Backward(const Var& y, Tensor dy, Saved saved = Saved::freed);
   /// The same for a recorded value of which only the node is left.
   Backward(const NodePtr& root, Tensor dy, Saved saved = Saved::freed);
 

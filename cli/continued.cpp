@@ -31,16 +31,18 @@ Found found_by_root(parallel::Group* ranks, const std::function<Found()>& find) 
     parallel::PacketWriter packet;
     const Found found = find();
     packet << found.has_value();
-    if (found)
-      packet << std::filesystem::absolute(found->folder).string() << found->step << found->config << found->weights_hash
-             << found->has_averages << found->parts << found->files;
+    if (found) {
+      const auto& [folder, step, config, weights_hash, has_averages, parts, files, gpu_choices] = *found;
+      packet << std::filesystem::absolute(folder).string() << step << config << weights_hash << has_averages << parts << files
+             << gpu_choices;
+    }
     return packet.take();
   });
   parallel::PacketReader packet(bytes);
   if (!packet.read<bool>()) return std::nullopt;
   parallel::Checkpoint found;
-  found.folder = packet.read<std::string>();
-  packet >> found.step >> found.config >> found.weights_hash >> found.has_averages >> found.parts >> found.files;
+  packet >> found.folder >> found.step >> found.config >> found.weights_hash >> found.has_averages >> found.parts >> found.files >>
+      found.gpu_choices;
   return found;
 }
 

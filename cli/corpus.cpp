@@ -1,6 +1,7 @@
 #include "cli/corpus.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "cli/build.h"
 #include "cli/list_text.h"

@@ -81,7 +81,7 @@ int evaluate(const parallel::Checkpoint& checkpoint, const Arguments& arguments)
     details += scores.table();
   }
   std::FILE* out = arguments.text("--json") == "-" ? stderr : stdout;
-  tell(out, fmt::format("{}: {}\n{}", checkpoint.folder.string(), describe(validation), details));
+  tell(out, fmt::format("{}: {}\n{}", checkpoint.folder, describe(validation), details));
   write_json(json, arguments.text("--json"));
   return 0;
 }

@@ -60,8 +60,8 @@ int verify_checkpoints(const fs::path& path, const Arguments& arguments) {
   const std::string target = arguments.text("--json");
   Json results = Json::array();
   int code = 0;
-  for (const auto& folder : is_one ? std::vector{path} : parallel::finished_checkpoints(path)) {
-    Json json = {{"checkpoint", folder.string()}, {"error", nullptr}};
+  for (const auto& folder : is_one ? std::vector{path.string()} : parallel::finished_checkpoints(path)) {
+    Json json = {{"checkpoint", folder}, {"error", nullptr}};
     try {
       const std::string line = verified_line(folder, arguments.list("--set"), json);
       if (target != "-") fmt::print("{}\n", line);

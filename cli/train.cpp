@@ -81,8 +81,8 @@ class Training {
     auto trainer = std::make_unique<parallel::Trainer>(graph_, plan_, *optimizer_, trainer_options());
     loop_.emplace(*trainer, corpus_.dataset, loop_options(), output);
     if (resumed_) resume(*loop_);
-    if (model) say("{}: {}\n", model->folder.string(), parallel::describe(parallel::initialize(*model, *trainer)));
-    for (const auto& aside : loop_->prepare()) say("moved other checkpoints of {} to {}\n", aside.parent_path().string(), aside.string());
+    if (model) say("{}: {}\n", model->folder, parallel::describe(parallel::initialize(*model, *trainer)));
+    for (const auto& aside : loop_->prepare()) say("moved other checkpoints of {} to {}\n", fs::path(aside).parent_path().string(), aside);
     train(*trainer, *loop_);
     finish(std::move(trainer));
     return end_signal() == 0 ? 0 : exit_code_of_signal(end_signal());
@@ -138,7 +138,7 @@ class Training {
   void resume(training::Loop& loop) {
     loop.restore(*resumed_);
     for (const auto& change : changes_of_answer(settings_of(*resumed_, {}), settings_)) warn(change);
-    say("continuing from {}\n", resumed_->folder.string());
+    say("continuing from {}\n", resumed_->folder);
   }
 
   /// In the room that was kept for its last checkpoint.
@@ -151,7 +151,7 @@ class Training {
     };
     loop.on_save = [&](const training::Loop::Saved& saved) {
       if (!saved.is_best) saved_ = saved.folder;
-      if (saved.after_error) say("step {} is saved in {}; --resume auto continues\n", saved.step, saved.folder.string());
+      if (saved.after_error) say("step {} is saved in {}; --resume auto continues\n", saved.step, saved.folder);
     };
     loop.on_warning = warn;
     loop.stop = [this] { return end_signal() != 0; };

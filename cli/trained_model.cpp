@@ -36,7 +36,7 @@ int with_checkpoint(const fs::path& path, parallel::Wanted wanted, const std::fu
 
 Settings settings_of(const parallel::Checkpoint& checkpoint, const std::vector<std::string>& assignments) {
   Settings settings;
-  settings.read(checkpoint.config, (checkpoint.folder / "state.json").string() + " (config)");
+  settings.read(checkpoint.config, checkpoint.path_of("state.json") + " (config)");
   settings.drop_foreign();  // configs of checkpoints held every key once
   for (const auto& assignment : assignments) settings.set(assignment);
   for (const auto& left_out : settings.drop_foreign()) note(left_out);
@@ -44,13 +44,13 @@ Settings settings_of(const parallel::Checkpoint& checkpoint, const std::vector<s
 }
 
 std::string tokenizer_of(const parallel::Checkpoint& checkpoint) {
-  return checkpoint.has_file(kTokenizerFile) ? read_file(checkpoint.folder / kTokenizerFile) : "";
+  return checkpoint.has_file(kTokenizerFile) ? read_file(checkpoint.path_of(kTokenizerFile)) : "";
 }
 
 Preparation preparation_of(const parallel::Checkpoint& checkpoint) {
   Preparation preparation{tokenizer_of(checkpoint), std::nullopt};
-  const auto file = checkpoint.folder / kNormalisationFile;
-  if (checkpoint.has_file(kNormalisationFile)) preparation.normalisation = data::parse_normalisation(read_file(file), file.string());
+  const auto file = checkpoint.path_of(kNormalisationFile);
+  if (checkpoint.has_file(kNormalisationFile)) preparation.normalisation = data::parse_normalisation(read_file(file), file);
   return preparation;
 }
 

@@ -24,7 +24,7 @@ TextTranslator::TextTranslator(const parallel::Checkpoint& checkpoint, const Set
   const std::string serialized = tokenizer_of(checkpoint);
   require(!serialized.empty(), "translate: needs a model trained on texts, this one was trained on ", settings.text("data.kind"), " data");
   tokenizer_ = std::dynamic_pointer_cast<const data::MultilingualTokenizer>(data::load_tokenizer(serialized));
-  require<DataError>(tokenizer_ != nullptr, checkpoint.folder.string(), ": needs a tokenizer of several languages, has another kind");
+  require<DataError>(tokenizer_ != nullptr, checkpoint.folder, ": needs a tokenizer of several languages, has another kind");
   const auto precision = precision_of(settings);
   const auto graph = build_graph(settings);
   translator_ = std::make_unique<training::Translator>(graph, parallel::load_parameters(checkpoint, graph, precision), devices,

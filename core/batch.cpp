@@ -6,6 +6,13 @@
 
 namespace sluice {
 
+Batch batch_of(std::initializer_list<NamedTensor> inputs) {
+  std::map<std::string, Tensor> by_name;
+  for (const auto& [name, tensor] : inputs)
+    require(by_name.emplace(name, tensor).second, "batch_of: got input '", name, "' twice; give each input once");
+  return batch_of(std::move(by_name));
+}
+
 Batch batch_of(std::map<std::string, Tensor> inputs) {
   require(!inputs.empty(), "batch_of: needs at least one input");
   for (const auto& [name, tensor] : inputs)

@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <string>
 
@@ -14,8 +15,14 @@ struct Batch {
   std::function<Tensor(const std::string& input, int64_t first, int64_t count)> load;
 };
 
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+
 /// A batch from tensors that are already there; all have the batch as axis 0.
-/// Errors  UsageError when the numbers of samples differ; asking for an input that is not there names the known ones.
+/// Errors  UsageError when the numbers of samples differ or a name comes twice; asking for an input that is not there names the known ones.
+Batch batch_of(std::initializer_list<NamedTensor> inputs);
 Batch batch_of(std::map<std::string, Tensor> inputs);
 
 }  // namespace sluice

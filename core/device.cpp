@@ -321,6 +321,7 @@ std::vector<DeviceName> device_names(std::string_view list) {
 }
 
 std::vector<DevicePtr> devices(std::string_view list, Device::Options options) { return devices(list, options, DescribedOptions{}); }
+std::vector<DevicePtr> devices(std::string_view list) { return devices(list, Device::Options{}); }
 
 std::vector<DevicePtr> devices(std::string_view list, const Device::Options& options, const DescribedOptions& described) {
   std::vector<DevicePtr> result;

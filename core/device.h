@@ -170,7 +170,8 @@ std::vector<DeviceName> device_names(std::string_view list);
 DevicePtr make_device(std::string_view name, Device::Options options = {});
 
 /// New devices from "cpu:0,cpu:1", "4x meta" (= meta:0 .. meta:3) or "8x a100".
-std::vector<DevicePtr> devices(std::string_view list, Device::Options options = {});
+std::vector<DevicePtr> devices(std::string_view list, Device::Options options);
+std::vector<DevicePtr> devices(std::string_view list);
 
 /// The device of tensors that name none: cpu:0, one thread, no budget; lives as long as the process.
 const DevicePtr& default_device();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <sstream>
 
 namespace sluice {
 
@@ -23,6 +24,12 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
+
+std::string joined(std::initializer_list<MessagePart> parts) {
+  std::ostringstream out;
+  for (const auto& part : parts) part.write(out, part.address);
+  return std::move(out).str();
+}
 
 std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates) {
   std::string best;

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
-#include <sstream>
+#include <initializer_list>
+#include <ostream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -33,21 +34,27 @@ struct CommError : Error {
   using Error::Error;
 };
 
-/// Adds a part of a message: what `describe` says of it where its type has one, as a tensor whose << prints all values, else what << prints.
+/// Writes a part of a message: what `describe` says of it where its type has one, as a tensor whose << prints all values, else what << prints.
 template <class Part>
-void add_part(std::ostream& out, const Part& part) {
+void write_message_part(std::ostream& out, const void* address) {
+  const Part& part = *static_cast<const Part*>(address);
   if constexpr (requires { describe(out, part); })
     describe(out, part);
   else
     out << part;
 }
 
+/// A part of a message whose type is forgotten, so that those who throw do not compile the stream that it is written to.
+struct MessagePart {
+  const void* address;
+  void (*write)(std::ostream& out, const void* address);
+};
+std::string joined(std::initializer_list<MessagePart> parts);
+
 /// The parts of a message, joined with nothing between them.
 template <class... Parts>
 std::string join(const Parts&... parts) {
-  std::ostringstream out;
-  (add_part(out, parts), ...);
-  return std::move(out).str();
+  return joined({MessagePart{&parts, write_message_part<Parts>}...});
 }
 
 /// Throws `E` with the joined parts unless `ok`. The message is built only on failure, in the form

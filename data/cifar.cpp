@@ -76,15 +76,16 @@ void parse_cifar(const std::string& name, std::string_view bytes, CifarLabels ki
   }
 }
 
-ImageSplits open_cifar(const fs::path& folder, bool coarse) {
+ImageSplits open_cifar(const std::string& path, bool coarse) {
+  const fs::path folder = path;
   std::vector<fs::path> batches;
   for (int i = 1; fs::exists(folder / join("data_batch_", i, ".bin")); ++i) batches.push_back(folder / join("data_batch_", i, ".bin"));
   if (!batches.empty()) {
-    require(!coarse, "data: coarse labels are of CIFAR-100, but ", folder.string(), " is CIFAR-10");
+    require(!coarse, "data: coarse labels are of CIFAR-100, but ", path, " is CIFAR-10");
     return open_splits(batches, folder / "test_batch.bin", CifarLabels::ten);
   }
-  require<DataError>(fs::exists(folder / "train.bin"), folder.string(),
-                     ": has neither data_batch_1.bin (CIFAR-10) nor train.bin (CIFAR-100)", "; give the folder of the binary version");
+  require<DataError>(fs::exists(folder / "train.bin"), path, ": has neither data_batch_1.bin (CIFAR-10) nor train.bin (CIFAR-100)",
+                     "; give the folder of the binary version");
   return open_splits({folder / "train.bin"}, folder / "test.bin", coarse ? CifarLabels::hundred_coarse : CifarLabels::hundred_fine);
 }
 

@@ -1,4 +1,6 @@
 #pragma once
+#include <string>
+
 #include "data/image_source.h"
 
 namespace sluice::data {
@@ -16,6 +18,6 @@ void parse_cifar(const std::string& name, std::string_view bytes, CifarLabels ki
 /// `test.bin`, `fine_label_names.txt`, `coarse_label_names.txt`). The test file is for validation. Without the file of names classes are
 /// called by their numbers. `coarse` takes the 20 superclasses of CIFAR-100.
 /// Errors  DataError for a missing or bad file, and batches of CIFAR-10 that do not all have as many images.
-ImageSplits open_cifar(const std::filesystem::path& folder, bool coarse = false);
+ImageSplits open_cifar(const std::string& folder, bool coarse = false);
 
 }  // namespace sluice::data

@@ -108,9 +108,10 @@ IdxArray parse_idx(const std::string& name, std::string bytes) {
   return {std::move(header.shape), std::move(bytes)};
 }
 
-ImageSplits open_idx(const fs::path& folder, std::vector<std::string> class_names) {
+ImageSplits open_idx(const std::string& folder, std::vector<std::string> class_names) {
+  const fs::path names = fs::path(folder) / "classes.txt";
   LabelledFiles train = read_set(folder, "train");
-  if (class_names.empty() && fs::exists(folder / "classes.txt")) class_names = read_class_names(folder / "classes.txt");
+  if (class_names.empty() && fs::exists(names)) class_names = read_class_names(names);
   if (class_names.empty()) {
     const auto largest = std::max_element(train.labels.bytes.begin(), train.labels.bytes.end(),
                                           [](char a, char b) { return static_cast<uint8_t>(a) < static_cast<uint8_t>(b); });

@@ -1,4 +1,6 @@
 #pragma once
+#include <string>
+
 #include "data/image_source.h"
 
 namespace sluice::data {
@@ -21,6 +23,6 @@ IdxArray parse_idx(const std::string& name, std::string bytes);
 /// Images are [count, height, width] or [count, height, width, channels]. Class names: those given, else the lines of `classes.txt` in
 /// the folder, else the numbers up to the largest training label.
 /// Errors  DataError for a missing or bad file, counts or sizes that do not match, and a label without a class, with file and byte.
-ImageSplits open_idx(const std::filesystem::path& folder, std::vector<std::string> class_names = {});
+ImageSplits open_idx(const std::string& folder, std::vector<std::string> class_names = {});
 
 }  // namespace sluice::data

@@ -63,10 +63,10 @@ Normalisation parse_normalisation(const std::string& text, const std::string& na
   }
 }
 
-Normalisation measure_normalisation(const ImageSource& source, int64_t side, const fs::path& cache_folder) {
+Normalisation measure_normalisation(const ImageSource& source, int64_t side, const std::string& cache_folder) {
   require(side >= 1, "data: needs an image size of at least 1, got ", side);
   if (cache_folder.empty()) return measure(source, side);
-  const fs::path path = cache_folder / (ContentHash().add(source.identity()).add(std::to_string(side)).text() + ".normalisation");
+  const fs::path path = fs::path(cache_folder) / (ContentHash().add(source.identity()).add(std::to_string(side)).text() + ".normalisation");
   if (fs::exists(path)) {
     try {
       Normalisation kept = parse_normalisation(read_file(path), path.string());

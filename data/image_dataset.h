@@ -1,4 +1,6 @@
 #pragma once
+#include <string>
+
 #include "data/augmentation.h"
 #include "data/dataset.h"
 #include "data/image_source.h"
@@ -15,7 +17,7 @@ struct Normalisation {
 /// pixels in all. Sums are exact. The result is kept in `cache_folder` under the hash of what it depends on, and a damaged copy there is
 /// replaced; an empty `cache_folder` keeps nothing. A channel of one value gets a deviation of 1 / 255.
 /// Errors  DataError for a damaged image; ResourceError when the cache cannot be written.
-Normalisation measure_normalisation(const ImageSource& source, int64_t side, const std::filesystem::path& cache_folder);
+Normalisation measure_normalisation(const ImageSource& source, int64_t side, const std::string& cache_folder);
 
 /// A normalisation as text, and back. Errors  DataError naming `name` for another text.
 std::string text_of(const Normalisation& normalisation);

@@ -57,14 +57,14 @@ std::string first_difference(const std::vector<std::string>& a, const std::vecto
 
 }  // namespace
 
-ImageFolder::ImageFolder(const fs::path& folder, const std::vector<std::string>& class_names) : class_names_(folders_in(folder)) {
+ImageFolder::ImageFolder(const std::string& folder, const std::vector<std::string>& class_names) : class_names_(folders_in(folder)) {
   const std::string other = class_names.empty() ? "" : first_difference(class_names_, class_names);
-  require<DataError>(other.empty(), folder.string(), ": needs the classes of the training images, but '", other,
-                     "' is only in one of the two");
-  for (size_t label = 0; label < class_names_.size(); ++label) add_class(folder / class_names_[label], static_cast<int32_t>(label));
+  require<DataError>(other.empty(), folder, ": needs the classes of the training images, but '", other, "' is only in one of the two");
+  for (size_t label = 0; label < class_names_.size(); ++label)
+    add_class(fs::path(folder) / class_names_[label], static_cast<int32_t>(label));
 }
 
-void ImageFolder::add_class(const fs::path& folder, int32_t label) {
+void ImageFolder::add_class(const std::string& folder, int32_t label) {
   const size_t first = files_.size();
   read_folder(folder, [&] {
     for (auto entry = fs::recursive_directory_iterator(folder); entry != fs::recursive_directory_iterator(); ++entry) {
@@ -77,7 +77,7 @@ void ImageFolder::add_class(const fs::path& folder, int32_t label) {
       }
     }
   });
-  require<DataError>(files_.size() > first, folder.string(), ": this class has no images; add some or remove the folder");
+  require<DataError>(files_.size() > first, folder, ": this class has no images; add some or remove the folder");
   std::sort(files_.begin() + static_cast<int64_t>(first), files_.end(), [](const File& a, const File& b) { return a.path < b.path; });
 }
 
@@ -98,8 +98,9 @@ std::string ImageFolder::identity() const {
   return hash.text();
 }
 
-ImageSplits open_image_folder(const fs::path& folder) {
-  if (!fs::is_directory(folder / "train")) return {std::make_shared<ImageFolder>(folder), nullptr};
+ImageSplits open_image_folder(const std::string& path) {
+  const fs::path folder = path;
+  if (!fs::is_directory(folder / "train")) return {std::make_shared<ImageFolder>(path), nullptr};
   ImageSplits splits{std::make_shared<ImageFolder>(folder / "train"), nullptr};
   for (const char* name : {"val", "validation", "test"})
     if (!splits.validation && fs::is_directory(folder / name))

@@ -1,4 +1,6 @@
 #pragma once
+#include <string>
+
 #include "data/image_source.h"
 
 namespace sluice::data {
@@ -10,7 +12,7 @@ class ImageFolder : public ImageSource {
   /// Lists the files, and reads none. With `class_names` these folders are needed, and no other, as for a second split.
   /// Errors  DataError for a folder that is missing or unreadable, has no class folders, an empty or a different class, or a file in it
   ///         that does not end in .jpg, .jpeg or .png (in small or capital letters).
-  explicit ImageFolder(const std::filesystem::path& folder, const std::vector<std::string>& class_names = {});
+  explicit ImageFolder(const std::string& folder, const std::vector<std::string>& class_names = {});
 
   int64_t size() const override { return static_cast<int64_t>(files_.size()); }
   int64_t channels() const override { return 3; }
@@ -25,13 +27,13 @@ class ImageFolder : public ImageSource {
     std::string path;
     int32_t label;
   };
-  void add_class(const std::filesystem::path& folder, int32_t label);
+  void add_class(const std::string& folder, int32_t label);
 
   std::vector<std::string> class_names_;
   std::vector<File> files_;
 };
 
 /// A folder of class folders, or one that has such folders in `train` and, for validation, in `val`, `validation` or `test`.
-ImageSplits open_image_folder(const std::filesystem::path& folder);
+ImageSplits open_image_folder(const std::string& folder);
 
 }  // namespace sluice::data

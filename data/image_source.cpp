@@ -40,10 +40,10 @@ std::string ImageArray::identity() const {
   return ContentHash().add(join(height_, " ", width_, " ", channels_)).add(bytes_of(pixels_)).add(bytes_of(labels_)).text();
 }
 
-std::vector<std::string> read_class_names(const std::filesystem::path& path) {
+std::vector<std::string> read_class_names(const std::string& path) {
   const std::string text = read_file(path);
   const size_t invalid = first_invalid_utf8(text);
-  require<DataError>(invalid == std::string::npos, path.string(), ": needs a class name a line, in UTF-8; byte ", invalid, " is not");
+  require<DataError>(invalid == std::string::npos, path, ": needs a class name a line, in UTF-8; byte ", invalid, " is not");
   std::vector<std::string> names;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -51,7 +51,7 @@ std::vector<std::string> read_class_names(const std::filesystem::path& path) {
     names.push_back(line);
   }
   while (!names.empty() && names.back().empty()) names.pop_back();
-  require<DataError>(!names.empty(), path.string(), ": needs a class name a line, but is empty");
+  require<DataError>(!names.empty(), path, ": needs a class name a line, but is empty");
   return names;
 }
 

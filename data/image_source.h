@@ -1,5 +1,4 @@
 #pragma once
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -52,7 +51,7 @@ class ImageArray : public ImageSource {
 };
 
 /// The lines of a file of class names, empty ones at the end left out. Errors  DataError when it is missing, empty or not text.
-std::vector<std::string> read_class_names(const std::filesystem::path& path);
+std::vector<std::string> read_class_names(const std::string& path);
 
 /// "0", "1", ...
 std::vector<std::string> numbered_classes(int64_t count);

@@ -1,4 +1,6 @@
 #pragma once
+#include <string>
+
 #include "data/tokenizer.h"
 
 namespace sentencepiece {
@@ -44,8 +46,7 @@ int64_t fewest_pieces(EndOfSentence end);
 TokenizerPtr train_bpe(int64_t vocabulary, const std::vector<TextFile>& texts, EndOfSentence end = EndOfSentence::none);
 
 /// The same, kept in `cache_folder` as `make_tokenizer` says.
-TokenizerPtr cached_bpe(int64_t vocabulary, const std::vector<TextFile>& texts, EndOfSentence end,
-                        const std::filesystem::path& cache_folder);
+TokenizerPtr cached_bpe(int64_t vocabulary, const std::vector<TextFile>& texts, EndOfSentence end, const std::string& cache_folder);
 
 /// All that the result of `train_bpe` depends on but the texts.
 std::string bpe_settings(int64_t vocabulary, EndOfSentence end = EndOfSentence::none);

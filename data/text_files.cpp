@@ -85,15 +85,15 @@ TextFile read_text(const fs::path& path) {
 
 }  // namespace
 
-std::vector<TextFile> find_text(const fs::path& path) {
+std::vector<TextFile> find_text(const std::string& path) {
   std::error_code ignored;
   const bool is_folder = fs::is_directory(path, ignored);
   std::vector<TextFile> texts;
-  for (const auto& file : is_folder ? text_files_below(path) : std::vector{path}) {
+  for (const auto& file : is_folder ? text_files_below(path) : std::vector{fs::path(path)}) {
     TextFile text = read_text(file);
     if (!text.text.empty()) texts.push_back(std::move(text));
   }
-  require<DataError>(!texts.empty(), "corpus ", path.string(), ": there is no text in it",
+  require<DataError>(!texts.empty(), "corpus ", path, ": there is no text in it",
                      is_folder ? "; files that end in .txt .text .md .markdown .rst .html .htm are read" : "");
   return texts;
 }

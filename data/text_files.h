@@ -1,5 +1,4 @@
 #pragma once
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -16,6 +15,6 @@ struct TextFile {
 /// file. Pages of HTML are turned into prose (html.h). CRLF and CR become LF, a byte-order mark is dropped, empty documents too.
 /// Errors  DataError for a path that is missing, unreadable, or neither a file nor a folder; for a corpus without text; for a byte that
 ///         is not UTF-8, or a NUL, with file, offset and the command that converts.
-std::vector<TextFile> find_text(const std::filesystem::path& path);
+std::vector<TextFile> find_text(const std::string& path);
 
 }  // namespace sluice::data

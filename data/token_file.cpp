@@ -99,22 +99,22 @@ Tokens Tokens::of(std::span<const int32_t> ids, int64_t vocabulary) {
   return Tokens(image, *image);
 }
 
-Tokens Tokens::open(const fs::path& path) {
+Tokens Tokens::open(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // does not wait for the writer of a pipe
-  require<DataError>(file >= 0, path.string(), ": cannot open the token file: ", std::strerror(errno));
+  require<DataError>(file >= 0, path, ": cannot open the token file: ", std::strerror(errno));
   const std::shared_ptr<const void> closer(nullptr, [file](const void*) { ::close(file); });
   struct stat about {};
   const bool regular = ::fstat(file, &about) == 0 && S_ISREG(about.st_mode);
-  require<DataError>(regular, path.string(), ": needs a regular file, not a folder, pipe or device");
+  require<DataError>(regular, path, ": needs a regular file, not a folder, pipe or device");
   const auto size = static_cast<size_t>(about.st_size);
-  require<DataError>(size >= sizeof(Header), path.string(), ": needs a token file, got only ", size, " bytes");
-  auto mapping = map_file(path.string(), file, size);
+  require<DataError>(size >= sizeof(Header), path, ": needs a token file, got only ", size, " bytes");
+  auto mapping = map_file(path, file, size);
   const std::string_view image(static_cast<const char*>(mapping.get()), size);
-  check_image(path.string(), image);
+  check_image(path, image);
   return Tokens(std::move(mapping), image);
 }
 
-void Tokens::save(const fs::path& path) const { write_atomically(path, image_); }
+void Tokens::save(const std::string& path) const { write_atomically(path, image_); }
 
 namespace {
 
@@ -133,12 +133,12 @@ Tokens encoded(const std::vector<TextFile>& texts, const Tokenizer& tokenizer) {
 
 }  // namespace
 
-Tokens tokenize(const std::vector<TextFile>& texts, const Tokenizer& tokenizer, const fs::path& cache_folder) {
+Tokens tokenize(const std::vector<TextFile>& texts, const Tokenizer& tokenizer, const std::string& cache_folder) {
   if (cache_folder.empty()) return encoded(texts, tokenizer);
   ContentHash hash;
   hash.add(tokenizer.serialized());
   for (const auto& text : texts) hash.add(text.text);
-  const fs::path path = cache_folder / (hash.text() + ".tokens");
+  const fs::path path = fs::path(cache_folder) / (hash.text() + ".tokens");
   try {
     if (fs::exists(path)) return Tokens::open(path);
   } catch (const DataError&) {

@@ -1,8 +1,8 @@
 #pragma once
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,9 +22,9 @@ class Tokens {
   /// Errors  UsageError for an id outside 0..vocabulary-1.
   static Tokens of(std::span<const int32_t> ids, int64_t vocabulary);
   /// Maps a file, and checks all of it. Errors  DataError when it is missing, cut, too long or damaged, or of another kind or version.
-  static Tokens open(const std::filesystem::path& path);
+  static Tokens open(const std::string& path);
   /// Errors  ResourceError when the file cannot be written.
-  void save(const std::filesystem::path& path) const;
+  void save(const std::string& path) const;
 
   int64_t size() const { return size_; }
   int64_t vocabulary() const { return vocabulary_; }
@@ -48,6 +48,6 @@ class Tokens {
 /// The texts one after the other, an empty line between them, as tokens. They are kept in `cache_folder` under the hash of texts and
 /// tokenizer, and a damaged copy there is replaced; an empty `cache_folder` keeps them in memory only.
 /// Errors  ResourceError when the cache cannot be written.
-Tokens tokenize(const std::vector<TextFile>& texts, const Tokenizer& tokenizer, const std::filesystem::path& cache_folder);
+Tokens tokenize(const std::vector<TextFile>& texts, const Tokenizer& tokenizer, const std::string& cache_folder);
 
 }  // namespace sluice::data

@@ -47,12 +47,12 @@ std::string_view unsealed(std::string_view kind, std::string_view bytes) {
 
 }  // namespace
 
-TokenizerPtr cached_bpe(int64_t vocabulary, const std::vector<TextFile>& texts, EndOfSentence end, const fs::path& cache_folder) {
+TokenizerPtr cached_bpe(int64_t vocabulary, const std::vector<TextFile>& texts, EndOfSentence end, const std::string& cache_folder) {
   if (cache_folder.empty()) return train_bpe(vocabulary, texts, end);
   ContentHash hash;
   hash.add(bpe_settings(vocabulary, end));
   for (const auto& text : texts) hash.add(text.text);
-  const fs::path path = cache_folder / (hash.text() + ".tokenizer");
+  const fs::path path = fs::path(cache_folder) / (hash.text() + ".tokenizer");
   try {
     if (fs::exists(path)) return load_tokenizer(read_file(path));
   } catch (const DataError&) {
@@ -94,7 +94,8 @@ TokenizerPtr load_tokenizer(std::string_view serialized) {
   return std::make_shared<SentencePieceTokenizer>("sentencepiece", unsealed(kSentencePiece, serialized));
 }
 
-TokenizerPtr make_tokenizer(const std::string& spec, int64_t vocabulary, const std::vector<TextFile>& texts, const fs::path& cache_folder) {
+TokenizerPtr make_tokenizer(const std::string& spec, int64_t vocabulary, const std::vector<TextFile>& texts,
+                            const std::string& cache_folder) {
   if (spec == "bytes") return std::make_shared<ByteTokenizer>();
   if (spec == "bpe") return cached_bpe(vocabulary, texts, EndOfSentence::none, cache_folder);
   const bool is_path = spec.ends_with(".model") || spec.find('/') != std::string::npos;

@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -43,7 +42,7 @@ class ByteTokenizer : public Tokenizer {
 /// Errors  UsageError for an unknown spec (nearest named) or a vocabulary too small; DataError for a missing or damaged file, or a corpus
 ///         too small for the vocabulary; ResourceError when the cache cannot be written.
 TokenizerPtr make_tokenizer(const std::string& spec, int64_t vocabulary, const std::vector<TextFile>& texts,
-                            const std::filesystem::path& cache_folder);
+                            const std::string& cache_folder);
 
 /// The tokenizer that `serialized` described. Errors  DataError when the bytes are damaged or of another kind.
 TokenizerPtr load_tokenizer(std::string_view serialized);

@@ -117,6 +117,10 @@ std::optional<ValueType> Graph::output_of(const Node& node) const {
   }
 }
 
+Value Graph::add_node(std::string name, ModulePtr module, Value input) {
+  return add_node(std::move(name), std::move(module), std::vector<Value>{input});
+}
+
 Value Graph::add_node(std::string name, ModulePtr module, const std::vector<Value>& inputs) {
   check_name(name);
   require(module != nullptr, "graph: node '", name, "' needs a module, got a null pointer");

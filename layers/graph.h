@@ -75,14 +75,11 @@ class Graph {
   /// its own.
   template <class M>
   Value add(std::string name, M module, const std::vector<Value>& inputs) {
-    if constexpr (std::is_convertible_v<M, ModulePtr>)
-      return add_node(std::move(name), std::move(module), inputs);
-    else
-      return add_node(std::move(name), std::make_shared<const M>(std::move(module)), inputs);
+    return add_node(std::move(name), pointer_to(std::move(module)), inputs);
   }
   template <class M>
   Value add(std::string name, M module, Value input) {
-    return add(std::move(name), std::move(module), std::vector<Value>{input});
+    return add_node(std::move(name), pointer_to(std::move(module)), input);
   }
   /// Makes `later` the same parameter as `earlier` (full names, "logits.weight"): one tensor, one gradient accumulator a use.
   void tie(const std::string& earlier, const std::string& later);
@@ -122,7 +119,15 @@ class Graph {
   void check_samples(int input, const Tensor& samples) const;
 
  private:
+  template <class M>
+  static ModulePtr pointer_to(M module) {
+    if constexpr (std::is_convertible_v<M, ModulePtr>)
+      return module;
+    else
+      return std::make_shared<const M>(std::move(module));
+  }
   Value add_node(std::string name, ModulePtr module, const std::vector<Value>& inputs);
+  Value add_node(std::string name, ModulePtr module, Value input);
   void check_name(const std::string& name) const;
   void check_tensors(const Node& node) const;
   std::optional<ValueType> output_of(const Node& node) const;

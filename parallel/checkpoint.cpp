@@ -104,9 +104,11 @@ std::vector<std::string> files_of(const json& state, int parts, const fs::path& 
 }  // namespace
 
 bool Checkpoint::has_file(const std::string& name) const { return std::ranges::binary_search(files, name); }
+std::string Checkpoint::path_of(const std::string& name) const { return fs::path(folder) / name; }
 
-Checkpoint open_checkpoint(const fs::path& folder, Wanted wanted) try {
-  require<DataError>(fs::is_directory(folder), folder.string(), ": needs a checkpoint folder (step-...), found ",
+Checkpoint open_checkpoint(const std::string& path, Wanted wanted) try {
+  const fs::path folder = path;
+  require<DataError>(fs::is_directory(folder), path, ": needs a checkpoint folder (step-...), found ",
                      fs::exists(folder) ? "something else" : "nothing");
   const fs::path state_file = folder / checkpoint_layout::kStateFile;
   const json state = parse_state(state_file);
@@ -123,7 +125,7 @@ Checkpoint open_checkpoint(const fs::path& folder, Wanted wanted) try {
                        ": is damaged (checksum differs); use an older checkpoint");
   }
   const bool has_averages = std::ranges::binary_search(files, checkpoint_layout::part_name(checkpoint_layout::kAverageFile, 0, parts));
-  return {folder,
+  return {path,
           step_of(state, state_file),
           state.at("config"),
           state.at("weights_hash"),
@@ -132,24 +134,25 @@ Checkpoint open_checkpoint(const fs::path& folder, Wanted wanted) try {
           files,
           state.value(checkpoint_layout::kGpuChoicesKey, GpuChoices())};
 } catch (const json::exception& error) {
-  throw DataError(join((folder / checkpoint_layout::kStateFile).string(), ": is no state of a checkpoint: ", error.what()));
+  throw DataError(join((fs::path(path) / checkpoint_layout::kStateFile).string(), ": is no state of a checkpoint: ", error.what()));
 }
 
-std::vector<fs::path> finished_checkpoints(const fs::path& output) {
-  std::vector<fs::path> folders;
-  for (const int64_t step : checkpoint_layout::finished_steps(output)) folders.push_back(output / checkpoint_layout::folder_name(step));
+std::vector<std::string> finished_checkpoints(const std::string& output) {
+  std::vector<std::string> folders;
+  for (const int64_t step : checkpoint_layout::finished_steps(output))
+    folders.push_back(fs::path(output) / checkpoint_layout::folder_name(step));
   return folders;
 }
 
-std::optional<Checkpoint> find_latest(const fs::path& output, const std::function<void(const std::string&)>& warn, Wanted wanted) {
+std::optional<Checkpoint> find_latest(const std::string& output, const std::function<void(const std::string&)>& warn, Wanted wanted) {
   constexpr int kMostListings = 1000;
   for (int listing = 0; listing < kMostListings; ++listing) {
     const auto steps = checkpoint_layout::finished_steps(output);
     std::error_code ignored;
     // A training may replace its only checkpoint between two entries of one listing.
-    bool has_changed = steps.empty() && fs::exists(output / checkpoint_layout::kLatestFile, ignored);
+    bool has_changed = steps.empty() && fs::exists(fs::path(output) / checkpoint_layout::kLatestFile, ignored);
     for (auto step = steps.rbegin(); step != steps.rend() && !has_changed; ++step) {
-      const fs::path folder = output / checkpoint_layout::folder_name(*step);
+      const fs::path folder = fs::path(output) / checkpoint_layout::folder_name(*step);
       try {
         return open_checkpoint(folder, wanted);
       } catch (const DataError& error) {
@@ -162,7 +165,7 @@ std::optional<Checkpoint> find_latest(const fs::path& output, const std::functio
   return std::nullopt;
 }
 
-Checkpoint find_checkpoint(const fs::path& path, const std::function<void(const std::string&)>& warn, Wanted wanted) {
+Checkpoint find_checkpoint(const std::string& path, const std::function<void(const std::string&)>& warn, Wanted wanted) {
   if (checkpoint_layout::is_checkpoint(path)) return open_checkpoint(path, wanted);
   std::string damages;
   const auto note = [&](const std::string& damage) {
@@ -170,7 +173,7 @@ Checkpoint find_checkpoint(const fs::path& path, const std::function<void(const 
     if (warn) warn(damage);
   };
   const auto latest = find_latest(path, note, wanted);
-  require<DataError>(latest.has_value(), path.string(), ": needs a checkpoint (step-... with state.json) or a folder of them, found ",
+  require<DataError>(latest.has_value(), path, ": needs a checkpoint (step-... with state.json) or a folder of them, found ",
                      damages.empty() ? "none" : "none that is whole", damages);
   return *latest;
 }

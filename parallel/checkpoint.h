@@ -1,5 +1,4 @@
 #pragma once
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
@@ -21,7 +20,7 @@ struct Contents;
 /// R ranks writes each of the three in R parts, "model-00001-of-00004.safetensors", whose tensors are those of one rank; any number of ranks
 /// reads them.
 struct Checkpoint {
-  std::filesystem::path folder;
+  std::string folder;
   int64_t step = 0;
   std::string config;        ///< of the training, as TOML
   std::string weights_hash;  ///< Trainer::weights_hash() when it was saved
@@ -31,6 +30,7 @@ struct Checkpoint {
   GpuChoices gpu_choices;          ///< of a training on GPUs
 
   bool has_file(const std::string& name) const;
+  std::string path_of(const std::string& name) const;  ///< of a file in it
 };
 
 /// Steps of the longest training.
@@ -41,19 +41,19 @@ enum class Wanted { everything, weights };
 
 /// Reads state.json and proves that every file that is wanted is the one that was saved.
 /// Errors  DataError naming the file and what differs.
-Checkpoint open_checkpoint(const std::filesystem::path& folder, Wanted wanted = Wanted::everything);
+Checkpoint open_checkpoint(const std::string& folder, Wanted wanted = Wanted::everything);
 
 /// The folders of an output folder that bear a finished checkpoint's name, whole or not, oldest first.
-std::vector<std::filesystem::path> finished_checkpoints(const std::filesystem::path& output);
+std::vector<std::string> finished_checkpoints(const std::string& output);
 
 /// The newest checkpoint of an output folder that is whole. Each newer one that is not is told to `warn` and left where it is. One that its
 /// training removes while it is read is no damaged one: the search starts again.
-std::optional<Checkpoint> find_latest(const std::filesystem::path& output, const std::function<void(const std::string&)>& warn,
+std::optional<Checkpoint> find_latest(const std::string& output, const std::function<void(const std::string&)>& warn,
                                       Wanted wanted = Wanted::everything);
 
 /// The checkpoint at a path: that folder, or of an output folder the newest that is whole.
 /// Errors  DataError where there is none.
-Checkpoint find_checkpoint(const std::filesystem::path& path, const std::function<void(const std::string&)>& warn = {},
+Checkpoint find_checkpoint(const std::string& path, const std::function<void(const std::string&)>& warn = {},
                            Wanted wanted = Wanted::everything);
 
 /// Puts parameters, optimizer states, moving averages and the step into a trainer of the same model, whatever its partition, devices and
@@ -85,15 +85,16 @@ std::map<std::string, Tensor> load_parameters(const Checkpoint& checkpoint, cons
 class OutputFolder {
  public:
   /// Creates the folder and removes temporary folders that a killed process left. `group`: null for one process.
-  explicit OutputFolder(std::filesystem::path path, Group* group = nullptr);
+  explicit OutputFolder(std::string path, Group* group = nullptr);
   ~OutputFolder();
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;
 
-  const std::filesystem::path& path() const { return path_; }
+  const std::string& path() const { return path_; }
+  std::string path_of(const std::string& name) const;  ///< of what is in it
   /// Moves checkpoints after `step` to a folder "previous-N", so that a training that begins at `step` never mixes with them.
   /// Returns that folder; empty when there were none.
-  std::filesystem::path set_aside_after(int64_t step);
+  std::string set_aside_after(int64_t step);
   /// Keeps room on the disk for one checkpoint of the trainer with `further_bytes` beside its tensors, until it is released for the last
   /// save. Errors  ResourceError when the room is not there.
   void keep_room(const Trainer& trainer, int64_t further_bytes);
@@ -102,20 +103,19 @@ class OutputFolder {
   /// What stands in the way, other checkpoints of this step or later ones, is of another training and goes to a folder "previous-N".
   /// Errors  DivergenceError when a weight is not finite: nothing is written or deleted then. Error where Trainer::require_whole throws.
   /// CommError when another rank fails meanwhile, which says of which step.
-  std::filesystem::path save(const Trainer& trainer, const std::string& config, const std::map<std::string, std::string>& further_files,
-                             int keep);
+  std::string save(const Trainer& trainer, const std::string& config, const std::map<std::string, std::string>& further_files, int keep);
 
  private:
   void lock();
   bool is_root() const { return !group_ || group_->is_root(); }
-  std::filesystem::path save_whole(const Trainer& trainer, const std::string& config,
-                                   const std::map<std::string, std::string>& further_files, int keep);
-  void write_parts(const std::filesystem::path& folder, const Trainer& trainer, const checkpoint_layout::Contents& contents,
-                   const std::string& hash, const std::string& config, const std::map<std::string, std::string>& further_files) const;
-  std::filesystem::path move_aside(const std::vector<std::string>& names);
+  std::string save_whole(const Trainer& trainer, const std::string& config, const std::map<std::string, std::string>& further_files,
+                         int keep);
+  void write_parts(const std::string& folder, const Trainer& trainer, const checkpoint_layout::Contents& contents, const std::string& hash,
+                   const std::string& config, const std::map<std::string, std::string>& further_files) const;
+  std::string move_aside(const std::vector<std::string>& names);
   std::vector<std::string> checkpoints_after(int64_t step) const;
   void prune(int keep);
-  std::filesystem::path path_;
+  std::string path_;
   Group* const group_;
   int lock_ = -1;
   std::optional<ReservedRoom> room_;

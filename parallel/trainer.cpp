@@ -255,6 +255,9 @@ struct Trainer::State {
 Trainer::Trainer(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, TrainerOptions options)
     : state_(std::make_unique<State>(graph, plan, optimizer, options)) {}
 
+Trainer::Trainer(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer)
+    : Trainer(graph, plan, optimizer, TrainerOptions{}) {}
+
 /// A thread that never comes back uses its trainer's state for ever.
 Trainer::~Trainer() {
   if (state_->executor && state_->executor->is_abandoned()) keep_to_the_end(std::move(state_));

@@ -105,7 +105,8 @@ struct StateParts {
 class Trainer {
  public:
   /// Errors  UsageError for stochastic rounding in a precision that rounds no weights, and a learning rate that is not valid.
-  Trainer(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, TrainerOptions options = {});
+  Trainer(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, TrainerOptions options);
+  Trainer(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer);
   ~Trainer();
 
   /// Errors  Error saying what failed and when, where weights may be of two steps: publish_parameters() makes the trainer whole. HangError

@@ -39,8 +39,8 @@ def own_headers(include, folder):
 
 
 # They take the compiler longer than many of Sluice's own, or are of what no user sees.
-SLOW = {"<chrono>", "<cmath>", "<condition_variable>", "<iomanip>", "<iostream>", "<mutex>", "<ranges>", "<regex>", "<stop_token>",
-        "<thread>", '"sluice/core/arena.h"', '"sluice/core/cuda/cuda.h"', '"sluice/core/ops/elementwise_rules.h"',
+SLOW = {"<algorithm>", "<chrono>", "<cmath>", "<condition_variable>", "<filesystem>", "<iomanip>", "<iostream>", "<mutex>", "<ranges>", "<regex>",
+        "<sstream>", "<stop_token>", "<thread>", "<unordered_map>", "<variant>", '"sluice/core/arena.h"', '"sluice/core/cuda/cuda.h"', '"sluice/core/ops/elementwise_rules.h"',
         '"sluice/parallel/run/executor.h"', '"sluice/parallel/run/stage.h"'}
 
 

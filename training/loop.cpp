@@ -69,14 +69,14 @@ Loop::Loop(parallel::Trainer& trainer, data::DatasetPtr dataset, LoopOptions opt
 void Loop::restore(const parallel::Checkpoint& checkpoint) {
   parallel::restore(checkpoint, trainer_);
   const auto read = [&](const parallel::Checkpoint& from) {
-    const fs::path file = from.folder / kHistoryFile;
-    if (from.has_file(kHistoryFile)) history_.read(read_file(file), file.string());
+    const std::string file = from.path_of(kHistoryFile);
+    if (from.has_file(kHistoryFile)) history_.read(read_file(file), file);
   };
   // The path may end with a slash, be "." or a link: only the real one has the output folder as its parent.
   origin_ = {fs::canonical(checkpoint.folder).parent_path(), checkpoint.step};
   read(checkpoint);
   // The last evaluation comes after the last checkpoint.
-  const auto best = parallel::find_latest(origin_->folder / kBestFolder, on_warning, parallel::Wanted::weights);
+  const auto best = parallel::find_latest(fs::path(origin_->folder) / kBestFolder, on_warning, parallel::Wanted::weights);
   if (best && best->step <= checkpoint.step) read(*best);
 }
 
@@ -87,22 +87,22 @@ bool Loop::resume() {
   return latest.has_value();
 }
 
-std::vector<fs::path> Loop::prepare() {
+std::vector<std::string> Loop::prepare() {
   require(output_ != nullptr, "training loop: prepare needs the folder of checkpoints; set LoopOptions::output");
   keep_room();
   is_prepared_ = true;
-  std::vector<fs::path> aside{output_->set_aside_after(last_own_step(output_->path()))};
+  std::vector<std::string> aside{output_->set_aside_after(last_own_step(output_->path()))};
   const auto has_best = [&] { return std::string(fs::is_directory(best_folder()) ? "yes" : ""); };
   if (options_.keep_best || !parallel::on_root(trainer_.group(), has_best).empty()) {
     best_output_ = std::make_unique<parallel::OutputFolder>(best_folder(), trainer_.group());
     aside.push_back(best_output_->set_aside_after(std::max(last_own_step(output_->path()), last_own_step(best_folder()))));
   }
-  std::erase(aside, fs::path());
+  std::erase(aside, "");
   return aside;
 }
 
 /// Of the checkpoints in a folder, the last that this training goes on from; -1: none.
-int64_t Loop::last_own_step(const fs::path& folder) const {
+int64_t Loop::last_own_step(const std::string& folder) const {
   std::error_code ignored;
   return origin_ && fs::equivalent(origin_->folder, folder, ignored) ? origin_->step : -1;
 }
@@ -179,21 +179,21 @@ void Loop::note(const Evaluation& evaluation) {
   if (options_.keep_best && evaluated_step_ == step && best && best->step == step) save_best();
 }
 
-fs::path Loop::save_to(parallel::OutputFolder& folder, int keep) {
+std::string Loop::save_to(parallel::OutputFolder& folder, int keep) {
   auto files = options_.files;
   if (!history_.entries().empty()) files[kHistoryFile] = history_.text();
   return folder.save(trainer_, options_.config, files, keep);
 }
 
 void Loop::save(bool after_error) {
-  const fs::path folder = save_to(*output_, options_.keep);
+  const std::string folder = save_to(*output_, options_.keep);
   saved_at_ = steady_seconds();
   saved_step_ = trainer_.steps_done();
   if (on_save) on_save({folder, trainer_.steps_done(), false, after_error});
 }
 
 void Loop::save_best() {
-  const fs::path folder = save_to(*best_output_, 1);
+  const std::string folder = save_to(*best_output_, 1);
   if (on_save) on_save({folder, trainer_.steps_done(), true, false});
 }
 

@@ -1,5 +1,4 @@
 #pragma once
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -60,7 +59,7 @@ class Loop {
     const parallel::StepResult& result;
   };
   struct Saved {
-    std::filesystem::path folder;  ///< of the checkpoint
+    std::string folder;  ///< of the checkpoint
     int64_t step = 0;
     bool is_best = false;      ///< it is the one that keep_best keeps
     bool after_error = false;  ///< an error has ended the training, and will be thrown
@@ -85,7 +84,7 @@ class Loop {
   /// best folder: checkpoints later than the one that was restored from there, or all. A run does so itself where it has not been done.
   /// Returns  the folders they went to, "previous-1" each.
   /// Errors   ResourceError when the room is not there: then nothing is moved.
-  std::vector<std::filesystem::path> prepare();
+  std::vector<std::string> prepare();
 
   enum class End { steps_done, no_better, stopped };
   End run();
@@ -98,12 +97,12 @@ class Loop {
 
  private:
   struct Origin {
-    std::filesystem::path folder;  ///< that the checkpoint is in, the real one
+    std::string folder;  ///< that the checkpoint is in, the real one
     int64_t step;
   };
   void keep_room();
-  int64_t last_own_step(const std::filesystem::path& folder) const;
-  std::filesystem::path best_folder() const { return output_->path() / kBestFolder; }
+  int64_t last_own_step(const std::string& folder) const;
+  std::string best_folder() const { return output_->path_of(kBestFolder); }
   bool is_stopped() const { return stop && stop(); }
   bool is_due(int64_t every) const;
   bool has_patience() const { return options_.patience == 0 || history_.since_best() < options_.patience; }
@@ -111,7 +110,7 @@ class Loop {
   void step(data::Loader& loader);
   void evaluate_now();
   void note(const Evaluation& evaluation);
-  std::filesystem::path save_to(parallel::OutputFolder& folder, int keep);
+  std::string save_to(parallel::OutputFolder& folder, int keep);
   void save(bool after_error = false);
   void save_best();
   void save_after(const std::exception& error, int64_t first);

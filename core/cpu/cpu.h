@@ -1,5 +1,4 @@
 #pragma once
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -24,8 +23,8 @@ class Cpu {
   /// Calls body(begin, end) for consecutive chunks of at most `grain` items that cover [0, items).
   template <class Body>
   void parallel_for(int64_t items, int64_t grain, const Body& body) {
-    const int64_t size = std::max<int64_t>(1, grain);
-    const auto chunk = [&](int64_t number) { body(number * size, std::min(items, (number + 1) * size)); };
+    const int64_t size = grain > 1 ? grain : 1;
+    const auto chunk = [&](int64_t number) { body(number * size, (number + 1) * size < items ? (number + 1) * size : items); };
     run_chunks((items + size - 1) / size, std::ref(chunk));
   }
 
@@ -33,7 +32,7 @@ class Cpu {
   /// a slot can own scratch memory. Which slot an item gets depends on the number of threads; results must not.
   template <class Body>
   void parallel_slots(int64_t items, const Body& body) {
-    parallel_for(std::min<int64_t>(threads_, items), 1, [&](int64_t begin, int64_t end) {
+    parallel_for(threads_ < items ? threads_ : items, 1, [&](int64_t begin, int64_t end) {
       for (int64_t slot = begin; slot < end; ++slot)
         for (int64_t item = slot; item < items; item += threads_) body(item, slot);
     });
@@ -48,6 +47,8 @@ class Cpu {
 };
 
 /// A grain that gives each chunk about 32 Ki elements when an item has `elements_per_item` of them.
-inline int64_t grain_for(int64_t elements_per_item) { return std::max<int64_t>(1, 32768 / std::max<int64_t>(1, elements_per_item)); }
+inline int64_t grain_for(int64_t elements_per_item) {
+  return elements_per_item <= 1 ? 32768 : elements_per_item < 32768 ? 32768 / elements_per_item : 1;
+}
 
 }  // namespace sluice

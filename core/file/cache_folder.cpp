@@ -1,6 +1,7 @@
 #include "core/file/cache_folder.h"
 
 #include <cstdlib>
+#include <filesystem>
 
 namespace sluice {
 

@@ -1,4 +1,6 @@
 // zip.h in a build without libzip.
+#include <filesystem>
+
 #include "core/error.h"
 #include "core/file/zip.h"
 

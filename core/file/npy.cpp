@@ -1,6 +1,7 @@
 #include "core/file/npy.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "core/file/file.h"
 #include "core/ops/copy.h"
@@ -47,14 +48,14 @@ Tensor read_npy(const ByteReader& read, int64_t bytes, const std::string& name, 
   return header.is_fortran_order ? with_axes_reversed(result) : result;
 }
 
-Tensor read_npy(const std::filesystem::path& path, const DevicePtr& device) {
+Tensor read_npy(const std::string& path, const DevicePtr& device) {
   const auto [read, bytes] = open_bytes(path);
-  return read_npy(read, bytes, path.string(), device);
+  return read_npy(read, bytes, path, device);
 }
 
 Tensor npy_elements(const Tensor& x) { return (x.dtype() == DType::bf16 ? cast(x, DType::f32) : x).on_host(); }
 
-void write_npy(const std::filesystem::path& path, const Tensor& x) {
+void write_npy(const std::string& path, const Tensor& x) {
   const Tensor elements = npy_elements(x);
   const std::string header = npy_header(elements.dtype(), elements.shape());
   write_atomically(path, [&](const std::filesystem::path& temporary) {

@@ -1,6 +1,7 @@
 #include "core/file/safetensors.h"
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -73,25 +74,25 @@ std::string header_text(const std::map<std::string, Tensor>& tensors, const std:
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(std::filesystem::path path) : path_(std::move(path)), header_(read_header(path_)) {}
+SafetensorsFile::SafetensorsFile(std::string path) : path_(std::move(path)), header_(read_header(path_)) {}
 
 const SafetensorsEntry& SafetensorsFile::entry(const std::string& name) const {
   const auto found = header_.tensors.find(name);
-  require<DataError>(found != header_.tensors.end(), path_.string(), ": needs a tensor '", name, "', it has none of that name");
+  require<DataError>(found != header_.tensors.end(), path_, ": needs a tensor '", name, "', it has none of that name");
   return found->second;
 }
 
 void SafetensorsFile::read(const std::string& name, const Tensor& into) const {
   const SafetensorsEntry& found = entry(name);
-  require<DataError>(found.dtype == into.dtype() && found.shape == into.shape(), path_.string(), ", tensor '", name, "': needs ",
+  require<DataError>(found.dtype == into.dtype() && found.shape == into.shape(), path_, ", tensor '", name, "': needs ",
                      name_of(into.dtype()), " ", into.shape(), ", the file has ", name_of(found.dtype), " ", found.shape);
-  require(into.is_contiguous(), path_.string(), ", tensor '", name, "': needs a contiguous destination");
+  require(into.is_contiguous(), path_, ", tensor '", name, "': needs a contiguous destination");
   if (into.device().kind() == DeviceKind::cuda) return copy(read(name), into);
   std::ifstream in(path_, std::ios::binary);
   in.seekg(header_.data_begin + found.begin);
   in.read(static_cast<char*>(into.data()), into.bytes());
-  require<DataError>(in.gcount() == into.bytes(), path_.string(), ", tensor '", name, "', byte ",
-                     header_.data_begin + found.begin + in.gcount(), ": the file became shorter while it was read");
+  require<DataError>(in.gcount() == into.bytes(), path_, ", tensor '", name, "', byte ", header_.data_begin + found.begin + in.gcount(),
+                     ": the file became shorter while it was read");
 }
 
 Tensor SafetensorsFile::read(const std::string& name, const DevicePtr& device) const {
@@ -101,14 +102,14 @@ Tensor SafetensorsFile::read(const std::string& name, const DevicePtr& device) c
   return result;
 }
 
-std::map<std::string, Tensor> read_safetensors(const std::filesystem::path& path, const DevicePtr& device) {
+std::map<std::string, Tensor> read_safetensors(const std::string& path, const DevicePtr& device) {
   const SafetensorsFile file(path);
   std::map<std::string, Tensor> tensors;
   for (const auto& [name, entry] : file.tensors()) tensors[name] = file.read(name, device);
   return tensors;
 }
 
-FileSummary write_safetensors(const std::filesystem::path& path, const std::map<std::string, Tensor>& tensors,
+FileSummary write_safetensors(const std::string& path, const std::map<std::string, Tensor>& tensors,
                               const std::map<std::string, std::string>& metadata) {
   const std::string text = header_text(tensors, metadata);
   const uint64_t length = text.size();

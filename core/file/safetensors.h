@@ -1,5 +1,4 @@
 #pragma once
-#include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
@@ -34,7 +33,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view start, int64_t file_
 /// Threads  any, at the same time: each read opens the file.
 class SafetensorsFile {
  public:
-  explicit SafetensorsFile(std::filesystem::path path);
+  explicit SafetensorsFile(std::string path);
 
   const std::map<std::string, SafetensorsEntry>& tensors() const { return header_.tensors; }
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
@@ -45,15 +44,15 @@ class SafetensorsFile {
 
  private:
   const SafetensorsEntry& entry(const std::string& name) const;
-  std::filesystem::path path_;
+  std::string path_;
   SafetensorsHeader header_;
 };
 
 /// All tensors of a safetensors file, by name: what write_safetensors wrote. Errors  DataError naming file, tensor and byte.
-std::map<std::string, Tensor> read_safetensors(const std::filesystem::path& path, const DevicePtr& device = default_device());
+std::map<std::string, Tensor> read_safetensors(const std::string& path, const DevicePtr& device = default_device());
 
 /// Writes tensors in name order, synced: equal tensors give equal bytes. Errors  ResourceError, see FileWriter.
-FileSummary write_safetensors(const std::filesystem::path& path, const std::map<std::string, Tensor>& tensors,
+FileSummary write_safetensors(const std::string& path, const std::map<std::string, Tensor>& tensors,
                               const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace sluice

@@ -2,6 +2,8 @@
 
 #include <zip.h>
 
+#include <filesystem>
+
 #include "core/error.h"
 #include "core/file/file.h"
 

@@ -1,5 +1,4 @@
 #pragma once
-#include <algorithm>
 
 #include "core/error.h"
 #include "core/host_device.h"
@@ -42,7 +41,8 @@ struct WindowAxis {
 inline WindowAxis window_axis(int64_t in, int64_t size, int64_t stride, Padding padding, int64_t pad = 0) {
   if (padding != Padding::same) return {in + 2 * pad < size ? 0 : (in + 2 * pad - size) / stride + 1, pad};
   const int64_t out = (in + stride - 1) / stride;
-  return {out, std::max<int64_t>(0, (out - 1) * stride + size - in) / 2};
+  const int64_t missing = (out - 1) * stride + size - in;
+  return {out, missing > 0 ? missing / 2 : 0};
 }
 
 /// Padding smaller than the window leaves no place where all is padding, of which a pool has nothing to take.

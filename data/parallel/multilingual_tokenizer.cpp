@@ -1,6 +1,7 @@
 #include "data/parallel/multilingual_tokenizer.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <unordered_set>
 

@@ -1,6 +1,7 @@
 #include "data/parallel/text_pair_files.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "core/error.h"
 #include "core/file/file.h"

@@ -30,7 +30,7 @@ Initialization initialize(const Checkpoint& checkpoint, Trainer& trainer) {
   checkpoint_layout::check_finite(parts, loaded);
   for (const auto& [name, entry] : parts.tensors())
     if (!all.contains(name)) result.without_place.push_back(name);
-  require<DataError>(!result.loaded.empty(), checkpoint.folder.string(), ": needs at least one of the model's ", all.size(),
+  require<DataError>(!result.loaded.empty(), checkpoint.folder, ": needs at least one of the model's ", all.size(),
                      " parameters and running statistics with its shape, has none; check [model] against the checkpoint's config");
   const auto put_loaded = [&](const StatePart& part) {
     if (loaded.contains(part.name)) put({{part.name, loaded.at(part.name)}}, {part});

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <regex>
 #include <span>
 
@@ -85,7 +86,7 @@ std::set<std::string> known_states(const Trainer& trainer) {
 
 TensorParts::TensorParts(const Checkpoint& checkpoint, const std::string& name) : is_of_states_(name == kOptimizerFile) {
   for (const std::string& part : part_names(name, checkpoint.parts)) {
-    const std::string& path = paths_.emplace_back((checkpoint.folder / part).string());
+    const std::string& path = paths_.emplace_back(checkpoint.path_of(part));
     for (const auto& [tensor, entry] : files_.emplace_back(path).tensors()) {
       const auto [first, is_new] = part_of_.try_emplace(tensor, files_.size() - 1);
       require<DataError>(is_new, path, ": '", tensor, "' is in ", paths_[first->second], " too; use an older checkpoint");
@@ -139,13 +140,13 @@ void check_finite(const TensorParts& parts, const std::vector<StatePart>& weight
 }
 
 void require_averages(const Checkpoint& checkpoint) {
-  require<DataError>(checkpoint.has_averages, checkpoint.folder.string(), ": needs ", kAverageFile,
+  require<DataError>(checkpoint.has_averages, checkpoint.folder, ": needs ", kAverageFile,
                      ", as optimizer.ema is not 0, the checkpoint has none; set optimizer.ema = 0, or begin anew from it with --init");
 }
 
 void require_weights_hash(const Checkpoint& checkpoint, const std::string& hash) {
-  require<DataError>(hash == checkpoint.weights_hash, checkpoint.folder.string(), ": needs weights with hash ", checkpoint.weights_hash,
-                     ", got ", hash, "; use an older checkpoint");
+  require<DataError>(hash == checkpoint.weights_hash, checkpoint.folder, ": needs weights with hash ", checkpoint.weights_hash, ", got ",
+                     hash, "; use an older checkpoint");
 }
 
 std::string state_text(const nlohmann::json& state) { return state.dump(1) + "\n"; }

@@ -132,18 +132,18 @@ void rename_or_throw(const fs::path& from, const fs::path& to) {
 
 }  // namespace
 
-OutputFolder::OutputFolder(fs::path path, Group* group) : path_(std::move(path)), group_(group) {
+OutputFolder::OutputFolder(std::string path, Group* group) : path_(std::move(path)), group_(group) {
   on_root(group_, [&] { lock(); });
 }
 
 void OutputFolder::lock() {
   create_synced_folder(path_);
-  const fs::path file = path_ / "lock";
+  const fs::path file = path_of("lock");
   lock_ = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (lock_ < 0) throw_folder_error(path_, std::strerror(errno));
   if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
     close(std::exchange(lock_, -1));
-    throw ResourceError(join(path_.string(), ": another training writes this output folder; wait for it, or set another [output] dir"));
+    throw ResourceError(join(path_, ": another training writes this output folder; wait for it, or set another [output] dir"));
   }
   // Whoever holds the lock is the only one who makes temporary files and folders here, so these belong to nobody alive.
   for (const auto& entry : fs::directory_iterator(path_))
@@ -161,35 +161,37 @@ void OutputFolder::keep_room(const Trainer& trainer, int64_t further_bytes) {
   for (const auto* tensors : {&contents.model, &contents.states, &contents.averages})
     for (const auto& [name, tensor] : *tensors) bytes += tensor.bytes() + static_cast<int64_t>(name.size()) + kBytesPerTensor;
   const int rank = group_ ? group_->rank() : 0;
-  together(group_, [&] { room_.emplace(path_ / checkpoint_layout::reserve_name(rank), bytes); });
+  together(group_, [&] { room_.emplace(path_of(checkpoint_layout::reserve_name(rank)), bytes); });
 }
 
 std::vector<std::string> OutputFolder::checkpoints_after(int64_t step) const {
   std::vector<std::string> names;
   for (const int64_t later : checkpoint_layout::finished_steps(path_))
-    if (const auto name = checkpoint_layout::folder_name(later); later > step && checkpoint_layout::is_checkpoint(path_ / name))
+    if (const auto name = checkpoint_layout::folder_name(later); later > step && checkpoint_layout::is_checkpoint(path_of(name)))
       names.push_back(name);
   return names;
 }
 
-fs::path OutputFolder::set_aside_after(int64_t step) {
-  return on_root(group_, [&] { return move_aside(checkpoints_after(step)).string(); });
+std::string OutputFolder::path_of(const std::string& name) const { return fs::path(path_) / name; }
+
+std::string OutputFolder::set_aside_after(int64_t step) {
+  return on_root(group_, [&] { return move_aside(checkpoints_after(step)); });
 }
 
-fs::path OutputFolder::move_aside(const std::vector<std::string>& names) {
+std::string OutputFolder::move_aside(const std::vector<std::string>& names) {
   if (names.empty()) return {};
   int number = 1;
-  while (fs::exists(path_ / join("previous-", number))) ++number;
-  const fs::path aside = path_ / join("previous-", number);
+  while (fs::exists(path_of(join("previous-", number)))) ++number;
+  const fs::path aside = path_of(join("previous-", number));
   create_folder(aside);
-  for (const auto& name : names) rename_or_throw(path_ / name, aside / name);
+  for (const auto& name : names) rename_or_throw(path_of(name), aside / name);
   sync_folder(aside);
   sync_folder(path_);
   return aside;
 }
 
-fs::path OutputFolder::save(const Trainer& trainer, const std::string& config, const std::map<std::string, std::string>& further_files,
-                            int keep) {
+std::string OutputFolder::save(const Trainer& trainer, const std::string& config, const std::map<std::string, std::string>& further_files,
+                               int keep) {
   require(keep >= 1, "checkpoint: needs to keep at least 1, got ", keep);
   checkpoint_layout::require_file_names(further_files);
   trainer.require_whole();
@@ -201,16 +203,16 @@ fs::path OutputFolder::save(const Trainer& trainer, const std::string& config, c
   }
 }
 
-fs::path OutputFolder::save_whole(const Trainer& trainer, const std::string& config,
-                                  const std::map<std::string, std::string>& further_files, int keep) {
+std::string OutputFolder::save_whole(const Trainer& trainer, const std::string& config,
+                                     const std::map<std::string, std::string>& further_files, int keep) {
   const auto contents = checkpoint_layout::contents_of(trainer);
   together(group_, [&] { require_finite(contents, trainer.steps_done()); });
   const std::string name = checkpoint_layout::folder_name(trainer.steps_done()), hash = hash_of_model(trainer.group(), contents.model);
-  const fs::path folder = path_ / name;
+  const fs::path folder = path_of(name);
   std::optional<TemporaryFolder> made;  // by the root
   const fs::path temporary = on_root(group_, [&] {
     if (is_saved(folder, trainer.steps_done(), hash)) return std::string();
-    made.emplace(path_ / join(name, ".tmp-", getpid()));
+    made.emplace(path_of(join(name, ".tmp-", getpid())));
     return made->path().string();
   });
   if (!temporary.empty()) write_parts(temporary, trainer, contents, hash, config, further_files);
@@ -220,8 +222,8 @@ fs::path OutputFolder::save_whole(const Trainer& trainer, const std::string& con
     move_aside(in_the_way);
     if (!temporary.empty()) rename_or_throw(temporary, folder);
     sync_folder(path_);
-    write_file(path_ / checkpoint_layout::kNewLatestFile, name + "\n");
-    rename_or_throw(path_ / checkpoint_layout::kNewLatestFile, path_ / checkpoint_layout::kLatestFile);
+    write_file(path_of(checkpoint_layout::kNewLatestFile), name + "\n");
+    rename_or_throw(path_of(checkpoint_layout::kNewLatestFile), path_of(checkpoint_layout::kLatestFile));
     sync_folder(path_);
     prune(keep);
   });
@@ -229,7 +231,7 @@ fs::path OutputFolder::save_whole(const Trainer& trainer, const std::string& con
 }
 
 /// Every rank its tensors, and the root, when all are on the disk, what makes them a checkpoint.
-void OutputFolder::write_parts(const fs::path& folder, const Trainer& trainer, const checkpoint_layout::Contents& contents,
+void OutputFolder::write_parts(const std::string& folder, const Trainer& trainer, const checkpoint_layout::Contents& contents,
                                const std::string& hash, const std::string& config,
                                const std::map<std::string, std::string>& further_files) const {
   const int part = group_ ? group_->rank() : 0, parts = group_ ? group_->size() : 1;
@@ -238,7 +240,7 @@ void OutputFolder::write_parts(const fs::path& folder, const Trainer& trainer, c
   const auto all = parts > 1 ? gather(*group_, files.dump()) : std::vector<std::string>();
   on_root(group_, [&] {
     for (const std::string& others : all) files.update(json::parse(others));
-    for (const auto& [name, content] : further_files) files[name] = described(write_file(folder / name, content));
+    for (const auto& [name, content] : further_files) files[name] = described(write_file(fs::path(folder) / name, content));
     write_state(folder, {trainer.steps_done(), config, hash, parts, std::move(files), trainer.gpu_choices()});
   });
 }
@@ -247,9 +249,9 @@ void OutputFolder::prune(int keep) {
   const auto names = checkpoints_after(-1);
   auto oldest = names.begin();
   for (size_t count = names.size(); count > static_cast<size_t>(keep); --count, ++oldest) {
-    const fs::path folder = path_ / *oldest;
+    const fs::path folder = path_of(*oldest);
     // Renamed first, so that a kill in the middle leaves no damaged checkpoint under a finished name.
-    const fs::path doomed = path_ / join(*oldest, ".tmp-", getpid());
+    const fs::path doomed = path_of(join(*oldest, ".tmp-", getpid()));
     rename_or_throw(folder, doomed);
     fs::remove_all(doomed);
   }

@@ -39,8 +39,8 @@ int reserve(int file, const fs::path& folder, int64_t bytes) {
 
 }  // namespace
 
-ReservedRoom::ReservedRoom(const fs::path& file, int64_t bytes) : file_(open_without_name(file)) {
-  const fs::path folder = file.parent_path();
+ReservedRoom::ReservedRoom(const std::string& file, int64_t bytes) : file_(open_without_name(file)) {
+  const fs::path folder = fs::path(file).parent_path();
   const int reason = reserve(file_, folder, bytes);
   if (reason == 0) return;
   const int64_t free = free_bytes(folder);

@@ -1,6 +1,6 @@
 #pragma once
 #include <cstdint>
-#include <filesystem>
+#include <string>
 
 namespace sluice::parallel {
 
@@ -10,7 +10,7 @@ namespace sluice::parallel {
 /// Errors  ResourceError naming the folder, the bytes needed and free, and the cure.
 class ReservedRoom {
  public:
-  ReservedRoom(const std::filesystem::path& file, int64_t bytes);
+  ReservedRoom(const std::string& file, int64_t bytes);
   ~ReservedRoom();
   ReservedRoom(const ReservedRoom&) = delete;
   ReservedRoom& operator=(const ReservedRoom&) = delete;

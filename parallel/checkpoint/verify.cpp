@@ -96,8 +96,8 @@ Verified verify(const Checkpoint& checkpoint, const layers::Graph& graph, const 
       checkpoint_layout::check_finite(averages, {{name, tensor}});
     });
   }
-  found.bytes = file_bytes(checkpoint.folder / checkpoint_layout::kStateFile);
-  for (const auto& name : checkpoint.files) found.bytes += file_bytes(checkpoint.folder / name);
+  found.bytes = file_bytes(checkpoint.path_of(checkpoint_layout::kStateFile));
+  for (const auto& name : checkpoint.files) found.bytes += file_bytes(checkpoint.path_of(name));
   return found;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstring>
+#include <map>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -9,7 +10,7 @@
 
 namespace sluice::parallel {
 
-/// Numbers, texts and lists of them as the bytes of a control message, for ranks of one build on machines of one kind.
+/// Numbers, texts, lists and maps of them as the bytes of a control message, for ranks of one build on machines of one kind.
 class PacketWriter {
  public:
   template <class T>
@@ -27,6 +28,12 @@ class PacketWriter {
   PacketWriter& operator<<(const std::vector<T>& list) {
     *this << list.size();
     for (const T& entry : list) *this << entry;
+    return *this;
+  }
+  template <class Key, class T>
+  PacketWriter& operator<<(const std::map<Key, T>& entries) {
+    *this << entries.size();
+    for (const auto& [key, entry] : entries) *this << key << entry;
     return *this;
   }
   std::string take() { return std::move(bytes_); }
@@ -51,11 +58,17 @@ class PacketReader {
   }
   template <class T>
   PacketReader& operator>>(std::vector<T>& list) {
-    const auto size = read<size_t>();
-    require<CommError>(size <= bytes_.size(), "control message: needs ", size, " entries, has ", bytes_.size(),
-                       " bytes left; are all ranks of one build?");
-    list.resize(size);
+    list.resize(read_size());
     for (T& entry : list) *this >> entry;
+    return *this;
+  }
+  template <class Key, class T>
+  PacketReader& operator>>(std::map<Key, T>& entries) {
+    entries.clear();
+    for (size_t left = read_size(); left > 0; --left) {
+      const Key key = read<Key>();
+      entries[key] = read<T>();
+    }
     return *this;
   }
   template <class T>
@@ -66,6 +79,13 @@ class PacketReader {
   }
 
  private:
+  /// Of a list or map: every entry takes a byte or more.
+  size_t read_size() {
+    const auto size = read<size_t>();
+    require<CommError>(size <= bytes_.size(), "control message: needs ", size, " entries, has ", bytes_.size(),
+                       " bytes left; are all ranks of one build?");
+    return size;
+  }
   std::string_view next(size_t count) {
     require<CommError>(count <= bytes_.size(), "control message: needs ", count, " bytes more, has ", bytes_.size(),
                        "; are all ranks of one build?");

@@ -29,7 +29,7 @@ class Advice {
   Advice(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options)
       : graph_(graph), devices_(devices), options_(options) {
     options_.memory = kUnlimited;  // the devices have it already
-    if (std::holds_alternative<Partition>(options_.partition)) options_.partition = kOpen;
+    if (options_.partition.given()) options_.partition = kOpen;
   }
 
   std::string text() {
@@ -43,7 +43,7 @@ class Advice {
  private:
   bool fits(const PlanOptions& options, int devices) {
     const auto nodes = static_cast<int64_t>(graph_.nodes().size());
-    const int* number = std::get_if<int>(&options.micro_batches);
+    const int* number = options.micro_batches.given();
     work_ += nodes * std::max(number ? *number : 0, 8);
     if (devices > nodes || work_ > kMostWork) return false;
     const auto counting = counting_devices(devices_, devices);
@@ -62,13 +62,13 @@ class Advice {
   }
 
   void rematerialization() {
-    if (std::holds_alternative<Open>(options_.remat)) return;
+    if (options_.remat.is_open()) return;
     options_.remat = kOpen;
     if (fits(options_)) add("PlanOptions::remat=kOpen");
   }
 
   void micro_batches() {
-    const int* given = std::get_if<int>(&options_.micro_batches);
+    const int* given = options_.micro_batches.given();
     if (!text_.empty() || options_.schedule.fixed() || !given) return;
     PlanOptions more = options_;
     for (int64_t number = 2 * int64_t{*given}; number <= more.batch; number *= 2) {
@@ -98,7 +98,8 @@ class Advice {
       smaller.batch /= 2;
       const Schedule* fixed = smaller.schedule.fixed();
       if (fixed && fixed->micro_batches > smaller.batch) return;
-      if (int* number = std::get_if<int>(&smaller.micro_batches)) *number = static_cast<int>(std::min<int64_t>(*number, smaller.batch));
+      if (const int* number = smaller.micro_batches.given())
+        smaller.micro_batches = static_cast<int>(std::min<int64_t>(*number, smaller.batch));
       if (!fits(smaller)) continue;
       add("PlanOptions::batch=", smaller.batch, " and PlanOptions::remat=kOpen");
       return;

@@ -32,8 +32,6 @@ void require_places(const Plan& plan, const Schedule& order) {
           " stages, Plan::partition has ", plan.partition.stage_count(), "; cut the model into as many");
 }
 
-void require_fitting(const Plan& plan, const SearchedSchedule& schedule) { require_places(plan, schedule.order()); }
-
 void require_fitting(const Plan& plan, const Schedule& fixed) {
   require_complete(fixed, "Plan::schedule");
   require_places(plan, fixed);
@@ -85,7 +83,9 @@ void require_valid(const Plan& plan) {
   const auto replicas = static_cast<size_t>(plan.replication.replicas);
   require(plan.devices.size() % replicas == 0, "Plan::replication: needs equally many devices for each of the ", replicas,
           " replicas, got ", plan.devices.size(), "; give a multiple of ", replicas);
-  std::visit([&](const auto& schedule) { require_fitting(plan, schedule); }, plan.schedule);
+  if (const auto* name = plan.schedule.named()) require_fitting(plan, *name);
+  if (const auto* own = plan.schedule.own()) require_fitting(plan, *own);
+  if (const auto* searched = plan.schedule.searched()) require_places(plan, searched->order());
   require_numbers(plan);
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 /// Fixed numbers as they are; open ones as 1, which every schedule can have.
 int stages_a_device(const CountChoice& virtual_stages) {
-  const int* number = std::get_if<int>(&virtual_stages);
+  const int* number = virtual_stages.given();
   require(!number || *number >= 1, "ScheduleChoice::virtual_stages: needs at least one stage a device, got ", number ? *number : 1,
           "; kOpen leaves the number open");
   return number ? *number : 1;
@@ -19,18 +19,14 @@ int stages_a_device(const CountChoice& virtual_stages) {
 
 std::string_view name_of(Remat remat) { return remat == Remat::none ? "none" : "full"; }
 
-ScheduleChoice::ScheduleChoice(NamedSchedule schedule, CountChoice virtual_stages) : value_(Named{schedule, virtual_stages}) {
+ScheduleChoice::ScheduleChoice(NamedSchedule schedule, CountChoice virtual_stages) : named_(schedule), virtual_stages_(virtual_stages) {
   stages_per_device(schedule, stages_a_device(virtual_stages));
 }
 
-ScheduleChoice::ScheduleChoice(Schedule fixed) : value_(std::move(fixed)) { require_complete(*this->fixed(), "PlanOptions::schedule"); }
+ScheduleChoice::ScheduleChoice(Schedule fixed) : fixed_(std::make_shared<const Schedule>(std::move(fixed))) {
+  require_complete(*fixed_, "PlanOptions::schedule");
+}
 
-ScheduleChoice::ScheduleChoice(Open, CountChoice virtual_stages) : value_(Searched{virtual_stages}) { stages_a_device(virtual_stages); }
-
-ScheduleChoice::ScheduleChoice(const ScheduleChoice&) = default;
-ScheduleChoice::ScheduleChoice(ScheduleChoice&&) noexcept = default;
-ScheduleChoice& ScheduleChoice::operator=(const ScheduleChoice&) = default;
-ScheduleChoice& ScheduleChoice::operator=(ScheduleChoice&&) noexcept = default;
-ScheduleChoice::~ScheduleChoice() = default;
+ScheduleChoice::ScheduleChoice(Open, CountChoice virtual_stages) : virtual_stages_(virtual_stages) { stages_a_device(virtual_stages); }
 
 }  // namespace sluice::parallel

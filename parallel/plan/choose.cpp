@@ -211,7 +211,8 @@ class Chooser {
     plan.devices = devices_;
     plan.partition = SegmentedPartition(found.partition, found.segments);
     plan.micro_batches = found.micro_batches;
-    plan.schedule = found.family.is_open ? SearchedSchedule(found.schedule, chain_of_stages(found)) : order_by(found.family);
+    plan.schedule =
+        found.family.is_open ? PlannedSchedule(SearchedSchedule(found.schedule, chain_of_stages(found))) : order_by(found.family);
     plan.rematerialize = found.rematerialize;
     plan.precision = options_.precision;
     return plan;

@@ -12,16 +12,16 @@ namespace {
 /// All families that keep to a number of stages a device.
 std::vector<ScheduleFamily> searched_families(CountChoice virtual_stages, int devices, int nodes) {
   auto families = all_schedule_families(devices, nodes);
-  if (const int* most = std::get_if<int>(&virtual_stages))
+  if (const int* most = virtual_stages.given())
     std::erase_if(families, [&](const ScheduleFamily& family) { return stages_of(family, devices) > int64_t{*most} * devices; });
   return families;
 }
 
-std::vector<ScheduleFamily> named_families(const ScheduleChoice::Named& choice, int devices, int nodes) {
-  if (const int* number = std::get_if<int>(&choice.virtual_stages)) return {{choice.schedule, *number}};
-  if (choice.schedule != NamedSchedule::interleaved) return {{choice.schedule}};
+std::vector<ScheduleFamily> named_families(NamedSchedule schedule, CountChoice virtual_stages, int devices, int nodes) {
+  if (const int* number = virtual_stages.given()) return {{schedule, *number}};
+  if (schedule != NamedSchedule::interleaved) return {{schedule}};
   std::vector<ScheduleFamily> families;
-  for (int stages = 1; stages <= kMostVirtualStages && stages * devices <= nodes; ++stages) families.push_back({choice.schedule, stages});
+  for (int stages = 1; stages <= kMostVirtualStages && stages * devices <= nodes; ++stages) families.push_back({schedule, stages});
   return families;
 }
 
@@ -61,9 +61,8 @@ std::vector<ScheduleFamily> families_of(const ScheduleChoice& choice, int device
             "; give as many devices as the schedule has");
     return {{*fixed}};
   }
-  if (const auto* searched = std::get_if<ScheduleChoice::Searched>(&choice.value()))
-    return searched_families(searched->virtual_stages, devices, nodes);
-  return named_families(std::get<ScheduleChoice::Named>(choice.value()), devices, nodes);
+  if (const NamedSchedule* named = choice.named()) return named_families(*named, choice.virtual_stages(), devices, nodes);
+  return searched_families(choice.virtual_stages(), devices, nodes);
 }
 
 }  // namespace sluice::parallel

@@ -1,6 +1,7 @@
 #include "parallel/plan/node_times_cache.h"
 
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "core/file/file.h"

@@ -31,8 +31,8 @@ std::vector<bool> marks_of(const layers::Graph& graph, const RematNodes& wanted)
 
 /// By node; nothing when it is open.
 std::optional<std::vector<bool>> fixed_rematerialization(const layers::Graph& graph, const RematChoice& choice) {
-  if (const auto* nodes = std::get_if<RematNodes>(&choice)) return marks_of(graph, *nodes);
-  if (const auto* all = std::get_if<Remat>(&choice)) return std::vector<bool>(graph.nodes().size(), *all == Remat::full);
+  if (const auto* nodes = choice.nodes()) return marks_of(graph, *nodes);
+  if (const auto* all = choice.all()) return std::vector<bool>(graph.nodes().size(), *all == Remat::full);
   return std::nullopt;
 }
 
@@ -52,12 +52,12 @@ Partition given_partition(const Partition& given, int nodes) try {
 /// The cut that is fixed for a number of stages; nothing when it is open.
 std::optional<Partition> fixed_partition(const layers::Graph& graph, int stages, const PartitionChoice& choice) {
   const int nodes = static_cast<int>(graph.nodes().size());
-  if (const auto* given = std::get_if<Partition>(&choice)) {
+  if (const auto* given = choice.given()) {
     require(given->stage_count() == stages, "PlanOptions::partition: needs one number a stage, got ", given->stage_count(), " numbers for ",
             stages, " stages");
     return given_partition(*given, nodes);
   }
-  if (const auto* rule = std::get_if<PartitionRule>(&choice))
+  if (const auto* rule = choice.rule())
     return *rule == PartitionRule::uniform ? partition_uniform(nodes, stages) : partition_by_parameters(graph, stages);
   if (stages == 1 || stages == nodes) return partition_uniform(nodes, stages);
   return std::nullopt;
@@ -75,7 +75,7 @@ std::vector<int> open_micro_batches(int64_t batch, int devices) {
 /// Those that may be chosen.
 std::vector<int> numbers_of_micro_batches(const PlanOptions& options, int devices) {
   const Schedule* fixed = options.schedule.fixed();
-  const int* number = std::get_if<int>(&options.micro_batches);
+  const int* number = options.micro_batches.given();
   if (!number) return fixed ? std::vector{fixed->micro_batches} : open_micro_batches(options.batch, devices);
   require(*number >= 1, "PlanOptions::micro_batches: needs at least one, got ", *number, "; kOpen leaves it open");
   if (fixed)
@@ -120,7 +120,7 @@ Plan plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const Plan
   require(options.fold_blocks >= 0, "PlanOptions::fold_blocks: needs one or more, or 0 for one a replica, got ", options.fold_blocks);
   require(options.fold_blocks <= std::max<int64_t>(1, options.batch), "PlanOptions::fold_blocks: needs at most the ", options.batch,
           " samples of the mini-batch, got ", options.fold_blocks, "; more blocks would all be empty");
-  const int* replicas = std::get_if<int>(&options.replicas);
+  const int* replicas = options.replicas.given();
   if (!replicas) return plan_of_open_replicas(graph, devices, options);
   require(*replicas >= 1, "PlanOptions::replicas: needs at least one, got ", *replicas, "; kOpen leaves it open");
   if (*replicas > 1) return plan_of_replicas(graph, devices, options, *replicas);

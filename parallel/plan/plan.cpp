@@ -13,20 +13,20 @@ namespace {
 
 /// The placement of the whole stages of one replica.
 std::vector<int> placement_of(const Plan& plan) {
-  if (const auto* fixed = std::get_if<Schedule>(&plan.schedule)) return fixed->device_of_stage;
-  if (const auto* searched = std::get_if<SearchedSchedule>(&plan.schedule)) return searched->order().device_of_stage;
+  if (const auto* own = plan.schedule.own()) return own->device_of_stage;
+  if (const auto* searched = plan.schedule.searched()) return searched->order().device_of_stage;
   const int devices = devices_of_replica(plan);
-  return stage_placement(std::get<NamedSchedule>(plan.schedule), devices, std::max(1, plan.partition.stage_count() / devices));
+  return stage_placement(*plan.schedule.named(), devices, std::max(1, plan.partition.stage_count() / devices));
 }
 
 Schedule stage_schedule(const Plan& plan, int micro_batches) {
-  if (const auto* name = std::get_if<NamedSchedule>(&plan.schedule)) return make_schedule(*name, placement_of(plan), micro_batches);
-  if (const auto* searched = std::get_if<SearchedSchedule>(&plan.schedule)) {
+  if (const auto* name = plan.schedule.named()) return make_schedule(*name, placement_of(plan), micro_batches);
+  if (const auto* searched = plan.schedule.searched()) {
     const Schedule& order = searched->order();
     if (order.micro_batches == micro_batches) return order;
     return searched->search_again(micro_batches).schedule;
   }
-  const auto& fixed = std::get<Schedule>(plan.schedule);
+  const Schedule& fixed = *plan.schedule.own();
   require(fixed.micro_batches == micro_batches, "Plan::schedule: '", fixed.name, "' is for ", fixed.micro_batches,
           " micro-batches, got a mini-batch of ", micro_batches, "; set PlanOptions::micro_batches, or use a schedule by name");
   return fixed;
@@ -80,15 +80,12 @@ SearchedSchedule::SearchedSchedule(Schedule order, StageCosts costs) : order_(st
   }
 }
 
-SearchedSchedule::SearchedSchedule(const SearchedSchedule&) = default;
-SearchedSchedule::SearchedSchedule(SearchedSchedule&&) noexcept = default;
-SearchedSchedule& SearchedSchedule::operator=(const SearchedSchedule&) = default;
-SearchedSchedule& SearchedSchedule::operator=(SearchedSchedule&&) noexcept = default;
-SearchedSchedule::~SearchedSchedule() = default;
+PlannedSchedule::PlannedSchedule(Schedule own) : own_(std::make_shared<const Schedule>(std::move(own))) {}
+PlannedSchedule::PlannedSchedule(SearchedSchedule searched) : searched_(std::make_shared<const SearchedSchedule>(std::move(searched))) {}
 
 std::string name_of(const PlannedSchedule& schedule) {
-  if (const auto* name = std::get_if<NamedSchedule>(&schedule)) return std::string(name_of(*name));
-  if (const auto* fixed = std::get_if<Schedule>(&schedule)) return fixed->name;
+  if (const auto* name = schedule.named()) return std::string(name_of(*name));
+  if (const auto* own = schedule.own()) return own->name;
   return "auto";
 }
 

@@ -1,6 +1,6 @@
 #pragma once
+#include <memory>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "core/device.h"
@@ -46,12 +46,6 @@ class SearchedSchedule {
   /// `costs`  by stage of `order`.
   /// Errors  UsageError for an order that is not a step of training, and for costs of other stages.
   SearchedSchedule(Schedule order, StageCosts costs);
-  // Out of line, so that whoever has a Plan does not compile them.
-  SearchedSchedule(const SearchedSchedule&);
-  SearchedSchedule(SearchedSchedule&&) noexcept;
-  SearchedSchedule& operator=(const SearchedSchedule&);
-  SearchedSchedule& operator=(SearchedSchedule&&) noexcept;
-  ~SearchedSchedule();
   const Schedule& order() const { return order_; }
   const StageCosts& costs() const { return costs_; }
   /// The order for so many micro-batches, of whole stages.
@@ -64,7 +58,22 @@ class SearchedSchedule {
 };
 
 /// The order of work of a plan: by name for any number of micro-batches, the user's own for its number alone, or searched.
-using PlannedSchedule = std::variant<NamedSchedule, Schedule, SearchedSchedule>;
+class PlannedSchedule {
+ public:
+  PlannedSchedule(NamedSchedule name) : named_(name) {}
+  PlannedSchedule(Schedule own);
+  PlannedSchedule(SearchedSchedule searched);
+
+  /// Null for orders of the other kinds.
+  const NamedSchedule* named() const { return own_ || searched_ ? nullptr : &named_; }
+  const Schedule* own() const { return own_.get(); }
+  const SearchedSchedule* searched() const { return searched_.get(); }
+
+ private:
+  NamedSchedule named_ = NamedSchedule::gpipe;
+  std::shared_ptr<const Schedule> own_;
+  std::shared_ptr<const SearchedSchedule> searched_;
+};
 
 /// As people know it: "1f1b", the name of the user's own (that of its file), or "auto" for one that was searched.
 std::string name_of(const PlannedSchedule& schedule);

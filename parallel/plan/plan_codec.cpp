@@ -48,8 +48,8 @@ Schedule read_schedule(ByteReader& in) {
 
 /// The order of a plan that is not named. A searched one may be of another number of micro-batches than the plan.
 Schedule order_of(const Plan& plan) {
-  const auto* searched = std::get_if<SearchedSchedule>(&plan.schedule);
-  if (!searched) return std::get<Schedule>(plan.schedule);
+  const auto* searched = plan.schedule.searched();
+  if (!searched) return *plan.schedule.own();
   const int wanted = plan.micro_batches / plan.replication.replicas;
   Schedule order = searched->order().micro_batches == wanted ? searched->order() : searched->search_again(wanted).schedule;
   order.name = name_of(plan.schedule);
@@ -57,7 +57,7 @@ Schedule order_of(const Plan& plan) {
 }
 
 void write_order_of_work(ByteWriter& out, const Plan& plan) {
-  const auto* named = std::get_if<NamedSchedule>(&plan.schedule);
+  const auto* named = plan.schedule.named();
   out.choice(named ? ScheduleKind::named : ScheduleKind::order);
   if (named)
     out.choice(*named);
@@ -88,24 +88,26 @@ SegmentedPartition read_partition(ByteReader& in) {
   return {std::move(segments), in.integers()};
 }
 
-/// All fields behind the number of devices and the precision.
+/// All fields behind the number of devices and the precision. A field that Plan gets does not compile until it is written here.
 void write_rest(ByteWriter& out, const Plan& plan) {
-  out.integers(plan.partition.segments().sizes);
-  out.integers(plan.partition.segments_of_stage());
-  out.number(plan.micro_batches);
+  [[maybe_unused]] const auto& [devices, partition, micro_batches, schedule, rematerialize, window, precision, times, bound_seconds,
+                                is_exact, is_out_of_time, replication, replica_devices] = plan;
+  out.integers(partition.segments().sizes);
+  out.integers(partition.segments_of_stage());
+  out.number(micro_batches);
   write_order_of_work(out, plan);
-  out.flags(plan.rematerialize);
-  out.number(plan.replication.replicas);
-  out.number(plan.replication.fold_blocks);
-  out.flag(plan.replication.shards_optimizer);
-  out.choice(plan.replica_devices);
-  out.number(plan.window.ahead);
-  out.number(plan.window.behind);
-  out.count(plan.times.size());
-  for (const auto& kind : plan.times) write(out, kind);
-  out.real(plan.bound_seconds);
-  out.flag(plan.is_exact);
-  out.flag(plan.is_out_of_time);
+  out.flags(rematerialize);
+  out.number(replication.replicas);
+  out.number(replication.fold_blocks);
+  out.flag(replication.shards_optimizer);
+  out.choice(replica_devices);
+  out.number(window.ahead);
+  out.number(window.behind);
+  out.count(times.size());
+  for (const auto& kind : times) write(out, kind);
+  out.real(bound_seconds);
+  out.flag(is_exact);
+  out.flag(is_out_of_time);
 }
 
 void read_rest(ByteReader& in, Plan& plan) {

@@ -83,7 +83,7 @@ Program PlanPrograms::made_by_root(const Use& use) {
 }
 
 const SearchedSchedule* PlanPrograms::searched(const Use& use) const {
-  const auto* searched = std::get_if<SearchedSchedule>(&plan_.schedule);
+  const auto* searched = plan_.schedule.searched();
   const bool is_other = searched && searched->order().micro_batches != use.micro_batches;
   return is_other && use.training && plan_.replication.replicas == 1 ? searched : nullptr;
 }

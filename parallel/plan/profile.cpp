@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <map>
 #include <numeric>
 #include <thread>
@@ -270,9 +271,9 @@ std::vector<NodeTimes> profile_nodes(const layers::Graph& graph, const Batch& ba
   return times;
 }
 
-std::filesystem::path profile_cache_file() {
+std::string profile_cache_file() {
   const auto folder = user_cache_folder();
-  return folder.empty() ? folder : folder / "node-times.json";
+  return folder.empty() ? "" : (folder / "node-times.json").string();
 }
 
 }  // namespace sluice::parallel

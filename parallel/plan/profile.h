@@ -1,6 +1,6 @@
 #pragma once
 #include <array>
-#include <filesystem>
+#include <string>
 #include <vector>
 
 #include "autograd/optim/optimizer.h"
@@ -34,7 +34,7 @@ struct ProfileOptions {
   /// CPU devices that work at the same time, each on its part of the model: they share caches and memory, and slow each other down. Taken
   /// down to the cores and nodes that are there.
   int devices = 1;
-  std::filesystem::path cache{};  ///< file of earlier measurements, such as profile_cache_file(); empty = measure anew
+  std::string cache{};  ///< file of earlier measurements, such as profile_cache_file(); empty = measure anew
   uint64_t seed = 1;
 };
 
@@ -60,6 +60,6 @@ std::vector<NodeTimes> counted_nodes(const layers::Graph& graph, int64_t samples
                                      int micro_batches = 1);
 
 /// node-times.json in the user's cache folder; empty where there is none.
-std::filesystem::path profile_cache_file();
+std::string profile_cache_file();
 
 }  // namespace sluice::parallel

@@ -31,7 +31,7 @@ FirstReplica first_replica(const std::vector<DevicePtr>& devices, PlanOptions op
   options.replicas = 1;
   options.fold_blocks = 0;
   options.batch = share_of(options.batch, replicas);
-  if (const int* number = std::get_if<int>(&options.micro_batches)) {
+  if (const int* number = options.micro_batches.given()) {
     require(*number >= replicas, "PlanOptions::micro_batches: needs at least one for each of the ", replicas, " replicas, got ", *number,
             "; give more micro-batches or fewer replicas");
     options.micro_batches = static_cast<int>(share_of(*number, replicas));
@@ -50,7 +50,7 @@ Replication replication_of(const PlanOptions& options, int replicas) {
 
 /// Makes the first replica's plan that of all.
 Plan for_all(Plan plan, const std::vector<DevicePtr>& devices, const PlanOptions& options, int replicas, ReplicaDevices which) {
-  const int* number = std::get_if<int>(&options.micro_batches);
+  const int* number = options.micro_batches.given();
   plan.micro_batches = number ? *number : static_cast<int>(std::min(int64_t{plan.micro_batches} * replicas, options.batch));
   micro_batch_bounds(options.batch, plan.micro_batches);
   if (options.memory != kUnlimited)
@@ -73,7 +73,7 @@ Plan plan_with(const layers::Graph& graph, const std::vector<DevicePtr>& devices
 
 /// Those that are worth trying.
 std::vector<ReplicaDevices> ways_of(const std::vector<DevicePtr>& devices, const PlanOptions& options, int replicas) {
-  if (const auto* fixed = std::get_if<ReplicaDevices>(&options.replica_devices)) return {*fixed};
+  if (const auto* fixed = options.replica_devices.given()) return {*fixed};
   const auto is_like_the_first = [&](const auto& device) {
     return device->options().host == devices[0]->options().host && device->options().speed == devices[0]->options().speed;
   };

@@ -1,5 +1,4 @@
 #pragma once
-#include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
@@ -18,10 +17,7 @@ struct Link {
 };
 
 /// What passes between devices with different links takes the slower of both.
-inline Link slower(const Link& a, const Link& b) {
-  const bool is_a = b.bytes_per_second <= 0 || (a.bytes_per_second > 0 && a.bytes_per_second < b.bytes_per_second);
-  return {std::max(a.latency_seconds, b.latency_seconds), is_a ? a.bytes_per_second : b.bytes_per_second};
-}
+Link slower(const Link& a, const Link& b);
 
 /// What the gradient's norm takes on the wire: every device sends a part to the first one, which sends the norm back.
 struct NormBytes {
@@ -37,12 +33,7 @@ struct Links {
   std::vector<Link> between_hosts{};            ///< by device, to those of other hosts; where `host` is empty there are none
   std::vector<int> host{};                      ///< by device: the number of its host; may be empty
 
-  Link between(int from, int to) const {
-    const auto found = of_pair.find({from, to});
-    if (found != of_pair.end()) return found->second;
-    if (are_apart(from, to)) return slower(between_hosts[from], between_hosts[to]);
-    return of_device.empty() ? all : slower(of_device[from], of_device[to]);
-  }
+  Link between(int from, int to) const;
   /// Whether they are in different hosts.
   bool are_apart(int from, int to) const { return !host.empty() && host[from] != host[to]; }
 };

@@ -1,5 +1,4 @@
 #pragma once
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -38,13 +37,9 @@ struct Topology {
   /// Whether the node's value has a gradient. Nothing else of training needs a tape of the node or a backward through it.
   bool has_gradient(int node) const { return differentiable[value_of(node)]; }
   /// Whether the node adds to the gradient of `value`, one of its inputs.
-  bool contributes(int node, int value) const {
-    return differentiable[value] && has_gradient(node) && std::ranges::find(nodes[node].constants, value) == nodes[node].constants.end();
-  }
+  bool contributes(int node, int value) const;
   /// Whether the use of a tied parameter at `node` makes a gradient.
-  bool contributes(int node, const Tied& parameter) const {
-    return has_gradient(node) && std::ranges::find(parameter.constant_at, node) == parameter.constant_at.end();
-  }
+  bool contributes(int node, const Tied& parameter) const;
 };
 
 }  // namespace sluice::parallel

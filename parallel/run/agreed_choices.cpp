@@ -11,20 +11,11 @@ namespace {
 
 std::string packed(const GpuChoices& choices) {
   PacketWriter packet;
-  packet << choices.size();
-  for (const auto& [kind, choice] : choices) packet << kind << choice;
+  packet << choices;
   return packet.take();
 }
 
-GpuChoices unpacked(const std::string& bytes) {
-  PacketReader packet(bytes);
-  GpuChoices choices;
-  for (auto left = packet.read<size_t>(); left > 0; --left) {
-    const auto kind = packet.read<std::string>();
-    choices[kind] = packet.read<std::string>();
-  }
-  return choices;
-}
+GpuChoices unpacked(const std::string& bytes) { return PacketReader(bytes).read<GpuChoices>(); }
 
 }  // namespace
 

@@ -66,9 +66,10 @@ def again(runner, path, case):
 
 
 def run(runner, machine, arguments):
-    ops, parallel, core = (program(machine, arguments, name) for name in ("tests/ops/test_ops", "tests/test_parallel", "tests/test_core"))
+    ops, parallel, core, training = (program(machine, arguments, f"tests/{name}")
+                                     for name in ("ops/test_ops", "test_parallel", "test_core", "test_training"))
     groups = op_groups(runner, ops)
-    todo = [("training", parallel, "CudaTraining*"), ("core", core, "Cuda*"), ("nccl", parallel, "CudaNccl*"),
+    todo = [("training", parallel, "CudaTraining*"), ("core", core, "Cuda*"), ("nccl", parallel, "CudaNccl*"), ("decoding", training, "Cuda*"),
             *[(group, ops, ":".join(f"Ops/OpTest.{first}/{group}_*_on_cuda" for first in FIRST)) for group in groups]]
     if not arguments.quick:
         others = ":".join(f"Ops/OpTest.{first}/*" for first in FIRST)

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <sstream>
 
 #include "autograd/backward.h"
 #include "autograd/ops/concat.h"

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <xxhash.h>
 
+#include <filesystem>
+
 #include "tests/temporary_folder.h"
 
 using namespace sluice;

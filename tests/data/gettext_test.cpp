@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <filesystem>
+
 #include "core/error.h"
 #include "data/parallel/locale_tree.h"
 #include "expect_error.h"

@@ -4,6 +4,8 @@
 #include <rapidcheck/gtest.h>
 #include <sys/stat.h>
 
+#include <filesystem>
+
 #include "core/error.h"
 #include "core/file/file.h"
 #include "data/content_hash.h"

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <filesystem>
+
 #include "core/error.h"
 #include "core/file/file.h"
 #include "data/sentencepiece_tokenizer.h"

@@ -1,6 +1,7 @@
 // Trainings on emulated GPUs whose libraries have several algorithms: when these are tried, and which choices a training keeps.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <list>
 
 #include "core/cuda/choices.h"
@@ -200,7 +201,7 @@ TEST_F(CudaTrainingTuningAndCheckpoints, AreOfGpusAlone) {
   trainer_of(language_, {})->step(language_.batch(0));
   const auto on_cpu = trainer_of(language_, {.devices = "cpu:0"});
   on_cpu->step(language_.batch(0));
-  const auto folder = OutputFolder(folders_.emplace_back().path() / "cpu").save(*on_cpu, "", {}, 1);
+  const std::filesystem::path folder = OutputFolder(folders_.emplace_back().path() / "cpu").save(*on_cpu, "", {}, 1);
   EXPECT_EQ(read_file(folder / "state.json").find("gpu_algorithms"), std::string::npos);
   EXPECT_TRUE(open_checkpoint(folder).gpu_choices.empty());
 }

@@ -37,31 +37,31 @@ TEST(CheckpointsInTheWay, OfAnotherTrainingGiveWayToThisOne) {
     step_and_save(*first, output);
     return hash;
   }();
-  const auto saved = step_and_save(*second, output, 1);
+  const fs::path saved = step_and_save(*second, output, 1);
   EXPECT_EQ(open_checkpoint(saved).weights_hash, second->weights_hash());
   const auto newest = find_latest(output.path(), [](const std::string& warning) { ADD_FAILURE() << warning; });
   ASSERT_TRUE(newest.has_value());
   EXPECT_EQ(newest->weights_hash, second->weights_hash()) << "the later step of the first training is no newest one";
-  EXPECT_EQ(open_checkpoint(output.path() / "previous-1" / "step-00000001").weights_hash, of_first);
-  EXPECT_EQ(open_checkpoint(output.path() / "previous-1" / "step-00000002").weights_hash, first->weights_hash());
+  EXPECT_EQ(open_checkpoint(fs::path(output.path()) / "previous-1" / "step-00000001").weights_hash, of_first);
+  EXPECT_EQ(open_checkpoint(fs::path(output.path()) / "previous-1" / "step-00000002").weights_hash, first->weights_hash());
 }
 
 TEST(CheckpointsInTheWay, OfTheSameStateAreLeftWhereTheyAre) {
   const TemporaryFolder folder;
   OutputFolder output(folder.path() / "run");
   const auto trainer = trainer_with_seed(1);
-  const auto saved = step_and_save(*trainer, output);
+  const fs::path saved = step_and_save(*trainer, output);
   const auto written = fs::last_write_time(saved / "state.json");
   EXPECT_EQ(output.save(*trainer, "", {}, 3), saved);
   EXPECT_EQ(fs::last_write_time(saved / "state.json"), written);
-  EXPECT_FALSE(fs::exists(output.path() / "previous-1"));
+  EXPECT_FALSE(fs::exists(fs::path(output.path()) / "previous-1"));
 }
 
 TEST(CheckpointsInTheWay, ThatAreDamagedAreReplacedAndNotTakenForWhole) {
   const TemporaryFolder folder;
   OutputFolder output(folder.path() / "run");
   const auto trainer = trainer_with_seed(1);
-  const auto saved = step_and_save(*trainer, output);
+  const fs::path saved = step_and_save(*trainer, output);
   fs::resize_file(saved / "model.safetensors", 100);
   output.save(*trainer, "", {}, 3);
   EXPECT_EQ(open_checkpoint(saved).weights_hash, trainer->weights_hash());
@@ -76,12 +76,12 @@ TEST(CheckpointsInTheWay, AreNeverTheUsersOwnFilesAndFolders) {
   folder.write("run/step-00000009", "a file that is in nobody's way");
   const auto trainer = trainer_with_seed(1);
   for (int step = 1; step <= 4; ++step) step_and_save(*trainer, output, 1);
-  EXPECT_EQ(read_file(output.path() / "previous-1" / "step-00000001"), "a file of mine");
-  EXPECT_EQ(read_file(output.path() / "previous-2" / "step-00000002" / "notes.txt"), "a folder of mine");
-  EXPECT_EQ(read_file(output.path() / "step-000000003" / "notes.txt"), "nine digits");
-  EXPECT_EQ(read_file(output.path() / "step-00000009"), "a file that is in nobody's way");
-  EXPECT_EQ(open_checkpoint(output.path() / "step-00000004").step, 4);
-  EXPECT_FALSE(fs::exists(output.path() / "step-00000003"));
+  EXPECT_EQ(read_file(fs::path(output.path()) / "previous-1" / "step-00000001"), "a file of mine");
+  EXPECT_EQ(read_file(fs::path(output.path()) / "previous-2" / "step-00000002" / "notes.txt"), "a folder of mine");
+  EXPECT_EQ(read_file(fs::path(output.path()) / "step-000000003" / "notes.txt"), "nine digits");
+  EXPECT_EQ(read_file(fs::path(output.path()) / "step-00000009"), "a file that is in nobody's way");
+  EXPECT_EQ(open_checkpoint(fs::path(output.path()) / "step-00000004").step, 4);
+  EXPECT_FALSE(fs::exists(fs::path(output.path()) / "step-00000003"));
 }
 
 TEST(CheckpointsInTheWay, WithNamesOfOtherFormsDoNotStopResuming) {
@@ -89,7 +89,7 @@ TEST(CheckpointsInTheWay, WithNamesOfOtherFormsDoNotStopResuming) {
   OutputFolder output(folder.path() / "run");
   const auto trainer = trainer_with_seed(1);
   step_and_save(*trainer, output);
-  fs::create_directory(output.path() / "step-000000007");
+  fs::create_directory(fs::path(output.path()) / "step-000000007");
   EXPECT_EQ(output.set_aside_after(1), fs::path()) << "which would have renamed a folder that is not there";
   const auto newest = find_latest(output.path(), [](const std::string& warning) { ADD_FAILURE() << warning; });
   ASSERT_TRUE(newest.has_value());

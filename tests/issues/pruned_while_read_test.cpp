@@ -37,7 +37,7 @@ TEST_F(PrunedWhileRead, GivesWayToTheNewestOfThatTime) {
 
 TEST_F(PrunedWhileRead, IsAnErrorWhenItWasNamedItself) {
   save_next();
-  const auto named = output_.path() / "step-00000001";
+  const auto named = std::filesystem::path(output_.path()) / "step-00000001";
   EXPECT_THROW(with_checkpoint(named, parallel::Wanted::weights,
                                [&](const parallel::Checkpoint& checkpoint) {
                                  save_next();

@@ -125,6 +125,10 @@ TEST(SilentAnswers, FilesOfACallerLeaveACheckpointWhole) {
   EXPECT_NO_THROW(parallel::open_checkpoint(saved));
 }
 
+TEST(SilentAnswers, AnInputOfABatchIsGivenOnce) {
+  expect_error<UsageError>([] { batch_of({{"x", ones({2})}, {"x", zeros({2})}}); }, {"input 'x' twice"});
+}
+
 TEST(SilentAnswers, SamplesHaveTheRankThatIsDeclared) {
   layers::Graph net;
   const auto x = net.input("x", {4});

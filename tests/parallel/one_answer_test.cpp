@@ -52,7 +52,7 @@ std::vector<Choice> choices(const RematNodes& some) {
 }
 
 std::string text_of(const RematChoice& remat) {
-  const auto* all = std::get_if<Remat>(&remat);
+  const auto* all = remat.all();
   return all ? std::string(name_of(*all)) : "some";
 }
 

@@ -45,7 +45,7 @@ int64_t largest_peak(const layers::Graph& graph, Pipeline pipeline, Remat remat,
 }
 
 int64_t budget_of(const layers::Graph& graph, const Pipeline& pipeline, int64_t samples) {
-  if (!std::holds_alternative<Open>(pipeline.remat)) return kUnlimited;
+  if (!pipeline.remat.is_open()) return kUnlimited;
   return (largest_peak(graph, pipeline, Remat::none, samples) + largest_peak(graph, pipeline, Remat::full, samples)) / 2;
 }
 

@@ -76,19 +76,19 @@ Plan sent_to_another(const Plan& plan) {
 
 TEST(PlanCodec, KeepsNamedSchedulesByName) {
   for (const auto schedule : {NamedSchedule::gpipe, NamedSchedule::one_f_one_b, NamedSchedule::interleaved, NamedSchedule::zb_h1})
-    EXPECT_EQ(std::get<NamedSchedule>(sent_to_another(hand_made(schedule)).schedule), schedule);
+    EXPECT_EQ(*sent_to_another(hand_made(schedule)).schedule.named(), schedule);
 }
 
 TEST(PlanCodec, KeepsTheUsersOwnOrder) {
   Schedule own = shuffled_schedule(2, 2, 4, 7);
   own.name = "mine";
-  EXPECT_EQ(std::get<Schedule>(sent_to_another(hand_made(own)).schedule), own);
+  EXPECT_EQ(*sent_to_another(hand_made(own)).schedule.own(), own);
 }
 
 TEST(PlanCodec, SendsASearchedOrderWithItsNameAndWithoutItsCosts) {
   const Plan plan = hand_made(SearchedSchedule(order_of_two(), costs_of_two()));
   const Plan arrived = sent_to_another(plan);
-  EXPECT_EQ(std::get<Schedule>(arrived.schedule).devices, order_of_two().devices);
+  EXPECT_EQ((*arrived.schedule.own()).devices, order_of_two().devices);
   EXPECT_EQ(name_of(arrived.schedule), name_of(plan.schedule));
   EXPECT_EQ(schedule_of(arrived, 4).devices, schedule_of(plan, 4).devices);
 }

@@ -228,7 +228,7 @@ TEST(OpenPlan, OfAScheduleFromATableHasTheSameAnswer) {
   const std::string answer = trained(graph, plan(graph, cpus(1), open_options(NamedSchedule::gpipe, Remat::none)));
   for (const unsigned seed : {1u, 2u, 3u})
     for (const RematChoice& remat : {RematChoice(Remat::none), {Remat::full}, {kOpen}}) {
-      SCOPED_TRACE(join("seed ", seed, ", remat choice ", remat.index()));
+      SCOPED_TRACE(join("seed ", seed, ", remat choice ", remat.is_open() ? "open" : "fixed"));
       const Schedule table = parse_schedule_csv(schedule_csv(shuffled_schedule(2, 4, 4, seed)), "mine.csv");
       const Plan chosen = plan(graph, cpus(2), open_options(table, remat));
       EXPECT_EQ(name_of(chosen.schedule), "mine.csv");
@@ -259,7 +259,8 @@ std::pair<PlanOptions, int> with_change(PlanOptions options, int count, const st
   if (std::regex_search(change, found, std::regex("micro_batches=(\\d+)"))) options.micro_batches = std::stoi(found[1]);
   if (change.find("PlanOptions::micro_batches=kOpen") != std::string::npos) options.micro_batches = kOpen;
   if (change.find("PlanOptions::remat=kOpen") != std::string::npos) options.remat = kOpen;
-  if (int* number = std::get_if<int>(&options.micro_batches)) *number = static_cast<int>(std::min<int64_t>(*number, options.batch));
+  if (const int* number = options.micro_batches.given())
+    options.micro_batches = static_cast<int>(std::min<int64_t>(*number, options.batch));
   return {options, count};
 }
 

@@ -15,12 +15,13 @@ import time
 NAME = pathlib.Path(sys.argv[0]).name
 BEHAVIOUR = json.loads(os.environ.get("STAND_IN", "{}"))
 PROGRAMS = ["bench/step_bench", "bench/op_bench", "bench/ladder/ladder_bench", "tests/ops/test_ops", "tests/test_parallel",
-            "tests/test_core"]
+            "tests/test_core", "tests/test_training"]
 OPS = ["add", "attention", "attention_packed", "matmul", "softmax"]
 OP_TESTS = ["ComputesTheReferenceInEveryDtype", "HasTheGradientOfTheCpu", "RefusesBadInput"]
 CASES = {"test_ops": [f"Ops/OpTest.{test}/{op}_{case}_on_cuda" for op in OPS for test in OP_TESTS for case in ("small", "odd")],
          "test_parallel": [f"CudaTraining.{test}" for test in ("FollowsTheLossesOfTheCpu", "HasTheSameAnswerWithGraphs",
                            "HasOneAnswerWhateverThePartitionScheduleAndRematerialization")] + ["CudaNccl.MovesMessages"],
+         "test_training": ["CudaDecoder.Works", "CudaTranslator.Works"],
          "test_core": ["CudaHandOver.Works", "CudaArena.Works", "CudaGraphs.Work"]}
 ROWS = [f"{row}/{direction}" for row in ("matmul/8192", "attention/width_64", "attention/width_128", "attention/gpt2", "softmax/tokens",
                                          "convolution/amoebanet_1x7") for direction in ("forward", "backward")] + ["adamw/gpt2/forward"]

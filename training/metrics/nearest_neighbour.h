@@ -1,8 +1,8 @@
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 namespace sluice::training {
@@ -27,15 +27,9 @@ class NearestNeighbour {
   const std::string& translate(std::string_view source) const { return targets_[find(source).pair]; }
 
  private:
-  struct Occurrence {
-    uint32_t pair, count;
-  };
-  struct Hash : std::hash<std::string_view> {
-    using is_transparent = void;
-  };
+  struct Index;
   std::vector<std::string> targets_;
-  std::vector<int64_t> lengths_;  ///< n-grams of each source
-  std::unordered_map<std::string, std::vector<Occurrence>, Hash, std::equal_to<>> occurrences_;
+  std::shared_ptr<const Index> index_;  ///< of the sources
 };
 
 }  // namespace sluice::training

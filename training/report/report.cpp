@@ -75,7 +75,7 @@ std::string html_report(const TrainingRecord& record, const std::vector<ReportSe
   return html_page("Training report", body);
 }
 
-void write_report(const std::filesystem::path& file, const TrainingRecord& record, const std::vector<ReportSection>& sections) {
+void write_report(const std::string& file, const TrainingRecord& record, const std::vector<ReportSection>& sections) {
   write_file(file, html_report(record, sections));
 }
 

@@ -1,5 +1,4 @@
 #pragma once
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -23,6 +22,6 @@ std::string html_report(const TrainingRecord& record, const std::vector<ReportSe
 
 /// Writes that page to a file, over one that is there.
 /// Errors  ResourceError naming the file when it cannot be written.
-void write_report(const std::filesystem::path& file, const TrainingRecord& record, const std::vector<ReportSection>& sections = {});
+void write_report(const std::string& file, const TrainingRecord& record, const std::vector<ReportSection>& sections = {});
 
 }  // namespace sluice::training
