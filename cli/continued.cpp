@@ -41,8 +41,8 @@ Found found_by_root(parallel::Group* ranks, const std::function<Found()>& find) 
   parallel::PacketReader packet(bytes);
   if (!packet.read<bool>()) return std::nullopt;
   parallel::Checkpoint found;
-  packet >> found.folder >> found.step >> found.config >> found.weights_hash >> found.has_averages >> found.parts >> found.files >>
-      found.gpu_choices;
+  auto& [folder, step, config, weights_hash, has_averages, parts, files, gpu_choices] = found;
+  packet >> folder >> step >> config >> weights_hash >> has_averages >> parts >> files >> gpu_choices;
   return found;
 }
 

@@ -44,7 +44,7 @@ void write_message_part(std::ostream& out, const void* address) {
     out << part;
 }
 
-/// A part of a message whose type is forgotten, so that those who throw do not compile the stream that it is written to.
+/// A part of a message whose type is forgotten, so that those who throw do not compile a string stream.
 struct MessagePart {
   const void* address;
   void (*write)(std::ostream& out, const void* address);

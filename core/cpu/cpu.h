@@ -24,7 +24,10 @@ class Cpu {
   template <class Body>
   void parallel_for(int64_t items, int64_t grain, const Body& body) {
     const int64_t size = grain > 1 ? grain : 1;
-    const auto chunk = [&](int64_t number) { body(number * size, (number + 1) * size < items ? (number + 1) * size : items); };
+    const auto chunk = [&](int64_t number) {
+      const int64_t end = (number + 1) * size;
+      body(number * size, end < items ? end : items);
+    };
     run_chunks((items + size - 1) / size, std::ref(chunk));
   }
 
@@ -48,7 +51,9 @@ class Cpu {
 
 /// A grain that gives each chunk about 32 Ki elements when an item has `elements_per_item` of them.
 inline int64_t grain_for(int64_t elements_per_item) {
-  return elements_per_item <= 1 ? 32768 : elements_per_item < 32768 ? 32768 / elements_per_item : 1;
+  constexpr int64_t kElements = 32768;
+  if (elements_per_item <= 1) return kElements;
+  return elements_per_item < kElements ? kElements / elements_per_item : 1;
 }
 
 }  // namespace sluice

@@ -8,6 +8,7 @@
 #include <regex>
 #include <span>
 
+#include "core/file/file.h"
 #include "core/file/hash.h"
 
 namespace sluice::parallel::checkpoint_layout {
@@ -152,5 +153,10 @@ void require_weights_hash(const Checkpoint& checkpoint, const std::string& hash)
 std::string state_text(const nlohmann::json& state) { return state.dump(1) + "\n"; }
 
 std::string checksum_of(const nlohmann::json& state) { return sluice::hash_of(state_text(state)); }
+
+void write_state(const std::filesystem::path& folder, nlohmann::json state) {
+  state["checksum"] = checksum_of(state);
+  write_file(folder / kStateFile, state_text(state));
+}
 
 }  // namespace sluice::parallel::checkpoint_layout

@@ -86,5 +86,7 @@ void require_weights_hash(const Checkpoint& checkpoint, const std::string& hash)
 std::string state_text(const nlohmann::json& state);
 /// XXH3-128 of the state's text, without its checksum.
 std::string checksum_of(const nlohmann::json& state);
+/// A state without a checksum becomes the state.json of `folder`, with it.
+void write_state(const std::filesystem::path& folder, nlohmann::json state);
 
 }  // namespace sluice::parallel::checkpoint_layout

@@ -79,8 +79,7 @@ void write_state(const fs::path& folder, const StateOfFiles& what) {
                 {"files", what.files}};
   if (what.parts > 1) state["parts"] = what.parts;
   if (!what.gpu_choices.empty()) state[checkpoint_layout::kGpuChoicesKey] = what.gpu_choices;
-  state["checksum"] = checkpoint_layout::checksum_of(state);
-  write_file(folder / checkpoint_layout::kStateFile, checkpoint_layout::state_text(state));
+  checkpoint_layout::write_state(folder, std::move(state));
   sync_folder(folder);
 }
 
@@ -138,8 +137,7 @@ OutputFolder::OutputFolder(std::string path, Group* group) : path_(std::move(pat
 
 void OutputFolder::lock() {
   create_synced_folder(path_);
-  const fs::path file = path_of("lock");
-  lock_ = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  lock_ = open(path_of("lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (lock_ < 0) throw_folder_error(path_, std::strerror(errno));
   if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
     close(std::exchange(lock_, -1));
@@ -208,9 +206,9 @@ std::string OutputFolder::save_whole(const Trainer& trainer, const std::string& 
   const auto contents = checkpoint_layout::contents_of(trainer);
   together(group_, [&] { require_finite(contents, trainer.steps_done()); });
   const std::string name = checkpoint_layout::folder_name(trainer.steps_done()), hash = hash_of_model(trainer.group(), contents.model);
-  const fs::path folder = path_of(name);
+  const std::string folder = path_of(name);
   std::optional<TemporaryFolder> made;  // by the root
-  const fs::path temporary = on_root(group_, [&] {
+  const std::string temporary = on_root(group_, [&] {
     if (is_saved(folder, trainer.steps_done(), hash)) return std::string();
     made.emplace(path_of(join(name, ".tmp-", getpid())));
     return made->path().string();
@@ -249,10 +247,9 @@ void OutputFolder::prune(int keep) {
   const auto names = checkpoints_after(-1);
   auto oldest = names.begin();
   for (size_t count = names.size(); count > static_cast<size_t>(keep); --count, ++oldest) {
-    const fs::path folder = path_of(*oldest);
     // Renamed first, so that a kill in the middle leaves no damaged checkpoint under a finished name.
-    const fs::path doomed = path_of(join(*oldest, ".tmp-", getpid()));
-    rename_or_throw(folder, doomed);
+    const std::string doomed = path_of(join(*oldest, ".tmp-", getpid()));
+    rename_or_throw(path_of(*oldest), doomed);
     fs::remove_all(doomed);
   }
 }

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "parallel/program/partition.h"
@@ -17,11 +18,12 @@ namespace sluice::parallel {
 struct Open {};
 inline constexpr Open kOpen{};
 
-/// What is given, or open. No std::variant: whoever makes PlanOptions would compile it.
+/// What is given, or open. No std::variant: whoever makes PlanOptions would compile it. Only a T itself is taken: an int64_t, a double or a
+/// bool that became a number of micro-batches by itself would be another number without a word.
 template <class T>
 class OrOpen {
  public:
-  OrOpen(std::same_as<T> auto given) : given_(given), is_given_(true) {}
+  OrOpen(std::same_as<T> auto given) : given_(std::move(given)), is_given_(true) {}
   OrOpen(Open) {}
 
   /// Null where it is open.
@@ -30,6 +32,24 @@ class OrOpen {
  private:
   T given_{};
   bool is_given_ = false;
+};
+
+/// What follows a rule, is given, or is open.
+template <class Rule, class Given>
+class RuleOrGiven {
+ public:
+  RuleOrGiven(Open) {}
+  RuleOrGiven(Rule rule) : rule_(rule) {}
+  RuleOrGiven(Given given) : given_(std::move(given)) {}
+
+  bool is_open() const { return !rule() && !given(); }
+  /// Null for other choices.
+  const Rule* rule() const { return rule_.given(); }
+  const Given* given() const { return given_.given(); }
+
+ private:
+  OrOpen<Rule> rule_ = kOpen;
+  OrOpen<Given> given_ = kOpen;
 };
 
 /// A number >= 1, or open.
@@ -42,21 +62,7 @@ using ReplicaDevicesChoice = OrOpen<ReplicaDevices>;
 enum class PartitionRule { uniform, parameters };  ///< uniform: numbers of nodes
 
 /// Where the nodes are cut into stages: anywhere, by a rule, or as given.
-class PartitionChoice {
- public:
-  PartitionChoice(Open) {}
-  PartitionChoice(PartitionRule rule) : rule_(rule) {}
-  PartitionChoice(Partition given) : given_(std::move(given)), is_given_(true) {}
-
-  /// Null for other choices.
-  const PartitionRule* rule() const { return rule_.given(); }
-  const Partition* given() const { return is_given_ ? &given_ : nullptr; }
-
- private:
-  OrOpen<PartitionRule> rule_ = kOpen;
-  Partition given_;
-  bool is_given_ = false;
-};
+using PartitionChoice = RuleOrGiven<PartitionRule, Partition>;
 
 /// How many of the nodes compute their activations again in the backward.
 enum class Remat { none, full };
@@ -68,22 +74,7 @@ struct RematNodes {
 };
 
 /// Which nodes compute their activations again: none or all of them, those that are named, or as many as the budgets ask for.
-class RematChoice {
- public:
-  RematChoice(Open) {}
-  RematChoice(Remat all) : all_(all) {}
-  RematChoice(RematNodes nodes) : nodes_(std::move(nodes)), has_nodes_(true) {}
-
-  bool is_open() const { return !all() && !nodes(); }
-  /// Null for other choices.
-  const Remat* all() const { return all_.given(); }
-  const RematNodes* nodes() const { return has_nodes_ ? &nodes_ : nullptr; }
-
- private:
-  OrOpen<Remat> all_ = kOpen;
-  RematNodes nodes_;
-  bool has_nodes_ = false;
-};
+using RematChoice = RuleOrGiven<Remat, RematNodes>;
 
 /// The order of work: a named one, the user's own, or open.
 class ScheduleChoice {

@@ -31,8 +31,8 @@ std::vector<bool> marks_of(const layers::Graph& graph, const RematNodes& wanted)
 
 /// By node; nothing when it is open.
 std::optional<std::vector<bool>> fixed_rematerialization(const layers::Graph& graph, const RematChoice& choice) {
-  if (const auto* nodes = choice.nodes()) return marks_of(graph, *nodes);
-  if (const auto* all = choice.all()) return std::vector<bool>(graph.nodes().size(), *all == Remat::full);
+  if (const auto* nodes = choice.given()) return marks_of(graph, *nodes);
+  if (const auto* rule = choice.rule()) return std::vector<bool>(graph.nodes().size(), *rule == Remat::full);
   return std::nullopt;
 }
 

@@ -6,20 +6,14 @@
 #include <map>
 #include <mutex>
 #include <numeric>
-#include <optional>
 
 #include "core/keep_to_the_end.h"
 #include "core/ops/concat.h"
 #include "parallel/group/collectives.h"
 #include "parallel/group/deadline.h"
-#include "parallel/group/packet.h"
-#include "parallel/program/clock.h"
-#include "parallel/program/link_sharing.h"
 #include "parallel/run/agreement.h"
-#include "parallel/run/device_links.h"
-#include "parallel/run/device_run.h"
+#include "parallel/run/attempt.h"
 #include "parallel/run/gpu_rank_transport.h"
-#include "parallel/run/hang_report.h"
 #include "parallel/run/nccl_links.h"
 #include "parallel/run/rank_results.h"
 #include "parallel/run/rank_transport.h"
@@ -93,67 +87,6 @@ Executor::~Executor() {
   group_->set_status({});
   if (!group_->failure().empty() || std::uncaught_exceptions() > 0) keep_to_the_end(std::move(links_));
 }
-
-/// One run. The devices' threads keep it alive, so that one which never comes back has it for ever.
-struct Executor::Attempt {
-  using SteadyClock = std::chrono::steady_clock;
-  using Types = std::vector<std::shared_ptr<const ValueTypes::List>>;  // by micro-batch
-
-  Attempt(const Executor& executor, const RunContext& run, const StepContext& what, Types types)
-      : batch(*run.batch),
-        context(run),
-        step(what),
-        before_action(executor.before_action_),
-        value_types(std::move(types)),
-        clock(clock_of(executor.devices_)),
-        transport(executor.make_transport(clock ? &*clock : nullptr)) {
-    for (const auto& device : executor.devices_) flops_before += device->counted().flops;
-    context.batch = &batch;
-  }
-
-  static std::optional<Clock> clock_of(const std::vector<DevicePtr>& devices) {
-    if (devices[0]->kind() != DeviceKind::meta) return std::nullopt;
-    return Clock(static_cast<int>(devices.size()), links_of(devices));
-  }
-
-  /// Only the first failure counts; it stops all devices.
-  void fail(std::exception_ptr error, const std::string& reason) {
-    {
-      std::lock_guard lock(mutex);
-      if (failure) return;
-      failure = std::move(error);
-      failed_at = SteadyClock::now();
-    }
-    failed.request_stop();
-    transport->close("stopped because another device failed: " + reason);
-  }
-  /// Null while nothing has failed.
-  std::exception_ptr first_failure() {
-    std::lock_guard lock(mutex);
-    return failure;
-  }
-  std::optional<SteadyClock::time_point> when_failed() {
-    std::lock_guard lock(mutex);
-    return failure ? std::optional(failed_at) : std::nullopt;
-  }
-
-  const Batch batch;
-  RunContext context;
-  const StepContext step;
-  const BeforeAction before_action;
-  const Types value_types;
-  std::optional<Clock> clock;          ///< of devices that only count
-  std::optional<LinkSharing> sharing;  ///< the same
-  const std::unique_ptr<Transport> transport;
-  double flops_before = 0;  ///< of the devices' counters
-  const SteadyClock::time_point began = SteadyClock::now();
-  std::stop_source failed;
-  Runs runs;
-
-  std::mutex mutex;  ///< guards the next two
-  std::exception_ptr failure;
-  SteadyClock::time_point failed_at;
-};
 
 std::shared_ptr<Executor::Attempt> Executor::begin(const Program& program, const RunContext& context, const StepContext& step) {
   auto attempt = std::make_shared<Attempt>(*this, context, step, types_of(context));
@@ -346,53 +279,6 @@ void Executor::run_on_clock(Attempt& attempt, const Program& program) {
       if (!run->finished()) run->advance(0);
     if (progress() == before) throw CommError("pipeline: the devices wait for ever" + hang(attempt, program));
   }
-}
-
-/// What goes to the other ranks: the step, and how many of their actions the devices have finished.
-std::string Executor::status() const {
-  std::shared_ptr<Attempt> attempt;
-  {
-    std::lock_guard lock(current_mutex_);
-    attempt = current_.lock();
-  }
-  if (!attempt) return {};
-  PacketWriter packet;
-  packet << attempt->context.step;
-  for (const auto& run : attempt->runs) packet << run->position();
-  return packet.take();
-}
-
-/// By device; nothing where another rank has not said so of this step.
-std::vector<std::optional<size_t>> Executor::positions(const Runs& runs, uint32_t step) const {
-  std::vector<std::optional<size_t>> finished(devices_.size());
-  for (size_t i = 0; i < runs.size(); ++i) finished[here_[i]] = runs[i]->position();
-  if (!group_) return finished;
-  const auto heard = group_->heartbeats();
-  for (int rank = 0; rank < ranks_.ranks(); ++rank) {
-    if (rank == ranks_.rank() || !heard[rank] || heard[rank]->status.empty()) continue;
-    PacketReader packet(heard[rank]->status);
-    if (packet.read<uint32_t>() != step) continue;
-    for (int i = 0; i < ranks_.per_rank(); ++i) finished[rank * ranks_.per_rank() + i] = packet.read<size_t>();
-  }
-  return finished;
-}
-
-/// A rank that another one's failure has stopped says where it was, and the root where all were.
-void Executor::rethrow_with_positions(const Attempt& attempt, const Program& program) const {
-  try {
-    throw;
-  } catch (const CommError& error) {
-    const std::string text = error.what();
-    const bool says_where = text.find("\n  device ") != std::string::npos;
-    if (!group_ || group_->failure().empty() || says_where) throw;
-    throw CommError(text + hang(attempt, program));
-  }
-}
-
-std::string Executor::hang(const Attempt& attempt, const Program& program) const {
-  std::vector<std::string> names;
-  for (const auto& device : devices_) names.push_back(device->name());
-  return hang_report(program, topology_, names, positions(attempt.runs, attempt.context.step));
 }
 
 /// What this rank knows.

@@ -69,15 +69,15 @@ def run(runner, machine, arguments):
     ops, parallel, core, training = (program(machine, arguments, f"tests/{name}")
                                      for name in ("ops/test_ops", "test_parallel", "test_core", "test_training"))
     groups = op_groups(runner, ops)
-    todo = [("training", parallel, "CudaTraining*"), ("core", core, "Cuda*"), ("nccl", parallel, "CudaNccl*"), ("decoding", training, "Cuda*"),
+    queue = [("training", parallel, "CudaTraining*"), ("core", core, "Cuda*"), ("nccl", parallel, "CudaNccl*"), ("decoding", training, "Cuda*"),
             *[(group, ops, ":".join(f"Ops/OpTest.{first}/{group}_*_on_cuda" for first in FIRST)) for group in groups]]
     if not arguments.quick:
         others = ":".join(f"Ops/OpTest.{first}/*" for first in FIRST)
-        todo += [(f"{group}, the rest", ops, f"Ops/OpTest.*/{group}_*_on_cuda:-{others}") for group in groups]
+        queue += [(f"{group}, the rest", ops, f"Ops/OpTest.*/{group}_*_on_cuda:-{others}") for group in groups]
     cases, wrong_ones, troubles, left = {}, [], [] if groups else ["test_ops lists no case on the device"], []
-    for place, (name, path, pattern) in enumerate(todo):
+    for place, (name, path, pattern) in enumerate(queue):
         if runner.left_s() == 0:
-            left = [name for name, _, _ in todo[place:]]
+            left = [name for name, _, _ in queue[place:]]
             break
         # A group that hangs must not take the time of all others.
         found, wrong, why, _ = run_group(runner, path, pattern, max(runner.left_s() / 2, 1))
@@ -85,7 +85,7 @@ def run(runner, machine, arguments):
         troubles += [f"{name}: {why}"] if why else []
         if wrong:
             wrong_ones.append([name, wrong, *again(runner, path, wrong)])
-    return result_of(cases, wrong_ones, troubles, left, len(todo))
+    return result_of(cases, wrong_ones, troubles, left, len(queue))
 
 
 def result_of(cases, wrong_ones, troubles, left, groups):

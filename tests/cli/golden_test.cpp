@@ -13,6 +13,7 @@
 #include "parallel/group/thread_group.h"
 #include "parallel/run/model_hash.h"
 #include "tests/cli/golden_folder.h"
+#include "tests/edited_state.h"
 #include "tests/expect_error.h"
 #include "tests/temporary_folder.h"
 
@@ -157,14 +158,12 @@ TEST(GoldenCheckpoints, OfAFutureFormatAreRefusedWithIt) {
   for (const Golden& golden : kGolden) {
     const TemporaryFolder folder;
     fs::copy(folder_of(golden), folder.path() / "step-00000004");
-    const fs::path file = folder.path() / "step-00000004" / "state.json";
-    auto state = nlohmann::json::parse(read_file(file));
-    state.erase("checksum");
-    state["format"] = 3;
-    state["what no reader of today knows"] = {1, 2};
-    state["checksum"] = parallel::checkpoint_layout::checksum_of(state);
-    write_file(file, parallel::checkpoint_layout::state_text(state));
-    expect_error<DataError>([&] { parallel::open_checkpoint(file.parent_path()); },
+    const fs::path checkpoint = folder.path() / "step-00000004";
+    edit_state(checkpoint, [](nlohmann::json& state) {
+      state["format"] = 3;
+      state["what no reader of today knows"] = {1, 2};
+    });
+    expect_error<DataError>([&] { parallel::open_checkpoint(checkpoint); },
                             {"state.json", "format 1 or 2, got 3", "newer version of Sluice", "read it with that one"});
   }
 }

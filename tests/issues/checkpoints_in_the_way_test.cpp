@@ -42,8 +42,8 @@ TEST(CheckpointsInTheWay, OfAnotherTrainingGiveWayToThisOne) {
   const auto newest = find_latest(output.path(), [](const std::string& warning) { ADD_FAILURE() << warning; });
   ASSERT_TRUE(newest.has_value());
   EXPECT_EQ(newest->weights_hash, second->weights_hash()) << "the later step of the first training is no newest one";
-  EXPECT_EQ(open_checkpoint(fs::path(output.path()) / "previous-1" / "step-00000001").weights_hash, of_first);
-  EXPECT_EQ(open_checkpoint(fs::path(output.path()) / "previous-1" / "step-00000002").weights_hash, first->weights_hash());
+  EXPECT_EQ(open_checkpoint(output.path_of("previous-1/step-00000001")).weights_hash, of_first);
+  EXPECT_EQ(open_checkpoint(output.path_of("previous-1/step-00000002")).weights_hash, first->weights_hash());
 }
 
 TEST(CheckpointsInTheWay, OfTheSameStateAreLeftWhereTheyAre) {
@@ -54,7 +54,7 @@ TEST(CheckpointsInTheWay, OfTheSameStateAreLeftWhereTheyAre) {
   const auto written = fs::last_write_time(saved / "state.json");
   EXPECT_EQ(output.save(*trainer, "", {}, 3), saved);
   EXPECT_EQ(fs::last_write_time(saved / "state.json"), written);
-  EXPECT_FALSE(fs::exists(fs::path(output.path()) / "previous-1"));
+  EXPECT_FALSE(fs::exists(output.path_of("previous-1")));
 }
 
 TEST(CheckpointsInTheWay, ThatAreDamagedAreReplacedAndNotTakenForWhole) {
@@ -76,12 +76,12 @@ TEST(CheckpointsInTheWay, AreNeverTheUsersOwnFilesAndFolders) {
   folder.write("run/step-00000009", "a file that is in nobody's way");
   const auto trainer = trainer_with_seed(1);
   for (int step = 1; step <= 4; ++step) step_and_save(*trainer, output, 1);
-  EXPECT_EQ(read_file(fs::path(output.path()) / "previous-1" / "step-00000001"), "a file of mine");
-  EXPECT_EQ(read_file(fs::path(output.path()) / "previous-2" / "step-00000002" / "notes.txt"), "a folder of mine");
-  EXPECT_EQ(read_file(fs::path(output.path()) / "step-000000003" / "notes.txt"), "nine digits");
-  EXPECT_EQ(read_file(fs::path(output.path()) / "step-00000009"), "a file that is in nobody's way");
-  EXPECT_EQ(open_checkpoint(fs::path(output.path()) / "step-00000004").step, 4);
-  EXPECT_FALSE(fs::exists(fs::path(output.path()) / "step-00000003"));
+  EXPECT_EQ(read_file(output.path_of("previous-1/step-00000001")), "a file of mine");
+  EXPECT_EQ(read_file(output.path_of("previous-2/step-00000002/notes.txt")), "a folder of mine");
+  EXPECT_EQ(read_file(output.path_of("step-000000003/notes.txt")), "nine digits");
+  EXPECT_EQ(read_file(output.path_of("step-00000009")), "a file that is in nobody's way");
+  EXPECT_EQ(open_checkpoint(output.path_of("step-00000004")).step, 4);
+  EXPECT_FALSE(fs::exists(output.path_of("step-00000003")));
 }
 
 TEST(CheckpointsInTheWay, WithNamesOfOtherFormsDoNotStopResuming) {
@@ -89,7 +89,7 @@ TEST(CheckpointsInTheWay, WithNamesOfOtherFormsDoNotStopResuming) {
   OutputFolder output(folder.path() / "run");
   const auto trainer = trainer_with_seed(1);
   step_and_save(*trainer, output);
-  fs::create_directory(fs::path(output.path()) / "step-000000007");
+  fs::create_directory(output.path_of("step-000000007"));
   EXPECT_EQ(output.set_aside_after(1), fs::path()) << "which would have renamed a folder that is not there";
   const auto newest = find_latest(output.path(), [](const std::string& warning) { ADD_FAILURE() << warning; });
   ASSERT_TRUE(newest.has_value());

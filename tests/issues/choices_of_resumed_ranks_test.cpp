@@ -2,26 +2,13 @@
 #include <gtest/gtest.h>
 
 #include "cli/continued.h"
-#include "core/file/file.h"
-#include "parallel/checkpoint/layout.h"
 #include "parallel/group/thread_group.h"
+#include "tests/edited_state.h"
 #include "tests/parallel/tiny_models.h"
 #include "tests/temporary_folder.h"
 
 namespace sluice::parallel {
 namespace {
-
-using nlohmann::json;
-
-/// As if a training on GPUs had written it.
-void give_choices(const Checkpoint& checkpoint, const GpuChoices& choices) {
-  const std::string file = checkpoint.path_of(checkpoint_layout::kStateFile);
-  json state = json::parse(read_file(file));
-  state.erase("checksum");
-  state[checkpoint_layout::kGpuChoicesKey] = choices;
-  state["checksum"] = checkpoint_layout::checksum_of(state);
-  write_file(file, checkpoint_layout::state_text(state));
-}
 
 TEST(ChoicesOfResumedRanks, AreThoseOfTheCheckpointOnEveryRank) {
   const TemporaryFolder folder;
@@ -29,7 +16,7 @@ TEST(ChoicesOfResumedRanks, AreThoseOfTheCheckpointOnEveryRank) {
   const Trainer trainer(graph, plan(graph, devices("cpu:0"), {.batch = 6}), SGD({}));
   const std::string saved = OutputFolder(folder.path() / "run").save(trainer, "", {}, 1);
   const GpuChoices choices = {{"cublas", "3"}, {"cudnn", "7"}};
-  give_choices(open_checkpoint(saved), choices);
+  edit_state(saved, [&](nlohmann::json& state) { state[checkpoint_layout::kGpuChoicesKey] = choices; });  // as a training on GPUs does
   const Checkpoint whole = open_checkpoint(saved);
   run_ranks(3, [&](Group& group) {
     cli::Arguments arguments;

@@ -3,10 +3,10 @@
 
 #include <limits>
 
-#include "core/file/file.h"
 #include "core/file/safetensors.h"
 #include "parallel/checkpoint/initialize.h"
 #include "parallel/checkpoint/layout.h"
+#include "tests/edited_state.h"
 #include "tests/expect_error.h"
 #include "tests/parallel/tiny_models.h"
 #include "tests/temporary_folder.h"
@@ -24,16 +24,6 @@ class ForgedCheckpoint : public ::testing::Test {
     checkpoint_ = output_.save(trainer_, "", {}, 3);
   }
 
-  /// Changes state.json and makes its checksum right again.
-  template <class F>
-  void reseal(F edit) {
-    json state = json::parse(read_file(checkpoint_ / checkpoint_layout::kStateFile));
-    state.erase("checksum");
-    edit(state);
-    state["checksum"] = checkpoint_layout::checksum_of(state);
-    write_file(checkpoint_ / checkpoint_layout::kStateFile, checkpoint_layout::state_text(state));
-  }
-
   /// Puts a value into the last element of the last tensor of a model file.
   void poison(const char* name, float value) {
     std::map<std::string, Tensor> tensors;
@@ -42,7 +32,7 @@ class ForgedCheckpoint : public ::testing::Test {
     Tensor& last = tensors.rbegin()->second;
     last.data<float>()[last.shape().elements() - 1] = value;
     const FileSummary written = write_safetensors(checkpoint_ / name, tensors);
-    reseal([&](json& state) { state["files"][name] = {{"bytes", written.bytes}, {"xxh3_128", written.hash}}; });
+    edit_state(checkpoint_, [&](json& state) { state["files"][name] = {{"bytes", written.bytes}, {"xxh3_128", written.hash}}; });
   }
 
   TemporaryFolder folder_;
@@ -55,21 +45,21 @@ class ForgedCheckpoint : public ::testing::Test {
 TEST_F(ForgedCheckpoint, ThatDoesNotNameEveryFileThatIsReadIsRefused) {
   for (const char* name : {checkpoint_layout::kModelFile, checkpoint_layout::kOptimizerFile}) {
     json removed;
-    reseal([&](json& state) { removed = state["files"][name], state["files"].erase(name); });
+    edit_state(checkpoint_, [&](json& state) { removed = state["files"][name], state["files"].erase(name); });
     expect_error<DataError>([&] { open_checkpoint(checkpoint_, Wanted::weights); }, {"state.json", name});
-    reseal([&](json& state) { state["files"][name] = removed; });
+    edit_state(checkpoint_, [&](json& state) { state["files"][name] = removed; });
   }
-  reseal([&](json& state) { state["files"]["../run/lock"] = {{"bytes", 0}, {"xxh3_128", sluice::hash_of("")}}; });
+  edit_state(checkpoint_, [&](json& state) { state["files"]["../run/lock"] = {{"bytes", 0}, {"xxh3_128", sluice::hash_of("")}}; });
   expect_error<DataError>([&] { open_checkpoint(checkpoint_); }, {"state.json", "../run/lock"});
 }
 
 TEST_F(ForgedCheckpoint, WithAStepThatNoTrainingReachesIsRefused) {
   for (const json& step : {json(-1), json(-9000000000000000000), json(kMostSteps + 1), json(18446744073709551615u), json(1e300), json("1"),
                            json(1.5), json(nullptr)}) {
-    reseal([&](json& state) { state["step"] = step; });
+    edit_state(checkpoint_, [&](json& state) { state["step"] = step; });
     expect_error<DataError>([&] { open_checkpoint(checkpoint_); }, {"state.json", "step", step.dump()});
   }
-  reseal([](json& state) { state["step"] = kMostSteps; });
+  edit_state(checkpoint_, [](json& state) { state["step"] = kMostSteps; });
   EXPECT_EQ(open_checkpoint(checkpoint_).step, kMostSteps);
 }
 

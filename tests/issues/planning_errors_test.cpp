@@ -36,7 +36,7 @@ TEST(PlanningErrors, NameTheNodeThatFailsOnAnyNumberOfDevices) {
   const auto wrong = chain(true);
   for (const char* names : {"cpu:0", "cpu:0,cpu:1", "3x meta"})
     for (const RematChoice& remat : {RematChoice(Remat::none), {kOpen}}) {
-      SCOPED_TRACE(join(names, ", remat choice ", remat.is_open() ? "open" : "fixed"));
+      SCOPED_TRACE(join(names, ", remat choice ", remat.rule() ? name_of(*remat.rule()) : "open"));
       const auto planned = [&] {
         const Plan chosen = plan(wrong, devices(names), {.batch = 4, .micro_batches = 2, .remat = remat});
         predict(wrong, chosen, AdamW({}), 4, {});

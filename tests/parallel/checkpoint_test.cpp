@@ -159,16 +159,16 @@ TEST_F(Checkpoints, FallBackToTheOlderOneWhenTheNewestIsDamaged) {
   EXPECT_NE(warnings[0].find("step-00000002/model.safetensors"), std::string::npos) << warnings[0];
   EXPECT_TRUE(fs::exists(newest_)) << "what is damaged is left for the user to look at";
 
-  fs::resize_file(fs::path(output_.path()) / "step-00000001" / "state.json", 0);
+  fs::resize_file(output_.path_of("step-00000001/state.json"), 0);
   EXPECT_FALSE(find_latest(output_.path(), warn).has_value());
 }
 
 TEST_F(Checkpoints, AreKeptUpToTheNumberAskedFor) {
   trainer_->step(skip_batch(kSamples, 3));
   output_.save(*trainer_, "", {}, 2);
-  EXPECT_FALSE(fs::exists(fs::path(output_.path()) / "step-00000001"));
-  EXPECT_TRUE(fs::exists(fs::path(output_.path()) / "step-00000002"));
-  EXPECT_EQ(read_file(fs::path(output_.path()) / "latest"), "step-00000003\n");
+  EXPECT_FALSE(fs::exists(output_.path_of("step-00000001")));
+  EXPECT_TRUE(fs::exists(output_.path_of("step-00000002")));
+  EXPECT_EQ(read_file(output_.path_of("latest")), "step-00000003\n");
 }
 
 TEST_F(Checkpoints, AfterTheStepOfAResumeAreSetAside) {

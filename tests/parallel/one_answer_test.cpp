@@ -52,8 +52,8 @@ std::vector<Choice> choices(const RematNodes& some) {
 }
 
 std::string text_of(const RematChoice& remat) {
-  const auto* all = remat.all();
-  return all ? std::string(name_of(*all)) : "some";
+  const auto* rule = remat.rule();
+  return rule ? std::string(name_of(*rule)) : "some";
 }
 
 std::string describe_choice(const Choice& choice) {

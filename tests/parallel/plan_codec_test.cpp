@@ -88,7 +88,7 @@ TEST(PlanCodec, KeepsTheUsersOwnOrder) {
 TEST(PlanCodec, SendsASearchedOrderWithItsNameAndWithoutItsCosts) {
   const Plan plan = hand_made(SearchedSchedule(order_of_two(), costs_of_two()));
   const Plan arrived = sent_to_another(plan);
-  EXPECT_EQ((*arrived.schedule.own()).devices, order_of_two().devices);
+  EXPECT_EQ(arrived.schedule.own()->devices, order_of_two().devices);
   EXPECT_EQ(name_of(arrived.schedule), name_of(plan.schedule));
   EXPECT_EQ(schedule_of(arrived, 4).devices, schedule_of(plan, 4).devices);
 }

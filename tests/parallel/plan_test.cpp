@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <regex>
+#include <type_traits>
 
 #include "models/amoebanet.h"
 #include "parallel/plan/advice.h"
@@ -21,6 +22,11 @@ using sluice::testing::tiny_transformer_options;
 using sluice::testing::token_batch;
 
 std::vector<DevicePtr> three() { return devices("cpu:0,cpu:1,cpu:2"); }
+
+// By itself none of them becomes a number of micro-batches: 2^32 + 1 would be 1, and 2.5 would be 2.
+static_assert(std::is_convertible_v<int, CountChoice>);
+static_assert(!std::is_convertible_v<int64_t, CountChoice> && !std::is_convertible_v<double, CountChoice> &&
+              !std::is_convertible_v<bool, CountChoice>);
 
 TEST(Plan, RefusesWhatCannotBeWithTheCure) {
   const auto graph = skip_graph();
@@ -228,7 +234,7 @@ TEST(OpenPlan, OfAScheduleFromATableHasTheSameAnswer) {
   const std::string answer = trained(graph, plan(graph, cpus(1), open_options(NamedSchedule::gpipe, Remat::none)));
   for (const unsigned seed : {1u, 2u, 3u})
     for (const RematChoice& remat : {RematChoice(Remat::none), {Remat::full}, {kOpen}}) {
-      SCOPED_TRACE(join("seed ", seed, ", remat choice ", remat.is_open() ? "open" : "fixed"));
+      SCOPED_TRACE(join("seed ", seed, ", remat choice ", remat.rule() ? name_of(*remat.rule()) : "open"));
       const Schedule table = parse_schedule_csv(schedule_csv(shuffled_schedule(2, 4, 4, seed)), "mine.csv");
       const Plan chosen = plan(graph, cpus(2), open_options(table, remat));
       EXPECT_EQ(name_of(chosen.schedule), "mine.csv");

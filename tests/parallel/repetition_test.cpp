@@ -63,7 +63,7 @@ TEST(Repetition, TakesWhatEveryMicroBatchTakesInRandomModels) {
     ++models;
     Draw draw(seed);
     const Plan plan = random_plan(model.graph, draw);
-    const int devices = (*plan.schedule.own()).device_count();
+    const int devices = plan.schedule.own()->device_count();
     const Counted whole = count(model.graph, plan, devices, kUnlimited - 1), repeated = count(model.graph, plan, devices, kUnlimited);
     EXPECT_EQ(repeated.peaks, whole.peaks);
     EXPECT_EQ(repeated.live_after, whole.live_after);
