@@ -15,7 +15,7 @@ struct Batch {
   std::function<Tensor(const std::string& input, int64_t first, int64_t count)> load;
 };
 
-/// One input: all its samples, as axis 0. A list of these, and not only a map, because a map keeps one of two inputs with one name and says nothing.
+/// One input: all its samples, as axis 0. In a list and not only in a map, which keeps one of two inputs with one name and says nothing.
 struct NamedTensor {
   std::string name;
   Tensor tensor;

@@ -146,14 +146,14 @@ std::vector<std::string> finished_checkpoints(const std::string& output) {
 
 std::optional<Checkpoint> find_latest(const std::string& output, const std::function<void(const std::string&)>& warn, Wanted wanted) {
   constexpr int kMostListings = 1000;
-  const fs::path trainings = output;
+  const fs::path parent = output;
   for (int listing = 0; listing < kMostListings; ++listing) {
     const auto steps = checkpoint_layout::finished_steps(output);
     std::error_code ignored;
     // A training may replace its only checkpoint between two entries of one listing.
-    bool has_changed = steps.empty() && fs::exists(trainings / checkpoint_layout::kLatestFile, ignored);
+    bool has_changed = steps.empty() && fs::exists(parent / checkpoint_layout::kLatestFile, ignored);
     for (auto step = steps.rbegin(); step != steps.rend() && !has_changed; ++step) {
-      const fs::path folder = trainings / checkpoint_layout::folder_name(*step);
+      const fs::path folder = parent / checkpoint_layout::folder_name(*step);
       try {
         return open_checkpoint(folder, wanted);
       } catch (const DataError& error) {

@@ -13,7 +13,7 @@ void edit_state(const std::filesystem::path& checkpoint, const Edit& edit) {
   nlohmann::json state = nlohmann::json::parse(read_file(checkpoint / parallel::checkpoint_layout::kStateFile));
   state.erase("checksum");
   edit(state);
-  parallel::checkpoint_layout::write_state(checkpoint, std::move(state));
+  parallel::checkpoint_layout::write_state_file(checkpoint, std::move(state));
 }
 
 }  // namespace sluice

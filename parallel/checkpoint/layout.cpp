@@ -154,7 +154,7 @@ std::string state_text(const nlohmann::json& state) { return state.dump(1) + "\n
 
 std::string checksum_of(const nlohmann::json& state) { return sluice::hash_of(state_text(state)); }
 
-void write_state(const std::filesystem::path& folder, nlohmann::json state) {
+void write_state_file(const std::filesystem::path& folder, nlohmann::json state) {
   state["checksum"] = checksum_of(state);
   write_file(folder / kStateFile, state_text(state));
 }

@@ -87,6 +87,7 @@ std::string state_text(const nlohmann::json& state);
 /// XXH3-128 of the state's text, without its checksum.
 std::string checksum_of(const nlohmann::json& state);
 /// A state without a checksum becomes the state.json of `folder`, with it.
-void write_state(const std::filesystem::path& folder, nlohmann::json state);
+/// Errors  ResourceError when it cannot be written.
+void write_state_file(const std::filesystem::path& folder, nlohmann::json state);
 
 }  // namespace sluice::parallel::checkpoint_layout

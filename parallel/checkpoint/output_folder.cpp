@@ -79,7 +79,7 @@ void write_state(const fs::path& folder, const StateOfFiles& what) {
                 {"files", what.files}};
   if (what.parts > 1) state["parts"] = what.parts;
   if (!what.gpu_choices.empty()) state[checkpoint_layout::kGpuChoicesKey] = what.gpu_choices;
-  checkpoint_layout::write_state(folder, std::move(state));
+  checkpoint_layout::write_state_file(folder, std::move(state));
   sync_folder(folder);
 }
 

@@ -70,7 +70,7 @@ def run(runner, machine, arguments):
                                      for name in ("ops/test_ops", "test_parallel", "test_core", "test_training"))
     groups = op_groups(runner, ops)
     queue = [("training", parallel, "CudaTraining*"), ("core", core, "Cuda*"), ("nccl", parallel, "CudaNccl*"), ("decoding", training, "Cuda*"),
-            *[(group, ops, ":".join(f"Ops/OpTest.{first}/{group}_*_on_cuda" for first in FIRST)) for group in groups]]
+             *[(group, ops, ":".join(f"Ops/OpTest.{first}/{group}_*_on_cuda" for first in FIRST)) for group in groups]]
     if not arguments.quick:
         others = ":".join(f"Ops/OpTest.{first}/*" for first in FIRST)
         queue += [(f"{group}, the rest", ops, f"Ops/OpTest.*/{group}_*_on_cuda:-{others}") for group in groups]

@@ -4,6 +4,7 @@
 #include "layers/cross_entropy.h"
 #include "layers/linear.h"
 #include "parallel/plan.h"
+#include "tests/parallel/pipelines.h"
 
 namespace sluice::parallel {
 namespace {
@@ -20,7 +21,7 @@ layers::Graph chain() {
 TEST(AScheduleOfOnesOwn, KeepsItsOrderWhateverItIsCalled) {
   for (const char* name : {"mine.csv", "1f1b", "zb-v", "auto", ""})
     for (const RematChoice& remat : {RematChoice(Remat::none), {kOpen}}) {
-      SCOPED_TRACE(join("'", name, "', remat choice ", remat.rule() ? name_of(*remat.rule()) : "open"));
+      SCOPED_TRACE(join("'", name, "', remat choice ", sluice::testing::text_of(remat)));
       Schedule own = make_schedule(NamedSchedule::gpipe, 2, 4);
       own.name = name;
       const Plan chosen = plan(chain(), devices("cpu:0,cpu:1"), {.batch = 8, .micro_batches = 4, .schedule = own, .remat = remat});

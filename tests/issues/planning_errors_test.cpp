@@ -9,6 +9,7 @@
 #include "parallel/plan/advice.h"
 #include "parallel/schedule/named.h"
 #include "tests/expect_error.h"
+#include "tests/parallel/pipelines.h"
 
 namespace sluice::parallel {
 namespace {
@@ -36,7 +37,7 @@ TEST(PlanningErrors, NameTheNodeThatFailsOnAnyNumberOfDevices) {
   const auto wrong = chain(true);
   for (const char* names : {"cpu:0", "cpu:0,cpu:1", "3x meta"})
     for (const RematChoice& remat : {RematChoice(Remat::none), {kOpen}}) {
-      SCOPED_TRACE(join(names, ", remat choice ", remat.rule() ? name_of(*remat.rule()) : "open"));
+      SCOPED_TRACE(join(names, ", remat choice ", sluice::testing::text_of(remat)));
       const auto planned = [&] {
         const Plan chosen = plan(wrong, devices(names), {.batch = 4, .micro_batches = 2, .remat = remat});
         predict(wrong, chosen, AdamW({}), 4, {});

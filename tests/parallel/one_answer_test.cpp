@@ -7,6 +7,7 @@
 #include "parallel/schedule/named.h"
 #include "parallel/trainer.h"
 #include "tests/expect_error.h"
+#include "tests/parallel/pipelines.h"
 #include "tests/parallel/tiny_models.h"
 
 namespace sluice::parallel {
@@ -16,6 +17,7 @@ using sluice::testing::image_batch;
 using sluice::testing::image_graph;
 using sluice::testing::skip_batch;
 using sluice::testing::skip_graph;
+using sluice::testing::text_of;
 using sluice::testing::tiny_transformer_options;
 using sluice::testing::token_batch;
 
@@ -49,11 +51,6 @@ std::vector<Choice> choices(const RematNodes& some) {
   all.push_back({3, one_f_one_b, Remat::none, PartitionRule::parameters});
   all.push_back({3, gpipe, Remat::full, kOpen});
   return all;
-}
-
-std::string text_of(const RematChoice& remat) {
-  const auto* rule = remat.rule();
-  return rule ? std::string(name_of(*rule)) : "some";
 }
 
 std::string describe_choice(const Choice& choice) {

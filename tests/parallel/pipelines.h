@@ -47,6 +47,12 @@ void expect_one_answer_of_every_schedule(const layers::Graph& graph, const Batch
 /// without tied weights is cut.
 void expect_states_as_searches_count_them(const layers::Graph& graph, int64_t samples, Precision precision, const Optimizer& optimizer);
 
+/// For a trace: "none", "full", "open", or "some" where nodes are named.
+inline std::string text_of(const parallel::RematChoice& remat) {
+  if (remat.is_open()) return "open";
+  return remat.rule() ? std::string(name_of(*remat.rule())) : "some";
+}
+
 /// Stages on devices in turn, in a random order that keeps to what the stages wait for; the backwards of odd stages are split.
 parallel::Schedule shuffled_schedule(int devices, int stages, int micro_batches, unsigned seed);
 

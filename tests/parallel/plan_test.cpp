@@ -234,7 +234,7 @@ TEST(OpenPlan, OfAScheduleFromATableHasTheSameAnswer) {
   const std::string answer = trained(graph, plan(graph, cpus(1), open_options(NamedSchedule::gpipe, Remat::none)));
   for (const unsigned seed : {1u, 2u, 3u})
     for (const RematChoice& remat : {RematChoice(Remat::none), {Remat::full}, {kOpen}}) {
-      SCOPED_TRACE(join("seed ", seed, ", remat choice ", remat.rule() ? name_of(*remat.rule()) : "open"));
+      SCOPED_TRACE(join("seed ", seed, ", remat choice ", sluice::testing::text_of(remat)));
       const Schedule table = parse_schedule_csv(schedule_csv(shuffled_schedule(2, 4, 4, seed)), "mine.csv");
       const Plan chosen = plan(graph, cpus(2), open_options(table, remat));
       EXPECT_EQ(name_of(chosen.schedule), "mine.csv");
