@@ -9,16 +9,16 @@ constexpr int kRunThreads = 256;
 
 /// kWidth neighbours of an operand in a row, `step` elements apart; with step 1 they lie at an aligned address.
 template <int kWidth, class T>
-__device__ Run<kWidth, T> load_operand(const T* from, int64_t step) {
-  if (step == 1) return load_run<kWidth>(from);
+__device__ Whole<Run<kWidth, T>> load_operand(const T* from, int64_t step) {
+  if (step == 1) return load_whole<Run<kWidth, T>>(from);
   Run<kWidth, T> values;
   for (int i = 0; i < kWidth; ++i) values.at[i] = from[i * step];
-  return values;
+  return std::bit_cast<Whole<Run<kWidth, T>>>(values);
 }
 
 /// The run of an operand that belongs to the elements of the result from (row, column) on.
 template <int kWidth, int kOperands, class T>
-__device__ Run<kWidth, T> load_operand(const Broadcast<kOperands>& plan, int operand, const T* from, int64_t row, int64_t column) {
+__device__ Whole<Run<kWidth, T>> load_operand(const Broadcast<kOperands>& plan, int operand, const T* from, int64_t row, int64_t column) {
   const int64_t step = plan.step(operand);
   return load_operand<kWidth>(from + plan.offset(operand, row) + column * step, step);
 }
@@ -48,7 +48,8 @@ __global__ void binary_runs(const T* a, const T* b, To* y, Broadcast<2> plan, in
   const int64_t first = grid_index() * kWidth;
   if (first >= count) return;
   const int64_t row = row_of(plan, first), column = first - row * plan.columns();
-  const Run<kWidth, T> left = load_operand<kWidth>(plan, 0, a, row, column), right = load_operand<kWidth>(plan, 1, b, row, column);
+  const auto of_a = load_operand<kWidth>(plan, 0, a, row, column), of_b = load_operand<kWidth>(plan, 1, b, row, column);
+  const auto left = std::bit_cast<Run<kWidth, T>>(of_a), right = std::bit_cast<Run<kWidth, T>>(of_b);
   Run<kWidth, To> result;
   for (int i = 0; i < kWidth; ++i) result.at[i] = static_cast<To>(Rule::value(static_cast<A>(left.at[i]), static_cast<A>(right.at[i])));
   store_run(y + first, result);

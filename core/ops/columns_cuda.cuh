@@ -32,7 +32,8 @@ class ColumnBlocks {
   /// The thread's part of a row of a matrix whose rows lie `stride` elements apart; zeros where there is none.
   template <class T>
   __device__ Run<kWidth, T> load(const T* matrix, int64_t stride, int64_t row) const {
-    return has(row) ? load_run<kWidth>(matrix + row * stride + column()) : Run<kWidth, T>{};
+    using Part = Run<kWidth, T>;
+    return std::bit_cast<Part>(has(row) ? load_whole<Part>(matrix + row * stride + column()) : Whole<Part>{});
   }
   template <class T>
   __device__ Run<kWidth, T> load(const T* matrix, int64_t row) const {

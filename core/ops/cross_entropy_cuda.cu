@@ -92,6 +92,12 @@ __global__ void sum_losses(const double* losses, int64_t rows, double scale, C* 
   if (threadIdx.x == 0) *loss = static_cast<C>(scale * sum);
 }
 
+/// A team's row of n zeros.
+template <class T>
+__device__ void write_zeros(T* row, int n, bool packed) {
+  for (int at = threadIdx.x * Pack<T>::kCount; at < n; at += blockDim.x * Pack<T>::kCount) write_pack(row, at, n, packed, Pack<T>{});
+}
+
 /// dlogits = factor * (p * (target(t) + spread_sum) - spread * w - target(t) at t); 0 in rows that count nothing. A thread
 /// reads the logits of a pack before it writes their gradient, which may lie in their place.
 template <class T>
@@ -103,9 +109,12 @@ __global__ void __launch_bounds__(kMostRowThreads, 2)
   const C spread_sum = from.spread_sum();
   if (at_row >= from.rows) return;
   const int64_t target = from.targets[at_row];
-  const bool ignored = target == from.ignore_index, bad = !ignored && !from.is_class(target);
+  T* const gradients = dlogits + at_row * dlogits_stride;
+  if (target == from.ignore_index) return write_zeros(gradients, from.classes, packed);
+  const bool bad = !from.is_class(target);
+  const int at_target = bad ? -1 : static_cast<int>(target);
   const C factor = static_cast<C>(scale * static_cast<double>(*dy));
-  const C on_target = ignored || bad ? C(0) : from.kept * from.weight(target), maximum = row_sums[2 * at_row];
+  const C on_target = bad ? C(0) : from.kept * from.weight(target), maximum = row_sums[2 * at_row];
   const C slope = bad ? C(NAN) : factor * (on_target + spread_sum) / row_sums[2 * at_row + 1];
   Row<T, 0> logits(from.logits + at_row * from.stride, from.classes, packed, maximum);
   each_pack(
@@ -115,10 +124,10 @@ __global__ void __launch_bounds__(kMostRowThreads, 2)
         for (int j = 0; j < Pack<T>::kCount; ++j) {
           C value = exponential(static_cast<C>(pack.at[j]) - maximum) * slope;
           if (from.spread > 0 && at + j < from.classes) value -= factor * from.spread * from.weight(at + j);
-          if (at + j == target) value -= factor * on_target;
-          gradient.at[j] = static_cast<T>(ignored ? C(0) : value);
+          if (at + j == at_target) value -= factor * on_target;
+          gradient.at[j] = static_cast<T>(value);
         }
-        write_pack(dlogits + at_row * dlogits_stride, at, from.classes, packed, gradient);
+        write_pack(gradients, at, from.classes, packed, gradient);
       },
       logits);
 }

@@ -123,12 +123,16 @@ __global__ void sum_taps(const T* dy, const T* x, compute_t<T>* partial, WindowP
     const int64_t i = row % p.out_h * p.window.stride_h - p.before_h + r, left = column * stride_w - p.before_w + first_s;
     if (i < 0 || i >= p.in_h) continue;
     const T* const row_of_x = x + (row / p.out_h * p.in_h + i) * p.in_w * channels + channel;
-    Run<kWidth, C> gradients[kOutputs] = {};
+    Whole<Run<kWidth, T>> loaded[kOutputs]{};
+#pragma unroll
+    for (int output = 0; output < kOutputs; ++output)
+      if (column + output < p.out_w)
+        loaded[output] = load_whole<Run<kWidth, T>>(dy + (row * p.out_w + column + output) * channels + channel);
+    Run<kWidth, C> gradients[kOutputs];
 #pragma unroll
     for (int output = 0; output < kOutputs; ++output) {
-      if (column + output >= p.out_w) continue;
-      const auto loaded = load_run<kWidth>(dy + (row * p.out_w + column + output) * channels + channel);
-      for (int k = 0; k < kWidth; ++k) gradients[output].at[k] = static_cast<C>(loaded.at[k]);
+      const auto gradient = std::bit_cast<Run<kWidth, T>>(loaded[output]);
+      for (int k = 0; k < kWidth; ++k) gradients[output].at[k] = static_cast<C>(gradient.at[k]);
     }
 #pragma unroll
     for (int pixel = 0; pixel < (kOutputs - 1) * kStride + kTaps; ++pixel) {

@@ -1,5 +1,7 @@
 #pragma once
 // Arrays taken in packs of 16 bytes, also where an array ends within a pack or begins at an address that allows no such access.
+#include <bit>
+
 #include "core/cuda/kernel.h"
 #include "core/cuda/launch.h"
 
@@ -22,15 +24,34 @@ __device__ void store_run(T* to, const Run<kWidth, T>& run) {
     store_whole(to, run);
 }
 
+/// The memory of a pack or run of small elements as registers of 4 bytes. Where two ways of loading elements of 2 bytes or less meet as
+/// elements, or where these are named right behind their load, each takes a register at once, and the thread waits for every load before it
+/// asks for the next.
+template <class Value>
+struct alignas(Value) [[gnu::may_alias]] WordsOf {
+  uint32_t word[sizeof(Value) / sizeof(uint32_t)];
+};
+/// How a pack or run is held until its elements are used.
+template <class Value, bool kHasSmallElements = (sizeof(Value{}.at[0]) < sizeof(uint32_t))>
+using Whole = std::conditional_t<kHasSmallElements && sizeof(Value) % sizeof(uint32_t) == 0, WordsOf<Value>, Value>;
+template <class Value>
+__device__ Whole<Value> load_whole(const void* from) {
+  return *static_cast<const Whole<Value>*>(from);
+}
+
 /// Elements [first, first + Pack<T>::kCount) of an array of `count`; `past_end` for those beyond it. `aligned`: whole packs allow 16-byte
 /// accesses.
 template <class T, class Index>
-__device__ Pack<T> read_pack(const T* from, Index first, Index count, bool aligned, compute_t<T> past_end = 0) {
-  if (aligned && first + Pack<T>::kCount <= count) return load_pack(from + first);
+__device__ Whole<Pack<T>> read_whole(const T* from, Index first, Index count, bool aligned, compute_t<T> past_end = 0) {
+  if (aligned && first + Pack<T>::kCount <= count) return load_whole<Pack<T>>(from + first);
   Pack<T> pack;
 #pragma unroll
   for (int i = 0; i < Pack<T>::kCount; ++i) pack.at[i] = first + i < count ? from[first + i] : static_cast<T>(past_end);
-  return pack;
+  return std::bit_cast<Whole<Pack<T>>>(pack);
+}
+template <class T, class Index>
+__device__ Pack<T> read_pack(const T* from, Index first, Index count, bool aligned, compute_t<T> past_end = 0) {
+  return std::bit_cast<Pack<T>>(read_whole(from, first, count, aligned, past_end));
 }
 template <class T, class Index>
 __device__ void write_pack(T* to, Index first, Index count, bool aligned, const Pack<T>& pack) {
@@ -43,7 +64,7 @@ __device__ void write_pack(T* to, Index first, Index count, bool aligned, const 
 template <class T, int kInputs, int kOutputs>
 struct MapArrays {
   const T* from[kInputs];
-  T* to[kOutputs];  ///< null for a result that nobody wants
+  T* to[kOutputs];  ///< null for a result of several that nobody wants
 };
 
 constexpr int kMapThreads = 256;
@@ -74,17 +95,19 @@ __global__ void map_tiles(F f, MapArrays<T, kInputs, kOutputs> arrays, int64_t c
     return;
   }
   const int64_t first = begin + threadIdx.x * kWidth;
-  Pack<T> in[kMapPacks][kInputs];
+  Whole<Pack<T>> loaded[kMapPacks][kInputs];
   for (int p = 0; p < kMapPacks; ++p)
-    for (int k = 0; k < kInputs; ++k) in[p][k] = load_pack(arrays.from[k] + first + p * kMapThreads * kWidth);
+    for (int k = 0; k < kInputs; ++k) loaded[p][k] = load_whole<Pack<T>>(arrays.from[k] + first + p * kMapThreads * kWidth);
+#pragma unroll
   for (int p = 0; p < kMapPacks; ++p) {
-    Pack<T> out[kOutputs];
+    Pack<T> in[kInputs], out[kOutputs];
+    for (int k = 0; k < kInputs; ++k) in[k] = std::bit_cast<Pack<T>>(loaded[p][k]);
 #pragma unroll
     for (int i = 0; i < kWidth; ++i)
       map_element<T, kInputs, kOutputs>(
-          f, [&](int k) { return in[p][k].at[i]; }, [&](int k, T value) { out[k].at[i] = value; });
+          f, [&](int k) { return in[k].at[i]; }, [&](int k, T value) { out[k].at[i] = value; });
     for (int k = 0; k < kOutputs; ++k)
-      if (arrays.to[k]) store_pack(arrays.to[k] + first + p * kMapThreads * kWidth, out[k]);
+      if (kOutputs == 1 || arrays.to[k]) store_pack(arrays.to[k] + first + p * kMapThreads * kWidth, out[k]);
   }
 }
 

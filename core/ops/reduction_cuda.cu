@@ -80,11 +80,20 @@ __global__ void __launch_bounds__(kThreads) reduce_columns(const From* x, To* y,
   A sums[kCount];
 #pragma unroll
   for (int j = 0; j < kCount; ++j) sums[j] = Rule::template identity<A>();
-#pragma unroll 4
-  for (int64_t i = threadIdx.y; i < items; i += blockDim.y) {
-    const Pack<From> pack = read_pack(from + i * pass.inner, at, columns, packed);
+  for (int64_t begin = threadIdx.y; begin < items; begin += kPacksOfThread * blockDim.y) {
+    Whole<Pack<From>> rows[kPacksOfThread];
 #pragma unroll
-    for (int j = 0; j < kCount; ++j) sums[j] = Rule::combine(sums[j], static_cast<A>(pack.at[j]));
+    for (int k = 0; k < kPacksOfThread; ++k) {
+      const int64_t i = begin + k * blockDim.y;
+      rows[k] = read_whole(from + i * pass.inner, at, i < items ? columns : 0, packed);
+    }
+#pragma unroll
+    for (int k = 0; k < kPacksOfThread; ++k) {
+      if (begin + k * blockDim.y >= items) break;
+      const auto pack = std::bit_cast<Pack<From>>(rows[k]);
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) sums[j] = Rule::combine(sums[j], static_cast<A>(pack.at[j]));
+    }
   }
   const int mine = threadIdx.y * blockDim.x + threadIdx.x;
   for (int height = blockDim.y / 2;; height /= 2) {

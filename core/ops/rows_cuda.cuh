@@ -43,11 +43,6 @@ void on_rows(int64_t n, F&& f) {
 /// The row of the calling thread's team.
 __device__ inline int64_t team_row() { return int64_t{blockIdx.x} * blockDim.y + threadIdx.y; }
 
-/// A pack in four registers. Elements of 2 bytes take one each where the compiler sees them apart before they are used.
-struct alignas(16) Words {
-  uint32_t word[4];
-};
-
 /// A thread's packs of a row. With kPacks > 0 it reads them once and holds them, else four at a time whenever a loop asks for them.
 template <class T, int kPacks>
 class Row {
@@ -60,11 +55,11 @@ class Row {
   }
   __device__ void load(int begin) {
 #pragma unroll
-    for (int k = 0; k < kHeld; ++k) held_[k] = std::bit_cast<Words>(read_pack(row_, position(begin, k), n_, packed_, past_end_));
+    for (int k = 0; k < kHeld; ++k) held_[k] = read_whole(row_, position(begin, k), n_, packed_, past_end_);
   }
   __device__ Pack<T> held(int k) const { return std::bit_cast<Pack<T>>(held_[k]); }
   /// Changes what is held of the row, whose new elements lie in `row` from now on. Each thread writes them there itself.
-  __device__ void replace(int k, const Pack<T>& pack) { held_[k] = std::bit_cast<Words>(pack); }
+  __device__ void replace(int k, const Pack<T>& pack) { held_[k] = std::bit_cast<Whole<Pack<T>>>(pack); }
   __device__ void moved_to(const T* row) { row_ = row; }
   __device__ int elements() const { return n_; }
   __device__ static int position(int begin, int k) { return begin + static_cast<int>(k * blockDim.x + threadIdx.x) * Pack<T>::kCount; }
@@ -74,7 +69,7 @@ class Row {
   int n_;
   bool packed_;
   compute_t<T> past_end_;
-  Words held_[kHeld];
+  Whole<Pack<T>> held_[kHeld];
 };
 
 /// Calls f(k, at, pack of the first row, pack of the second, ...) for each of the thread's packs, at element `at` of rows of equal length;

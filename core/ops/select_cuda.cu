@@ -10,8 +10,10 @@ __global__ void where_runs(const uint8_t* condition, const T* a, const T* b, T* 
   const int64_t first = grid_index() * kWidth;
   if (first >= count) return;
   const int64_t row = row_of(plan, first), column = first - row * plan.columns();
-  const Run<kWidth, uint8_t> holds = load_operand<kWidth>(plan, 0, condition, row, column);
-  const Run<kWidth, T> left = load_operand<kWidth>(plan, 1, a, row, column), right = load_operand<kWidth>(plan, 2, b, row, column);
+  const auto of_condition = load_operand<kWidth>(plan, 0, condition, row, column);
+  const auto of_a = load_operand<kWidth>(plan, 1, a, row, column), of_b = load_operand<kWidth>(plan, 2, b, row, column);
+  const auto holds = std::bit_cast<Run<kWidth, uint8_t>>(of_condition);
+  const auto left = std::bit_cast<Run<kWidth, T>>(of_a), right = std::bit_cast<Run<kWidth, T>>(of_b);
   Run<kWidth, T> result;
   for (int i = 0; i < kWidth; ++i) result.at[i] = holds.at[i] ? left.at[i] : right.at[i];
   store_run(y + first, result);

@@ -29,13 +29,19 @@ __global__ void __launch_bounds__(kThreads) sum_chunks(const __grid_constant__ A
   const int64_t begin = (blockIdx.x - array.first_block) * kChunk, end = min(array.count, begin + kChunk);
   const bool aligned = reinterpret_cast<uintptr_t>(array.x) % sizeof(Pack<T>) == 0;
   double sums[kWidth] = {};
-#pragma unroll 4
-  for (int64_t first = begin + threadIdx.x * kWidth; first < end; first += kThreads * kWidth) {
-    const Pack<T> pack = read_pack(array.x, first, end, aligned);
+  constexpr int kInFlight = 4, kStep = kThreads * kWidth;
+  for (int64_t first = begin + threadIdx.x * kWidth; first < end; first += kInFlight * kStep) {
+    Whole<Pack<T>> packs[kInFlight];  // zeros beyond the end
 #pragma unroll
-    for (int j = 0; j < kWidth; ++j) {
-      const auto value = static_cast<double>(static_cast<compute_t<T>>(pack.at[j]));
-      sums[j] += value * value;
+    for (int k = 0; k < kInFlight; ++k) packs[k] = read_whole(array.x, first + k * kStep, end, aligned);
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      const auto pack = std::bit_cast<Pack<T>>(packs[k]);
+#pragma unroll
+      for (int j = 0; j < kWidth; ++j) {
+        const auto value = static_cast<double>(static_cast<compute_t<T>>(pack.at[j]));
+        sums[j] += value * value;
+      }
     }
   }
 #pragma unroll

@@ -7,7 +7,8 @@ usage: check.py LIBRARY NVCC             LIBRARY is libsluice-core.a, beside who
 Exit 1 with a line for each offence; 77 when cuobjdump is missing.
 
 Rules, for any compiler: no kernel spills but those of SPILLS, within their bounds, and one that the table knows to store 16 bytes at a
-time does so. With the nvcc that made the table every line is equal. Kernels of f64 are left out: they are there to check others.
+time, or to ask for several loads of 16 bytes before it uses the first, does so. With the nvcc that made the table every line is equal.
+Kernels of f64 are left out: they are there to check others.
 """
 import argparse
 import collections
@@ -30,17 +31,43 @@ SPILLS = [
     (r"^attention attend_mma<128, ", 16, "on other architectures than sm_90a: two blocks of 128 threads leave 255 registers"),
     (r"^elementwise map_tiles<(Value|Slope)Of<(Sin|Cos|Tan), ", 64, "sin and cos of a large argument reduce it by a table"),
     (r"^noise make_noise<", 40, "likewise"),
-    (r"^elementwise map_tiles<(Mapped<Power<float>|OfBoth<Pow), bfloat16>", 64, "a loop of eight powers, too long to be unrolled, over arrays"),
-    (r"^cross_entropy row_gradients<bfloat16>", 8, "two blocks of 512 threads a multiprocessor leave 64 registers; outside the loop"),
 ]
 REGISTERS_OF_MULTIPROCESSOR, MOST_THREADS = 65536, {"sm_86": 1536, "sm_89": 1536, "sm_120": 1536}
 WIDTHS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "64": 64, "128": 128}     # bits; 32 where an instruction names none
+
+
+INSTRUCTION = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(@!?U?P\w+ )?([A-Z][\w.]*) ?([^;]*);")
+NO_RESULT = re.compile(r"ST|RED|ATOM(?!G|S)|BRA|BSSY|BSYNC|BAR|EXIT|RET|CALL|WARPSYNC|MEMBAR|CCTL|LDGSTS|NOP")
+
+
+def loads_at_once(body):
+    """How many loads of 16 bytes a thread asks for at most before an instruction reads what one of them brings, in the order in which the
+    instructions lie. What a branch jumps over belongs to another way and reads nothing of the loads before it."""
+    waiting, apart, end, most = {}, {}, 0, 0        # first register of a load: its four; those before a branch, until its end
+    for address, predicate, operation, operands in INSTRUCTION.findall(body):
+        if int(address, 16) >= end:
+            waiting, apart = waiting | apart, {}
+        registers = [int(number) for number in re.findall(r"\bR(\d+)\b", operands)]
+        has_result = bool(re.match(r"R\d+\b", operands)) and not NO_RESULT.match(operation)
+        read = set(registers[1:] if has_result else registers)
+        if any(read & held for held in waiting.values()):
+            waiting = {}
+        if has_result:
+            waiting = {first: held for first, held in waiting.items() if registers[0] not in held}
+        if operation.startswith("LDG") and ".128" in operation and has_result:
+            waiting[registers[0]] = set(range(registers[0], registers[0] + 4))
+            most = max(most, len(waiting | apart))
+        if operation == "BRA" and not predicate and not apart and (target := re.match(r"0x([0-9a-f]+)", operands)):
+            if int(target[1], 16) > int(address, 16):
+                waiting, apart, end = {}, waiting, int(target[1], 16)
+    return most
 
 
 class Kernel:
     def __init__(self, name, body, usage):
         self.name = name
         self.loads, self.stores = (self.widths(instruction, body) for instruction in ("LDG", "STG"))
+        self.at_once = loads_at_once(body)
         self.spills = bool(re.search(r"\b(STL|LDL)\b", body))
         self.registers, self.stack, self.shared = (int(re.search(rf"{what}:(\d+)", usage).group(1)) for what in ("REG", "STACK", "SHARED"))
 
@@ -57,7 +84,7 @@ class Kernel:
 
         most = MOST_THREADS.get(architecture, 2048)
         threads = min(most, REGISTERS_OF_MULTIPROCESSOR // (-(-self.registers // 8) * 8) // 32 * 32)
-        return (f"{self.name}: loads {text(self.loads)}, stores {text(self.stores)}, registers {self.registers}, threads {threads}, "
+        return (f"{self.name}: loads {text(self.loads)}, at once {self.at_once}, stores {text(self.stores)}, registers {self.registers}, threads {threads}, "
                 f"stack {self.stack}, shared {self.shared}")
 
 
@@ -125,8 +152,12 @@ def offences(release, architecture, kernels, table):
         if kernel.stack > allowed or (kernel.spills and allowed == 0):
             wrong.append(f"{kernel.name} ({architecture}): spills, its stack has {kernel.stack} bytes and {allowed} are allowed; "
                          "keep less in registers at once, or give the reason in SPILLS")
-    wide = {line.split(": loads")[0] for line in table.splitlines() if re.search(r"stores 128x", line)}
+    wide, many = ({line.split(": loads")[0] for line in table.splitlines() if re.search(what, line)}
+                  for what in (r"stores 128x", r"at once ([2-9]|\d\d)"))
     for kernel in kernels:
+        if kernel.name in many and kernel.at_once < 2:
+            wrong.append(f"{kernel.name} ({architecture}): needs to ask for several loads of 16 bytes before it uses the first; "
+                         "hold them as Whole of core/ops/packs_cuda.cuh")
         if kernel.name in wide and not kernel.stores[128]:
             wrong.append(f"{kernel.name} ({architecture}): needs stores of 16 bytes, has {dict(kernel.stores)}; "
                          "write with store_whole of core/cuda/kernel.h")
@@ -160,7 +191,11 @@ PLANTED = """
 		Function : _Z4wideIfEvPf
 	.headerflags	@"x"
         /*0000*/                   LDG.E.128 R4, desc[UR4][R4.64] ;   /* 0x */
-        /*0010*/              @!P0 STG.E.128 desc[UR4][R8.64], R4 ;   /* 0x */
+        /*0010*/                   BRA 0x0030 ;                       /* 0x */
+        /*0020*/                   IADD3 R9, R4, R5, RZ ;             /* 0x */
+        /*0030*/                   LDG.E.128 R8, desc[UR4][R8.64] ;   /* 0x */
+        /*0040*/              @!P0 STG.E.128 desc[UR4][R12.64], R4 ;  /* 0x */
+        /*0050*/                   LDG.E.128 R4, desc[UR4][R2.64] ;   /* 0x */
 		Function : _Z6narrowIfEvPf
         /*0000*/                   LDG.E.U16 R4, desc[UR4][R4.64] ;   /* 0x */
         /*0010*/                   STG.E desc[UR4][R8.64], R4 ;       /* 0x */
@@ -182,14 +217,16 @@ def self_test():
     kernels = kernels_in("planted", PLANTED, USAGE)["sm_90a"]
     table = table_text("nvcc V1", "sm_90a", kernels)
     assert table.splitlines()[1:] == [
-        "planted narrow<float>: loads 16x1, stores 32x1, registers 64, threads 1024, stack 8, shared 0",
-        "planted wide<float>: loads 128x1, stores 128x1, registers 40, threads 1632, stack 0, shared 16"], table
+        "planted narrow<float>: loads 16x1, at once 0, stores 32x1, registers 64, threads 1024, stack 8, shared 0",
+        "planted wide<float>: loads 128x3, at once 2, stores 128x1, registers 40, threads 1632, stack 0, shared 16"], table
     assert [line.split(":")[0] for line in offences("nvcc V1", "sm_90a", kernels, table)] == ["planted narrow<float> (sm_90a)"]
     kernels[0].stores = collections.Counter({32: 4})
     by_rule = offences("nvcc V2", "sm_90a", kernels, table)
     assert len(by_rule) == 2 and "needs stores of 16 bytes" in by_rule[1], by_rule
     by_table = offences("nvcc V1", "sm_90a", kernels, table)
-    assert any(line.startswith("+planted wide<float>: loads 128x1, stores 32x4") for line in by_table), by_table
+    assert any(line.startswith("+planted wide<float>: loads 128x3, at once 2, stores 32x4") for line in by_table), by_table
+    kernels[0].at_once = 1
+    assert "several loads" in offences("nvcc V2", "sm_90a", kernels, table)[1]
     assert not offences("nvcc V1", "sm_90a", kernels[:1], "")
     print("planted offences are found")
 
