@@ -94,6 +94,7 @@ std::optional<RandomStream> Stage::rounding(const Parameter& parameter, int64_t 
 
 std::vector<OptimizerSlot> Stage::slots(int64_t step) const {
   std::vector<OptimizerSlot> slots;
+  slots.reserve(parameters_.size());
   for (const auto& parameter : parameters_) {
     const auto& [name, spec, nodes, frozen] = graph_.parameters()[parameter.index];
     if (!parameter.owned || frozen) continue;
