@@ -38,7 +38,6 @@ SPILLS = [
 REGISTERS_OF_MULTIPROCESSOR, MOST_THREADS = 65536, {"sm_86": 1536, "sm_89": 1536, "sm_120": 1536}
 WIDTHS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "64": 64, "128": 128}     # bits; 32 where an instruction names none
 
-
 INSTRUCTION = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(@!?U?P\w+ )?([A-Z][\w.]*) ?([^;]*);")
 NO_RESULT = re.compile(r"ST|RED|ATOM(?!G|S)|BRA|BSSY|BSYNC|BAR|EXIT|RET|CALL|WARPSYNC|MEMBAR|CCTL|LDGSTS|NOP")
 
@@ -87,8 +86,8 @@ class Kernel:
 
         most = MOST_THREADS.get(architecture, 2048)
         threads = min(most, REGISTERS_OF_MULTIPROCESSOR // (-(-self.registers // 8) * 8) // 32 * 32)
-        return (f"{self.name}: loads {text(self.loads)}, at once {self.at_once}, stores {text(self.stores)}, registers {self.registers}, threads {threads}, "
-                f"stack {self.stack}, shared {self.shared}")
+        return (f"{self.name}: loads {text(self.loads)}, at once {self.at_once}, stores {text(self.stores)}, "
+                f"registers {self.registers}, threads {threads}, stack {self.stack}, shared {self.shared}")
 
 
 def plain_name(demangled):
