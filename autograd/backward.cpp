@@ -20,8 +20,7 @@ Backward::Backward(const Var& y, Tensor dy, Saved saved) : Backward(y.node(), st
 
 Backward::Backward(const NodePtr& root, Tensor dy, Saved saved) : root_(root ? root->op : ""), saved_(saved) {
   require(root != nullptr, "backward: needs a value that depends on an input or parameter leaf, got a constant");
-  if (!fits(dy, *root))  // a device's name is made on failure only: every node of a step comes here
-    throw UsageError(join("backward: needs a gradient of the value's shape ", root->shape, " on ", root->device->name(), ", got ", dy));
+  require(fits(dy, *root), "backward: needs a gradient of the value's shape ", root->shape, " on ", *root->device, ", got ", dy);
   pending_[root->order] = {root, cast(dy, root->gradient_dtype()), {}};
 }
 
@@ -34,9 +33,8 @@ void Backward::begin_sum(const NodePtr& leaf, Tensor sum) {
   require(leaf && !leaf->backward && leaf->uses == 1 && !leaf->accumulator.defined(), "backward of '", root_,
           "': begin_sum needs a leaf with one use and without an accumulator, got '", leaf ? leaf->op : "constant", "' with ",
           leaf ? leaf->uses : 0, " uses; add the sum to what take() gives");
-  if (!fits(sum, *leaf))
-    throw UsageError(join("backward of '", root_, "': begin_sum needs a sum of the leaf's shape ", leaf->shape, " on ",
-                          leaf->device->name(), ", got ", sum));
+  require(fits(sum, *leaf), "backward of '", root_, "': begin_sum needs a sum of the leaf's shape ", leaf->shape, " on ", *leaf->device,
+          ", got ", sum);
   require(leaves_.try_emplace(leaf.get(), cast(sum, leaf->gradient_dtype())).second, "backward of '", root_,
           "': begin_sum has a sum for this leaf already; add the two");
 }

@@ -121,6 +121,8 @@ std::string Device::name() const {
   return join(options_.model.empty() ? kind : options_.model, ":", index_);
 }
 
+void describe(std::ostream& out, const Device& device) { out << device.name(); }
+
 GpuDescription describe_gpu(const Device& device) {
   const auto& elsewhere = device.options().elsewhere;
   return elsewhere ? *elsewhere : describe_gpu(device.gpu());

@@ -153,6 +153,9 @@ class Device {
 
 using DevicePtr = std::shared_ptr<Device>;
 
+/// Its name: a message that is given the device makes the name on failure only.
+void describe(std::ostream& out, const Device& device);
+
 /// The GPU of a CUDA device, also of one elsewhere.
 GpuDescription describe_gpu(const Device& device);
 

@@ -150,8 +150,7 @@ Tensor Tensor::to(const DevicePtr& device) const {
 }
 
 Tensor Tensor::charged_to(const DevicePtr& device) const {
-  require(share_memory(this->device(), *device), "hand-over: needs two devices that share memory, got ", this->device().name(), " and ",
-          device->name());
+  require(share_memory(this->device(), *device), "hand-over: needs two devices that share memory, got ", this->device(), " and ", *device);
   Tensor result = *this;
   result.storage_ = std::make_shared<Storage>(device, *storage_, Device::charged_size(bytes()));
   return result;
@@ -219,7 +218,7 @@ std::vector<Tensor> on_host(Cuda& cuda, std::span<const Tensor> tensors) {
 std::vector<double> items(Device& device, std::span<const Tensor> tensors) {
   for (const Tensor& x : tensors) {
     require(x.elements() == 1, "item: needs exactly one element, got ", x);
-    require(&x.device() == &device, "items: needs tensors on ", device.name(), ", got ", x);
+    require(&x.device() == &device, "items: needs tensors on ", device, ", got ", x);
   }
   std::vector<Tensor> copies;
   if constexpr (build::has_cuda)

@@ -11,7 +11,7 @@ namespace {
 /// Bytes between the host and a GPU. From the host the caller may go on at once; to the host it waits. No cost of the device: on a CPU
 /// device the same hand-over takes no copy.
 void copy_between_kinds(const Tensor& from, const Tensor& to) {
-  require(to.is_contiguous(), "copy: needs a contiguous target to copy from ", from.device().name(), " to ", to.device().name());
+  require(to.is_contiguous(), "copy: needs a contiguous target to copy from ", from.device(), " to ", to.device());
   const Tensor source = cast(from, to.dtype()).contiguous();
   if (to.elements() == 0) return;
   if constexpr (build::has_cuda) {

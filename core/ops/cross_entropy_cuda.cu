@@ -98,8 +98,8 @@ __device__ void write_zeros(T* row, int n, bool packed) {
   for (int at = threadIdx.x * Pack<T>::kCount; at < n; at += blockDim.x * Pack<T>::kCount) write_pack(row, at, n, packed, Pack<T>{});
 }
 
-/// dlogits = factor * (p * (target(t) + spread_sum) - spread * w - target(t) at t); 0 in rows that count nothing. A thread
-/// reads the logits of a pack before it writes their gradient, which may lie in their place.
+/// dlogits = factor * (p * (target(t) + spread_sum) - spread * w - target(t) at t); 0 in rows that count nothing, which are
+/// not read. A thread reads the logits of a pack before it writes their gradient, which may lie in their place.
 template <class T>
 __global__ void __launch_bounds__(kMostRowThreads, 2)
     row_gradients(Rows<T> from, bool packed, const compute_t<T>* row_sums, const compute_t<T>* dy, double scale, T* dlogits,

@@ -119,7 +119,7 @@ TEST(Backward, RecordsNothingForConstants) {
 
 TEST(Backward, RefusesAGradientOfAnotherShape) {
   const Var y = exp(Var::input(full({3}, 1)));
-  expect_error<UsageError>([&] { Backward(y, full({4}, 1)); }, {"[3]", "[4]"});
+  expect_error<UsageError>([&] { Backward(y, full({4}, 1)); }, {"[3] on cpu:0", "[4]"});
 }
 
 TEST(Backward, AddsToTheAccumulatorOfALeafThatIsTheRoot) {

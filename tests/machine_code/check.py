@@ -7,8 +7,9 @@ usage: check.py LIBRARY NVCC             LIBRARY is libsluice-core.a, beside who
 Exit 1 with a line for each offence; 77 when cuobjdump is missing.
 
 Rules, for any compiler: no kernel spills but those of SPILLS, within their bounds, and one that the table knows to store 16 bytes at a
-time, or to ask for several loads of 16 bytes before it uses the first, does so. With the nvcc that made the table every line is equal.
-Kernels of f64 are left out: they are there to check others.
+time, or to ask for several loads of 16 bytes before it uses the first, does so. With the nvcc that made the table of EXACT every line is
+equal; CI does not build the other architectures, so their tables may be older than the kernels and serve the rules alone. Kernels of f64
+are left out: they are there to check others.
 """
 import argparse
 import collections
@@ -25,15 +26,16 @@ sys.path.insert(0, str(HERE.parent.parent / "scripts"))
 import pip_folders  # noqa: E402
 
 SKIPPED = 77
+EXACT = "sm_90a"
 # What may use a stack: pattern of the kernel, of architectures, most bytes, why.
 SPILLS = [
     (r"^sinusoids fill_sinusoids<", "", 40, "sin and cos of a large argument reduce it by a table; it runs once"),
     (r"^elementwise map_tiles<(Value|Slope)Of<(Sin|Cos|Tan), ", "", 64, "sin and cos of a large argument reduce it by a table"),
     (r"^noise make_noise<", "", 40, "likewise"),
-    (r"^attention attend_mma<128, ", "^sm_(80|100)$", 16, "all 255 registers are taken"),
+    (r"^attention attend_mma<128, ", "^sm_(80|100)$", 16, "all registers of a thread are taken"),
     (r"^attention (key_gradients|query_gradient)_mma<(64|128), ", "^sm_1[02]0$", 24,
-     "all 255 registers are taken; on sm_80 and sm_90a nothing is left over"),
-    (r"^attention attend<bfloat16, float>", "^sm_100$", 16, "heads that no tensor core takes"),
+     "all registers of a thread are taken; on sm_80 and sm_90a they are enough"),
+    (r"^attention attend<bfloat16, float>", "^sm_100$", 16, "1024 threads a multiprocessor leave 64 registers"),
 ]
 REGISTERS_OF_MULTIPROCESSOR, MOST_THREADS = 65536, {"sm_86": 1536, "sm_89": 1536, "sm_120": 1536}
 WIDTHS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "64": 64, "128": 128}     # bits; 32 where an instruction names none
@@ -148,6 +150,10 @@ def table_text(release, architecture, kernels):
     return head + "".join(sorted(kernel.line(architecture) + "\n" for kernel in kernels))
 
 
+def is_exact(release, architecture, table):
+    return architecture == EXACT and release in (table.splitlines() or [""])[0]
+
+
 def offences(release, architecture, kernels, table):
     """Lines that say what is wrong; `table` is the text of the architecture's file, or empty."""
     wrong = []
@@ -166,7 +172,7 @@ def offences(release, architecture, kernels, table):
         if kernel.name in wide and not kernel.stores[128]:
             wrong.append(f"{kernel.name} ({architecture}): needs stores of 16 bytes, has {dict(kernel.stores)}; "
                          "write with store_whole of core/cuda/kernel.h")
-    if table and release in table.splitlines()[0]:
+    if is_exact(release, architecture, table):
         now = table_text(release, architecture, kernels)
         wrong += difflib.unified_diff(table.splitlines(), now.splitlines(), f"the table of {architecture}", "this build", lineterm="", n=0)
     return wrong
@@ -181,8 +187,11 @@ def check(arguments, folder):
             file.write_text(table_text("nvcc " + release, architecture, kernels))
         table = file.read_text() if file.exists() else ""
         found = offences("nvcc " + release, architecture, kernels, table)
-        against = "its table" if table and release in table.splitlines()[0] else "the rules alone, as the table is of another nvcc or none"
-        print(f"{architecture}: {len(kernels)} kernels held against {against}: {len(found)} lines")
+        exact = is_exact("nvcc " + release, architecture, table)
+        against = "its table" if exact else f"the rules alone (only {EXACT} has its table line by line, by one nvcc)"
+        several = [kernel for kernel in kernels if kernel.loads[128] > 1]
+        print(f"{architecture}: {len(kernels)} kernels held against {against}: {len(found)} lines; of {len(several)} with several loads of "
+              f"16 bytes {sum(kernel.at_once == 1 for kernel in several)} use each before they ask for the next")
         wrong += found
     if wrong:
         print("\n".join(wrong))
@@ -234,6 +243,7 @@ def self_test():
     assert len(by_rule) == 2 and "needs stores of 16 bytes" in by_rule[1], by_rule
     by_table = offences("nvcc V1", "sm_90a", kernels, table)
     assert any(line.startswith("+planted wide<float>: loads 128x3, at once 2, stores 32x4") for line in by_table), by_table
+    assert not any(line.startswith("+") for line in offences("nvcc V1", "sm_80", kernels, table))
     kernels[0].at_once = 1
     assert "several loads" in offences("nvcc V2", "sm_90a", kernels, table)[1]
     assert not offences("nvcc V1", "sm_90a", kernels[:1], "")

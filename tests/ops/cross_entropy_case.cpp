@@ -4,6 +4,7 @@
 #include "autograd/ops/cross_entropy.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/linear.h"
+#include "core/ops/copy.h"
 #include "core/ops/elementwise.h"
 #include "tests/ops/op_case.h"
 
@@ -155,6 +156,18 @@ OP_CASES(cross_entropy_of_strided_rows) {
                return Var(whole.slice(1, kClasses, stride));
              },
          .expect = [=](const std::vector<Tensor>& x) { return x[0].slice(1, kClasses, stride).to_vector(); },
+         .gradient = false,
+         .tolerance_scale = 0});
+    add({.name = "ignored_rows_are_not_read_of_stride_" + std::to_string(stride),
+         .inputs = {inputs[0], targets({kRows}, {1, -100, 130})},
+         .run =
+             [=](const std::vector<Var>& x) {
+               const Tensor whole = x[0].value().clone(), ignored = whole.slice(0, 1, 2), logits = whole.slice(1, 0, kClasses);
+               sluice::fill(ignored, NAN);
+               gradient_into(logits, x[1].value(), logits);
+               return Var(ignored.slice(1, 0, kClasses));
+             },
+         .expect = [=](const std::vector<Tensor>&) { return Values(kClasses, 0.0); },
          .gradient = false,
          .tolerance_scale = 0});
   }
