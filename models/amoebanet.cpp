@@ -1,5 +1,7 @@
 #include "models/amoebanet.h"
 
+#include <utility>
+
 #include "layers/batch_norm.h"
 #include "layers/convolution.h"
 #include "layers/cross_entropy.h"
@@ -30,44 +32,59 @@ void check(const AmoebaNetOptions& options) {
           options.drop_path_keep);
 }
 
-/// Adds cells one after another and remembers what the next one reads.
-class CellChain {
- public:
-  CellChain(Graph& graph, const AmoebaNetOptions& options, Value stem)
-      : graph_(graph), options_(options), last_{stem, kStemChannels, 0}, before_(last_) {}
-
-  void add_normal(const std::string& name, int64_t filters) { add_cell(name, normal_genotype(options_.genotype), filters, false); }
-  void add_reduction(const std::string& name, int64_t filters) { add_cell(name, reduction_genotype(options_.genotype), filters, true); }
-  Value output() const { return last_.value; }
-  int64_t channels() const { return last_.channels; }
-
- private:
-  struct Output {
-    Value value;
-    int64_t channels;
-    int halvings;  ///< since the stem
-  };
-
-  void add_cell(const std::string& name, const Genotype& genotype, int64_t filters, bool is_reduction) {
-    const bool is_first = last_.value.id == before_.value.id;  // of the stem there is nothing before
-    const Cell cell({.genotype = &genotype,
-                     .last = last_.channels,
-                     .before = before_.channels,
-                     .filters = filters,
-                     .is_reduction = is_reduction,
-                     .before_is_larger = before_.halvings < last_.halvings,
-                     .takes_before_as_it_is = is_first,
-                     .drop_path_keep = options_.drop_path_keep,
-                     .drop_path_steps = options_.drop_path_steps});
-    const Output output{graph_.add(name, cell, {last_.value, before_.value}), cell.output_channels(), last_.halvings + is_reduction};
-    before_ = last_;
-    last_ = output;
-  }
-
-  Graph& graph_;
-  const AmoebaNetOptions& options_;
-  Output last_, before_;
+struct NamedCell {
+  std::string name;
+  Cell::Options options;
 };
+
+/// What crosses from cell to cell.
+struct CellOutput {
+  int64_t channels;
+  int halvings;  ///< since the stem
+};
+
+/// All cells, each of which reads the two outputs before it.
+std::vector<NamedCell> cells_of(const AmoebaNetOptions& options) {
+  std::vector<NamedCell> cells;
+  CellOutput last{kStemChannels, 0}, before = last;
+  const auto add = [&](std::string name, int64_t filters, bool is_reduction) {
+    const Genotype& genotype = is_reduction ? reduction_genotype(options.genotype) : normal_genotype(options.genotype);
+    cells.push_back({std::move(name),
+                     {.genotype = &genotype,
+                      .last = last.channels,
+                      .before = before.channels,
+                      .filters = filters,
+                      .is_reduction = is_reduction,
+                      .before_is_larger = before.halvings < last.halvings,
+                      .takes_before_as_it_is = cells.empty(),  // of the stem there is nothing before
+                      .drop_path_keep = options.drop_path_keep,
+                      .drop_path_steps = options.drop_path_steps}});
+    before = last;
+    last = {static_cast<int64_t>(genotype.outputs.size()) * filters, last.halvings + is_reduction};
+  };
+  int64_t filters = options.filters;
+  add("stem_cell0", filters / 4, true);
+  add("stem_cell1", filters / 2, true);
+  const int64_t first = options.layers / 3, second = 2 * options.layers / 3;
+  for (int64_t i = 0; i < options.layers; ++i) {
+    if (i == first || i == second) {
+      filters *= 2;
+      add(i == first ? "reduction0" : "reduction1", filters, true);
+    }
+    add("cell" + std::to_string(i), filters, false);
+  }
+  return cells;
+}
+
+/// Lets each cell take its output through ReLU, unless the second cell after it keeps what it reads. All other readers begin with ReLU.
+void rectify_outputs(std::vector<NamedCell>& cells) {
+  for (size_t i = 0; i < cells.size(); ++i) {
+    if (i + 2 < cells.size() && cells[i + 2].options.keeps_before()) continue;
+    cells[i].options.rectifies = true;
+    if (i + 1 < cells.size()) cells[i + 1].options.last_is_rectified = true;
+    if (i + 2 < cells.size()) cells[i + 2].options.before_is_rectified = true;
+  }
+}
 
 /// A classifier on an image in the middle of the network.
 /// Source  Szegedy et al. 2014, arXiv:1409.4842, section 5, in tensorflow/tpu's form and widths.
@@ -103,23 +120,19 @@ Graph amoebanet(const AmoebaNetOptions& options) {
   const Value label = graph.input("label", {}, DType::i32);
   const Value stem = graph.add(
       "stem", Sequence().then("conv", Conv2d(options.channels, kStemChannels, kStem)).then("norm", BatchNorm(kStemChannels)), image);
-  CellChain cells(graph, options, stem);
-  cells.add_reduction("stem_cell0", options.filters / 4);
-  cells.add_reduction("stem_cell1", options.filters / 2);
-  const int64_t first = options.layers / 3, second = 2 * options.layers / 3;
-  int64_t filters = options.filters;
-  Value auxiliary;
-  for (int64_t i = 0; i < options.layers; ++i) {
-    if (i == first || i == second) {
-      filters *= 2;
-      cells.add_reduction(i == first ? "reduction0" : "reduction1", filters);
-    }
-    cells.add_normal("cell" + std::to_string(i), filters);
-    if (options.aux_head && i == second - 1) {
+  std::vector<NamedCell> cells = cells_of(options);
+  rectify_outputs(cells);
+  Value last = stem, before = stem, auxiliary;
+  int64_t channels = kStemChannels;
+  for (const NamedCell& named : cells) {
+    const Cell cell(named.options);
+    before = std::exchange(last, graph.add(named.name, cell, {last, before}));
+    channels = cell.output_channels();
+    if (options.aux_head && named.name == "cell" + std::to_string(2 * options.layers / 3 - 1)) {
       const int64_t size = halved((options.image_size - kStem.size_h) / kStem.stride_h + 1, 3);
       require(size >= 5, "model.aux_head: needs images of at least 67 pixels, got model.image_size = ", options.image_size,
               "; use larger images or aux_head = false");
-      auxiliary = graph.add("auxiliary_head", auxiliary_head(cells.channels(), size, options.classes), cells.output());
+      auxiliary = graph.add("auxiliary_head", auxiliary_head(channels, size, options.classes), last);
     }
   }
   const Value logits = graph.add("head",
@@ -127,8 +140,8 @@ Graph amoebanet(const AmoebaNetOptions& options) {
                                      .then("relu", ReLU())
                                      .then("average", GlobalAveragePool())
                                      .then("dropout", Dropout(options.dropout))
-                                     .then("classifier", Linear(cells.channels(), options.classes)),
-                                 cells.output());
+                                     .then("classifier", Linear(channels, options.classes)),
+                                 last);
   graph.output(logits);
   graph.loss(options.aux_head ? graph.add("loss", CrossEntropy(options.label_smoothing, kAuxiliaryWeight), {logits, label, auxiliary})
                               : graph.add("loss", CrossEntropy(options.label_smoothing), {logits, label}));

@@ -1,6 +1,7 @@
 #include "models/amoebanet_cell.h"
 
 #include <algorithm>
+#include <map>
 
 #include "autograd/ops/concat.h"
 #include "autograd/ops/drop_path.h"
@@ -78,31 +79,32 @@ Sequence conv_norm(int64_t in, int64_t out, const Window& window, bool relu_afte
   return Sequence().then("conv", Conv2d(in, out, window)).then("norm", norm(out, relu_after));
 }
 
-/// ReLU, convolution, BatchNorm.
-Sequence relu_conv_norm(int64_t in, int64_t out, const Window& window = {}, bool relu_after = false) {
-  return Sequence().then("relu", ReLU()).then("conv", Conv2d(in, out, window)).then("norm", norm(out, relu_after));
+/// ReLU, unless the input is one's.
+Sequence rectified(bool is_already) { return is_already ? Sequence() : Sequence().then("relu", ReLU()); }
+
+/// What makes a state of an input.
+Sequence relu_conv_norm(int64_t in, int64_t out, bool is_rectified) {
+  return rectified(is_rectified).then("conv", Conv2d(in, out, {})).then("norm", BatchNorm(out));
 }
 
-/// The convolutions of `windows` on a quarter of the output's channels, between two 1x1 convolutions; ReLU before each.
+/// The convolutions of `windows` on a quarter of the output's channels, between two 1x1 convolutions; ReLU before each but the first.
 Sequence bottleneck(int64_t in, int64_t out, const std::vector<Window>& windows) {
   const int64_t inner = out / 4;
-  Sequence sequence = Sequence().then("reduce", relu_conv_norm(in, inner, {}, true));
+  Sequence sequence = Sequence().then("reduce", conv_norm(in, inner, {}, true));
   for (size_t i = 0; i < windows.size(); ++i)
     sequence = std::move(sequence).then("conv" + std::to_string(i), conv_norm(inner, inner, windows[i], true));
   return std::move(sequence).then("expand", conv_norm(inner, out, {}, false));
 }
 
-/// Twice ReLU, depthwise and 1x1 convolution, BatchNorm; the first has the stride.
+/// Twice depthwise and 1x1 convolution, BatchNorm; the first has the stride, and ReLU between them.
 Sequence separable(int64_t in, int64_t out, int64_t size, int64_t stride) {
-  const auto once = [size](Sequence before, int64_t from, int64_t to, int64_t step, bool relu_after) {
-    return std::move(before)
+  const auto once = [size](int64_t from, int64_t to, int64_t step, bool relu_after) {
+    return Sequence()
         .then("depthwise", Conv2d(from, from, square(size, step), from))
         .then("pointwise", Conv2d(from, to, {}))
         .then("norm", norm(to, relu_after));
   };
-  return Sequence()
-      .then("first", once(Sequence().then("relu", ReLU()), in, out, stride, true))
-      .then("second", once(Sequence(), out, out, 1, false));
+  return Sequence().then("first", once(in, out, stride, true)).then("second", once(out, out, 1, false));
 }
 
 /// A pool keeps the channels; where the state has others than the cell, a 1x1 convolution follows.
@@ -113,10 +115,16 @@ Sequence pooled(int64_t in, int64_t out, const Window& window) {
   return std::move(sequence).then("conv", Conv2d(in, out, {})).then("norm", BatchNorm(out));
 }
 
+/// Whether it reads its state through ReLU, which the cell takes once for all its edges.
+bool reads_rectified(CellOp op) {
+  return op == conv_1x1 || op == conv_3x3 || op == conv_1x7_7x1 || op == separable_3x3 || op == separable_5x5;
+}
+
+/// What an edge computes on its state, or on ReLU of it.
 Sequence edge_module(CellOp op, int64_t in, int64_t out, int64_t stride) {
   switch (op) {
     case conv_1x1:
-      return relu_conv_norm(in, out, square(1, stride));
+      return conv_norm(in, out, square(1, stride), false);
     case conv_3x3:
       return bottleneck(in, out, {square(3, stride)});
     case conv_1x7_7x1:
@@ -145,16 +153,15 @@ const Genotype& reduction_genotype(AmoebaNet network) { return network == Amoeba
 Cell::Cell(const Options& options)
     : genotype_(options.genotype),
       filters_(options.filters),
+      rectifies_(options.rectifies),
       drop_path_keep_(options.drop_path_keep),
       drop_path_steps_(options.drop_path_steps) {
-  last_ = add("last", relu_conv_norm(options.last, filters_));
-  int64_t before = filters_;
-  if (options.takes_before_as_it_is)
-    before = options.before;
-  else if (options.before_is_larger)
-    before_ = add("before", Sequence().then("relu", ReLU()).then("reduction", FactorizedReduction(options.before, filters_)));
-  else if (options.before != filters_)
-    before_ = add("before", relu_conv_norm(options.before, filters_));
+  last_ = add("last", relu_conv_norm(options.last, filters_, options.last_is_rectified));
+  const int64_t before = options.keeps_before() ? options.before : filters_;
+  if (options.before_is_larger && !options.keeps_before())
+    before_ = add("before", rectified(options.before_is_rectified).then("reduction", FactorizedReduction(options.before, filters_)));
+  else if (!options.keeps_before())
+    before_ = add("before", relu_conv_norm(options.before, filters_, options.before_is_rectified));
   for (size_t i = 0; i < edges_.size(); ++i) {
     const CellEdge& edge = genotype_->edges[i];
     const int64_t stride = options.is_reduction && edge.state < 2 ? 2 : 1;
@@ -172,10 +179,17 @@ Var Cell::forward(const Call& call) const {
   // The probability falls with training: early on a path that is missing teaches nothing.
   const double share = std::min(1.0, static_cast<double>(call.random.step) / static_cast<double>(drop_path_steps_));
   const double keep = call.training ? 1 - share * (1 - drop_path_keep_) : 1;
+  std::map<int, Var> rectified_states;
+  const auto read_by = [&](const CellEdge& edge) {
+    if (!reads_rectified(edge.op)) return states[edge.state];
+    const auto [found, is_new] = rectified_states.try_emplace(edge.state);
+    if (is_new) found->second = relu(states[edge.state]);
+    return found->second;
+  };
   for (size_t i = 0; i < edges_.size(); i += 2) {
     Var sum;
     for (size_t side = i; side < i + 2; ++side) {
-      Var y = states[genotype_->edges[side].state];
+      Var y = read_by(genotype_->edges[side]);
       if (edges_[side] >= 0) {
         // The edges draw no numbers themselves, so that the streams of parts are free. Sides count from the cell's own stream on.
         const RandomStream stream = side == 0 ? call.random : part_of(call.random, static_cast<int>(side) - 1);
@@ -187,7 +201,8 @@ Var Cell::forward(const Call& call) const {
   }
   std::vector<Var> outputs;
   for (int state : genotype_->outputs) outputs.push_back(states[state]);
-  return concat(outputs, 3);
+  const Var all = concat(outputs, 3);
+  return rectifies_ ? relu(all) : all;
 }
 
 }  // namespace sluice::models

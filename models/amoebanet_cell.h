@@ -30,6 +30,8 @@ const Genotype& normal_genotype(AmoebaNet network);
 const Genotype& reduction_genotype(AmoebaNet network);
 
 /// One cell. Inputs {last output, the output before}: [B, H, W, C], and [B, H, W, C'] or twice as large; a reduction cell halves the image.
+/// Where all who read a cell's output take it through ReLU, the cell does so itself, once: the gradients of its readers are added up before
+/// ReLU's, which gives the same bits, and one image is kept for all of them.
 class Cell : public layers::Composite {
  public:
   struct Options {
@@ -39,8 +41,12 @@ class Cell : public layers::Composite {
     bool is_reduction = false;
     bool before_is_larger = false;  ///< the input before has twice the height and width of the last
     bool takes_before_as_it_is = false;
+    bool last_is_rectified = false, before_is_rectified = false;  ///< the inputs went through ReLU
+    bool rectifies = false;                                       ///< its output goes through ReLU
     double drop_path_keep = 1;
     int64_t drop_path_steps = 1;
+    /// Whether state 1 is the input before and not made of it by ReLU and a convolution.
+    bool keeps_before() const { return takes_before_as_it_is || (!before_is_larger && before == filters); }
   };
   explicit Cell(const Options& options);
   layers::InputCount input_count() const override { return {2, 2}; }
@@ -52,6 +58,7 @@ class Cell : public layers::Composite {
 
   const Genotype* genotype_;
   int64_t filters_;
+  bool rectifies_;
   int last_ = -1, before_ = -1;  ///< children; -1 takes the input as it is
   std::array<int, 10> edges_{};  ///< children; -1 for none
   double drop_path_keep_;

@@ -16,10 +16,13 @@ using kernels::Lanes;
 using V = Lanes<float>;
 
 constexpr int64_t kLanes = V::kCount;
-// A tile of c takes as many registers as are left beside two of b and one of a.
-constexpr int64_t kTileRows = kLanes == 16 ? 14 : kLanes == 8 ? 6 : 4, kTileColumns = 2 * kLanes;
-// A panel of b and one of a lie in the first-level cache, a block of a's panels in the second, and b's panels in the third.
-constexpr int64_t kDepth = 384, kBlockRows = 24 * kTileRows, kBlockColumns = 1536;
+constexpr bool kIsWide = kLanes == 16;
+// A tile of c takes as many registers as are left beside a row of b and one of a. Its rows are few, so that those of a can be read where they
+// lie: more addresses than six do not fit into registers.
+constexpr int64_t kTileRows = kLanes < 8 ? 4 : 6, kTileRegisters = kIsWide ? 4 : 2, kTileColumns = kTileRegisters * kLanes;
+// Rows of a for one tile lie in the first-level cache, a block of them and a panel of b in the second, and b's panels in the third. A wide tile
+// is the deeper one, as it is read and written once for each block of depth.
+constexpr int64_t kDepth = kIsWide ? 1536 : 384, kBlockRows = (kIsWide ? 14 : 24) * kTileRows, kBlockColumns = kIsWide ? 1024 : 1536;
 static_assert(kTileRows <= kLanes && kBlockColumns % kTileColumns == 0);
 
 constexpr int64_t rounded_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
@@ -64,9 +67,12 @@ void turn(const Runs& runs, int64_t run, int64_t run_count, int64_t first, int64
 #pragma GCC unroll 16
     for (int64_t i = 0; i < kLanes; ++i) std::memcpy(&block[i], runs.at(run + i) + first, sizeof(Floats));
   } else {
-    for (int64_t i = 0; i < kLanes; ++i) {
-      block[i] = Floats{};
-      if (i < run_count) std::memcpy(&block[i], runs.at(run + i) + first, static_cast<size_t>(count) * sizeof(float));
+    std::fill_n(block, kLanes, Floats{});
+    for (int64_t i = 0; i < std::min(run_count, kLanes); ++i) {
+      if (count == kLanes)  // a copy of a size that is not known takes a multiple of the time
+        std::memcpy(&block[i], runs.at(run + i) + first, sizeof(Floats));
+      else
+        std::memcpy(&block[i], runs.at(run + i) + first, static_cast<size_t>(count) * sizeof(float));
     }
   }
   transpose(block);
@@ -102,7 +108,7 @@ bool are_together(const ListedRows& rows, int64_t first) { return rows.at(first 
 struct Tile {
   float* row(int64_t i) const { return c + rows.at(first_row + i) * step; }
   /// Whether registers can store it as it lies.
-  bool is_whole() const { return height == kTileRows && width == kTileColumns && are_together(rows, first_row); }
+  bool is_whole() const { return height == kTileRows && width % kLanes == 0 && are_together(rows, first_row); }
   float* c;
   int64_t step;
   ListedRows rows;
@@ -112,11 +118,15 @@ struct Tile {
 /// kTileRows rows of a: a panel, or where they lie, with elements of a row side by side.
 using RowsOfTile = kernels::Elements<float>;
 
-void multiply_panels(int64_t depth, const RowsOfTile& a, const float* b, bool adds, float* c, int64_t step) {
+/// As many registers across as hold the columns.
+template <int Registers = kTileRegisters>
+void multiply_panels(int64_t columns, int64_t depth, const RowsOfTile& a, const float* b, bool adds, float* c, int64_t step) {
+  if constexpr (Registers > 1)
+    if (columns <= (Registers - 1) * kLanes) return multiply_panels<Registers - 1>(columns, depth, a, b, adds, c, step);
   if (a.by_row == 1)
-    kernels::tiles::multiply<float, kTileRows, 2>(depth, {a.data, 1, kTileRows}, {b, kTileColumns}, adds, {c, step});
+    kernels::tiles::multiply<float, kTileRows, Registers>(depth, {a.data, 1, kTileRows}, {b, kTileColumns}, adds, {c, step});
   else
-    kernels::tiles::multiply<float, kTileRows, 2>(depth, {a.data, a.by_row, 1}, {b, kTileColumns}, adds, {c, step});
+    kernels::tiles::multiply<float, kTileRows, Registers>(depth, {a.data, a.by_row, 1}, {b, kTileColumns}, adds, {c, step});
 }
 
 /// One tile's product. Its chain begins with zeros, the bias, or what is there.
@@ -124,25 +134,24 @@ void multiply_tile(int64_t depth, const RowsOfTile& a, const float* b, const flo
   if (bias)
     for (int64_t i = 0; i < tile.height; ++i) std::copy_n(bias, tile.width, tile.row(i));
   const bool begins_with_c = adds || bias;
-  if (tile.is_whole()) return multiply_panels(depth, a, b, begins_with_c, tile.row(0), tile.step);
+  if (tile.is_whole()) return multiply_panels(tile.width, depth, a, b, begins_with_c, tile.row(0), tile.step);
   alignas(64) float sums[kTileRows * kTileColumns] = {};
   if (begins_with_c)
     for (int64_t i = 0; i < tile.height; ++i) std::copy_n(tile.row(i), tile.width, sums + i * kTileColumns);
-  multiply_panels(depth, a, b, begins_with_c, sums, kTileColumns);
+  multiply_panels(tile.width, depth, a, b, begins_with_c, sums, kTileColumns);
   for (int64_t i = 0; i < tile.height; ++i) std::copy_n(sums + i * kTileColumns, tile.width, tile.row(i));
 }
 
 /// The rows of a block, by tile. Those of whole tiles are read where they lie: turning them into panels takes up to a quarter of a product
-/// of few columns (docs/performance.md; only timed with 6 rows, whose addresses fit into registers). The others are packed.
+/// of few columns (docs/performance.md). The others are packed.
 using Block = std::array<RowsOfTile, kBlockRows / kTileRows>;
 Block rows_of_block(bool transposed, const Runs& a, int64_t first, int64_t height, int64_t k, int64_t depth, float* panels) {
-  constexpr bool kReadsInPlace = kTileRows <= 6;
   Block block;
   if (transposed) pack_along<kTileRows>(a, first, height, k, depth, panels);
   for (int64_t i = 0; i < height; i += kTileRows) {
     RowsOfTile& tile = block[i / kTileRows] = {panels + i * depth, 1, kTileRows};
     if (transposed) continue;
-    if (kReadsInPlace && height - i >= kTileRows && a.step > 1 && are_together(a.list, first + i))
+    if (height - i >= kTileRows && a.step > 1 && are_together(a.list, first + i))
       tile = {a.at(first + i) + k, a.step, 1};
     else
       pack_across<kTileRows>(a, first + i, std::min(kTileRows, height - i), k, depth, panels + i * depth);

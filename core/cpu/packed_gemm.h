@@ -22,8 +22,8 @@ struct ListedRows {
 void packed_gemm(const onednn::Product& product, const float* a, const float* b, const float* bias, float* c, ListedRows rows,
                  float* scratch);
 
-/// Whether nothing else that a build has is faster for products that are large enough to be packed: measured with registers of 32 bytes. With
-/// those of 64 oneDNN's products were the faster ones where they were compared (docs/performance.md).
+/// Whether nothing else that a build has is faster for products that are large enough to be packed: with registers of 32 bytes. With those
+/// of 64 oneDNN's products are, by some percent (docs/performance.md).
 bool packed_gemm_is_fastest();
 
 /// Of the product, and of every part of its rows or columns.

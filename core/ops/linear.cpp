@@ -42,11 +42,17 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const T
 
 Tensor sum_rows(const Tensor& dy, const Tensor& lengths) {
   require(dy.rank() >= 1, "sum_rows: needs at least one axis, got ", dy.shape());
-  const Tensor from = as_padded_matrix(lengths.defined() ? without_padding(dy, lengths) : dy);
-  const int64_t chunks = dy.device().backend() == DeviceKind::cuda ? gpu_row_chunks(from.dim(0)) : 1;
+  if (lengths.defined()) {
+    require(dy.rank() == 3, "sum_rows: needs dy [B, T, O] beside lengths, got ", dy.shape());
+    check_lengths("sum_rows", lengths, dy.dim(0));
+  }
+  const bool on_gpu = dy.device().backend() == DeviceKind::cuda;
+  const Tensor per_sample = lengths.defined() ? lengths.contiguous() : lengths;
+  const Tensor from = as_padded_matrix(lengths.defined() && on_gpu ? without_padding(dy, lengths) : dy);
+  const int64_t chunks = on_gpu ? gpu_row_chunks(from.dim(0)) : 1;
   const Tensor partial = empty({chunks, dy.dim(-1)}, compute_dtype(dy.dtype()), dy.device_ptr());
   const Cost cost{static_cast<double>(dy.elements()), static_cast<double>(dy.bytes()), static_cast<double>(partial.bytes())};
-  run_kernel("sum_rows", {from}, cost, [&](auto& context) { kernels::sum_rows(context, from, partial); });
+  run_kernel("sum_rows", {from, per_sample}, cost, [&](auto& context) { kernels::sum_rows(context, from, per_sample, partial); });
   return chunks == 1 ? partial.reshape({dy.dim(-1)}) : sum(partial, {0});
 }
 

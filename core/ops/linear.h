@@ -22,8 +22,9 @@ Tensor sum_rows(const Tensor& dy, const Tensor& lengths = {});
 
 namespace kernels {
 /// dy [rows, O] may have a row stride on CUDA; partial [chunks, O] in the arithmetic dtype gets the sums over each chunk of rows: one chunk on CPU, chunks of kGpuChunkRows on CUDA.
-void sum_rows(Cpu& cpu, const Tensor& dy, const Tensor& partial);
-void sum_rows(Cuda& cuda, const Tensor& dy, const Tensor& partial);
+/// Lengths i32 [B], or undefined: on CPUs padding is not read; on CUDA it must be zeros.
+void sum_rows(Cpu& cpu, const Tensor& dy, const Tensor& lengths, const Tensor& partial);
+void sum_rows(Cuda& cuda, const Tensor& dy, const Tensor& lengths, const Tensor& partial);
 }  // namespace kernels
 
 }  // namespace sluice

@@ -38,23 +38,23 @@ template <class T, int Rows, int Columns>
   typename V::Register sums[Rows][Columns];
 #pragma GCC unroll 16
   for (int i = 0; i < Rows; ++i)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int j = 0; j < Columns; ++j) sums[i][j] = adds ? V::load(c.data + i * c.step + j * V::kCount).all : V(0).all;
   for (int64_t step = 0; step < k; ++step) {
     typename V::Register row[Columns];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int j = 0; j < Columns; ++j) row[j] = V::load(b.data + step * b.step + j * V::kCount).all;
     const T* column = a.data + step * a.by_column;
 #pragma GCC unroll 16
     for (int i = 0; i < Rows; ++i) {
       const auto factor = Eigen::internal::pset1<typename V::Register>(column[i * a.by_row]);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int j = 0; j < Columns; ++j) sums[i][j] = Eigen::internal::pmadd(factor, row[j], sums[i][j]);
     }
   }
 #pragma GCC unroll 16
   for (int i = 0; i < Rows; ++i)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int j = 0; j < Columns; ++j) V(sums[i][j]).store(c.data + i * c.step + j * V::kCount);
 }
 

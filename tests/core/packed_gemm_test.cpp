@@ -86,8 +86,8 @@ struct Size {
   int64_t m, n, k;
 };
 // Tiles, panels and blocks that are whole, one more and one less, of every width of registers.
-constexpr Size kSizes[] = {{1, 1, 1},     {6, 16, 8},    {14, 32, 16},  {7, 17, 9},     {5, 31, 383},
-                           {13, 33, 385}, {145, 47, 20}, {337, 40, 30}, {30, 1537, 17}, {150, 100, 800}};
+constexpr Size kSizes[] = {{1, 1, 1},     {6, 16, 8},    {14, 32, 16},   {7, 17, 9},      {5, 31, 383}, {13, 33, 385},
+                           {145, 47, 20}, {337, 40, 30}, {30, 1537, 17}, {150, 100, 800}, {90, 48, 33}, {13, 70, 1540}};
 
 TEST(PackedGemm, MultipliesMatricesOfEverySizeAndLayout) {
   for (const auto& [m, n, k] : kSizes)

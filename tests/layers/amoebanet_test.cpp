@@ -2,7 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "autograd/backward.h"
+#include "autograd/ops/elementwise.h"
+#include "core/ops/copy.h"
+#include "core/random.h"
+#include "models/amoebanet_cell.h"
 #include "tests/expect_error.h"
+#include "tests/layers/graph_gradient.h"
 
 namespace sluice::models {
 namespace {
@@ -49,6 +57,62 @@ TEST(AmoebaNet, NamesTheKeyOfASizeThatIsOutOfRange) {
   expect_error<UsageError>([] { amoebanet({.filters = 30}); }, {"model.filters", "multiple of 4", "got 30"});
   expect_error<UsageError>([] { amoebanet({.image_size = 64, .aux_head = true}); }, {"model.aux_head", "67 pixels", "64"});
   expect_error<UsageError>([] { amoebanet({.drop_path_keep = 0}); }, {"model.drop_path_keep", "(0, 1]"});
+}
+
+Tensor normal(const Shape& shape, const std::string& name, double mean = 0) {
+  const Tensor x = empty(shape, DType::f32);
+  fill_normal(x, mean, 1, random_key(1, name));
+  return x;
+}
+
+/// The output of a cell of 8 filters through ReLU, and its gradients with respect to the two images and all parameters, in training. ReLU of
+/// the images is taken by the cell, or before it where the options say so; that of the output by the cell or after it.
+std::vector<std::vector<double>> rectified_cell(const Cell::Options& options, const Shape& last, const Shape& before) {
+  const Cell cell(options);
+  const std::vector<Var> images{Var::input(normal(last, "last")), Var::input(normal(before, "before"))};
+  layers::Call call;
+  call.training = true;
+  call.inputs = {options.last_is_rectified ? relu(images[0]) : images[0], options.before_is_rectified ? relu(images[1]) : images[1]};
+  for (const auto& spec : cell.parameters()) call.parameters.push_back(Var::input(normal(spec.shape, spec.name, 0.5)));
+  Var y = cell.forward(call);
+  if (!options.rectifies) y = relu(y);
+  std::vector<Var> leaves = images;
+  leaves.insert(leaves.end(), call.parameters.begin(), call.parameters.end());
+  std::vector<std::vector<double>> found{y.value().to_vector()};
+  for (const Tensor& gradient : gradients(y, normal(y.shape(), "dy"), leaves)) found.push_back(gradient.to_vector());
+  return found;
+}
+
+TEST(AmoebaNetCell, GivesTheSameBitsWhereverReLUIsTaken) {
+  for (const AmoebaNet network : {AmoebaNet::b, AmoebaNet::d})
+    for (const bool is_reduction : {false, true})
+      for (const bool is_larger : {false, true}) {
+        Cell::Options options{.genotype = &(is_reduction ? reduction_genotype : normal_genotype)(network),
+                              .last = 6,
+                              .before = 12,
+                              .filters = 8,
+                              .is_reduction = is_reduction,
+                              .before_is_larger = is_larger};
+        const Shape last{2, 6, 6, 6}, before = is_larger ? Shape{2, 12, 12, 12} : Shape{2, 6, 6, 12};
+        const auto expected = rectified_cell(options, last, before);
+        options.last_is_rectified = options.before_is_rectified = options.rectifies = true;
+        EXPECT_EQ(rectified_cell(options, last, before), expected) << is_reduction << is_larger;
+      }
+}
+
+/// The second normal cell of AmoebaNet-B keeps what the stem's last cell gave, negative numbers included.
+TEST(AmoebaNetCell, TakesReLUOfItsOutputUnlessAReaderKeepsIt) {
+  for (const AmoebaNet network : {AmoebaNet::b, AmoebaNet::d}) {
+    const auto graph = amoebanet({.genotype = network, .layers = 6, .filters = 16, .classes = 3, .image_size = 32});
+    const auto parameters = sluice::testing::drawn_parameters(graph, 1);
+    const auto values =
+        sluice::testing::run_in_f64(graph, {cast(normal({2, 32, 32, 3}, "image"), DType::f64), tensor_of({0, 2}, {2}, DType::i32)},
+                                    {parameters.begin(), parameters.end()});
+    std::string with_negatives;
+    for (size_t node = 0; node < values.size(); ++node)
+      if (std::ranges::min(values[node].value().to_vector()) < 0) with_negatives += graph.nodes()[node].name + " ";
+    EXPECT_EQ(with_negatives, network == AmoebaNet::b ? "stem stem_cell1 head " : "stem head ");
+  }
 }
 
 }  // namespace
