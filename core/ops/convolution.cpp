@@ -4,6 +4,7 @@
 #include "core/ops/copy.h"
 #include "core/ops/depthwise.h"
 #include "core/ops/matmul.h"
+#include "core/ops/padded_rows.h"
 #include "core/ops/reduction.h"
 
 namespace sluice {
@@ -26,8 +27,8 @@ void check_gradient(const Tensor& dy, const WindowPlan& plan, int64_t outputs) {
 
 bool is_depthwise(const Shape& weight, int64_t groups) { return weight[0] == groups && weight[3] == 1; }
 
-/// Each pixel of y depends on one pixel of x: a window of one pixel has no padding. Then a convolution is one product of matrices; of strided
-/// pixels that is faster than a library's convolution even with a copy of them (docs/performance.md).
+/// Each pixel of y depends on one pixel of x: a window of one pixel has no padding. Then a convolution is one product of matrices, which reads
+/// rows of a view where they lie; of strided pixels that is faster than a library's convolution even with a copy of them (docs/performance.md).
 bool is_pointwise(const Window& window) { return window.size_h == 1 && window.size_w == 1; }
 
 /// The pixels of x that those of y depend on: a view.
@@ -35,9 +36,6 @@ Tensor read_pixels(const Tensor& x, const WindowPlan& plan) {
   const auto [stride_h, stride_w] = std::pair(plan.window.stride_h, plan.window.stride_w);
   return x.slice(1, 0, (plan.out_h - 1) * stride_h + 1, stride_h).slice(2, 0, (plan.out_w - 1) * stride_w + 1, stride_w);
 }
-
-/// Images or weights as rows of the elements of their last axis.
-Tensor rows_of(const Tensor& x) { return x.reshape({x.shape().elements_before(-1), x.dim(-1)}); }
 
 /// The weight of a window of one pixel as [outputs, channels].
 Tensor matrix_of(const Tensor& weight) { return weight.reshape({weight.dim(0), weight.dim(3)}); }
@@ -81,14 +79,15 @@ void run(const Convolution& of, const Tensor& first, const Tensor& second, const
 }
 
 Tensor dense(const Tensor& x, const Tensor& weight, const WindowPlan& plan) {
-  if (is_pointwise(plan.window)) return matmul(read_pixels(x, plan).contiguous(), matrix_of(weight), false, true);
+  if (is_pointwise(plan.window))
+    return matmul(as_matrix(read_pixels(x, plan)), matrix_of(weight), false, true).reshape(plan.output(weight.dim(0)));
   Tensor y = empty(plan.output(weight.dim(0)), x.dtype(), x.device_ptr());
-  run({ConvolutionPass::forward, x.dtype(), plan, x.dim(3), weight.dim(0)}, x, weight, y);
+  run({ConvolutionPass::forward, x.dtype(), plan, x.dim(3), weight.dim(0)}, x.contiguous(), weight, y);
   return y;
 }
 
 Tensor pointwise_input_gradient(const Tensor& dy, const Tensor& weight, const WindowPlan& plan) {
-  const Tensor read = matmul(dy, matrix_of(weight));
+  const Tensor read = matmul(as_matrix(dy), matrix_of(weight)).reshape(dy.shape().with(-1, weight.dim(3)));
   if (plan.window.stride_h == 1 && plan.window.stride_w == 1) return read;
   const Tensor dx = zeros({plan.batch, plan.in_h, plan.in_w, weight.dim(3)}, dy.dtype(), dy.device_ptr());
   copy(read, read_pixels(dx, plan));
@@ -98,7 +97,7 @@ Tensor pointwise_input_gradient(const Tensor& dy, const Tensor& weight, const Wi
 Tensor dense_input_gradient(const Tensor& dy, const Tensor& weight, const WindowPlan& plan) {
   if (is_pointwise(plan.window)) return pointwise_input_gradient(dy, weight, plan);
   Tensor dx = empty({plan.batch, plan.in_h, plan.in_w, weight.dim(3)}, dy.dtype(), dy.device_ptr());
-  run({ConvolutionPass::input_gradient, dy.dtype(), plan, weight.dim(3), weight.dim(0)}, dy, weight, dx);
+  run({ConvolutionPass::input_gradient, dy.dtype(), plan, weight.dim(3), weight.dim(0)}, dy.contiguous(), weight, dx);
   return dx;
 }
 
@@ -108,9 +107,9 @@ Tensor dense_weight_gradient(const Tensor& dy, const Tensor& x, const WindowPlan
   const int64_t piece = images_of_piece(of), pieces = is_whole ? 1 : (plan.batch + piece - 1) / piece;
   const Tensor partial = empty({pieces, of.outputs, of.taps()}, compute_dtype(dy.dtype()), dy.device_ptr());
   if (is_pointwise(plan.window))
-    matmul_into(rows_of(dy), rows_of(read_pixels(x, plan).contiguous()), partial.reshape({of.outputs, of.taps()}), true, false, 0);
+    matmul_into(as_matrix(dy), as_matrix(read_pixels(x, plan)), partial.reshape({of.outputs, of.taps()}), true, false, 0);
   else
-    run(of, dy, x, partial);
+    run(of, dy.contiguous(), x.contiguous(), partial);
   return (pieces == 1 ? partial : sum(partial, {0})).reshape({of.outputs, plan.window.size_h, plan.window.size_w, of.channels});
 }
 
@@ -138,10 +137,10 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Window& window, int64
   const WindowPlan plan = plan_of("conv2d", x.shape(), window);
   if (plan.output(1).elements() == 0) return empty(plan.output(weight.dim(0)), x.dtype(), x.device_ptr());
   if (is_depthwise(weight.shape(), groups)) return depthwise(x.contiguous(), weight.contiguous(), plan);
-  if (groups == 1) return dense(x.contiguous(), weight.contiguous(), plan);
+  if (groups == 1) return dense(x, weight.contiguous(), plan);
   Tensor y = empty(plan.output(weight.dim(0)), x.dtype(), x.device_ptr());
   for (int64_t group = 0; group < groups; ++group)
-    copy(dense(run_of(x, 3, group, groups).contiguous(), run_of(weight, 0, group, groups).contiguous(), plan), run_of(y, 3, group, groups));
+    copy(dense(run_of(x, 3, group, groups), run_of(weight, 0, group, groups).contiguous(), plan), run_of(y, 3, group, groups));
   return y;
 }
 
@@ -152,10 +151,10 @@ Tensor conv2d_input_gradient(const Tensor& dy, const Tensor& weight, const Shape
   device_of("conv2d", {dy, weight});
   if (dy.elements() == 0) return zeros(x_shape, dy.dtype(), dy.device_ptr());
   if (is_depthwise(weight.shape(), groups)) return depthwise_input_gradient(dy.contiguous(), weight.contiguous(), plan);
-  if (groups == 1) return dense_input_gradient(dy.contiguous(), weight.contiguous(), plan);
+  if (groups == 1) return dense_input_gradient(dy, weight.contiguous(), plan);
   Tensor dx = empty(x_shape, dy.dtype(), dy.device_ptr());
   for (int64_t group = 0; group < groups; ++group)
-    copy(dense_input_gradient(run_of(dy, 3, group, groups).contiguous(), run_of(weight, 0, group, groups).contiguous(), plan),
+    copy(dense_input_gradient(run_of(dy, 3, group, groups), run_of(weight, 0, group, groups).contiguous(), plan),
          run_of(dx, 3, group, groups));
   return dx;
 }
@@ -167,11 +166,10 @@ Tensor conv2d_weight_gradient(const Tensor& dy, const Tensor& x, const Shape& we
   device_of("conv2d", {dy, x});
   if (dy.elements() == 0) return zeros(weight_shape, compute_dtype(dy.dtype()), dy.device_ptr());
   if (is_depthwise(weight_shape, groups)) return depthwise_weight_gradient(dy.contiguous(), x.contiguous(), plan);
-  if (groups == 1) return dense_weight_gradient(dy.contiguous(), x.contiguous(), plan);
+  if (groups == 1) return dense_weight_gradient(dy, x, plan);
   Tensor dweight = empty(weight_shape, compute_dtype(dy.dtype()), dy.device_ptr());
   for (int64_t group = 0; group < groups; ++group)
-    copy(dense_weight_gradient(run_of(dy, 3, group, groups).contiguous(), run_of(x, 3, group, groups).contiguous(), plan),
-         run_of(dweight, 0, group, groups));
+    copy(dense_weight_gradient(run_of(dy, 3, group, groups), run_of(x, 3, group, groups), plan), run_of(dweight, 0, group, groups));
   return dweight;
 }
 
