@@ -18,6 +18,7 @@ namespace {
 
 constexpr int64_t kStemChannels = 32;
 constexpr double kAuxiliaryWeight = 0.4;
+constexpr const char* kLastReduction = "reduction1";  // the auxiliary head reads what it reads
 
 void check(const AmoebaNetOptions& options) {
   const auto positive = [](const char* key, int64_t value) { require(value > 0, "model.", key, ": needs a number > 0, got ", value); };
@@ -69,7 +70,7 @@ std::vector<NamedCell> cells_of(const AmoebaNetOptions& options) {
   for (int64_t i = 0; i < options.layers; ++i) {
     if (i == first || i == second) {
       filters *= 2;
-      add(i == first ? "reduction0" : "reduction1", filters, true);
+      add(i == first ? "reduction0" : kLastReduction, filters, true);
     }
     add("cell" + std::to_string(i), filters, false);
   }
@@ -124,16 +125,16 @@ Graph amoebanet(const AmoebaNetOptions& options) {
   rectify_outputs(cells);
   Value last = stem, before = stem, auxiliary;
   int64_t channels = kStemChannels;
-  for (const NamedCell& named : cells) {
-    const Cell cell(named.options);
-    before = std::exchange(last, graph.add(named.name, cell, {last, before}));
-    channels = cell.output_channels();
-    if (options.aux_head && named.name == "cell" + std::to_string(2 * options.layers / 3 - 1)) {
+  for (const auto& [name, of_cell] : cells) {
+    if (options.aux_head && name == kLastReduction) {
       const int64_t size = halved((options.image_size - kStem.size_h) / kStem.stride_h + 1, 3);
       require(size >= 5, "model.aux_head: needs images of at least 67 pixels, got model.image_size = ", options.image_size,
               "; use larger images or aux_head = false");
       auxiliary = graph.add("auxiliary_head", auxiliary_head(channels, size, options.classes), last);
     }
+    const Cell cell(of_cell);
+    before = std::exchange(last, graph.add(name, cell, {last, before}));
+    channels = cell.output_channels();
   }
   const Value logits = graph.add("head",
                                  Sequence()
