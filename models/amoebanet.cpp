@@ -61,7 +61,7 @@ std::vector<NamedCell> cells_of(const AmoebaNetOptions& options) {
                       .drop_path_keep = options.drop_path_keep,
                       .drop_path_steps = options.drop_path_steps}});
     before = last;
-    last = {static_cast<int64_t>(genotype.outputs.size()) * filters, last.halvings + is_reduction};
+    last = {cells.back().options.output_channels(), last.halvings + is_reduction};
   };
   int64_t filters = options.filters;
   add("stem_cell0", filters / 4, true);
@@ -77,13 +77,12 @@ std::vector<NamedCell> cells_of(const AmoebaNetOptions& options) {
   return cells;
 }
 
-/// Lets each cell take its output through ReLU, unless the second cell after it keeps what it reads. All other readers begin with ReLU.
+/// Lets each cell that two others read take its output through ReLU, unless the second of them keeps what it reads. All other readers begin
+/// with ReLU.
 void rectify_outputs(std::vector<NamedCell>& cells) {
-  for (size_t i = 0; i < cells.size(); ++i) {
-    if (i + 2 < cells.size() && cells[i + 2].options.keeps_before()) continue;
-    cells[i].options.rectifies = true;
-    if (i + 1 < cells.size()) cells[i + 1].options.last_is_rectified = true;
-    if (i + 2 < cells.size()) cells[i + 2].options.before_is_rectified = true;
+  for (size_t i = 0; i + 2 < cells.size(); ++i) {
+    if (cells[i + 2].options.keeps_before()) continue;
+    cells[i].options.rectifies = cells[i + 1].options.last_is_rectified = cells[i + 2].options.before_is_rectified = true;
   }
 }
 
@@ -132,9 +131,8 @@ Graph amoebanet(const AmoebaNetOptions& options) {
               "; use larger images or aux_head = false");
       auxiliary = graph.add("auxiliary_head", auxiliary_head(channels, size, options.classes), last);
     }
-    const Cell cell(of_cell);
-    before = std::exchange(last, graph.add(name, cell, {last, before}));
-    channels = cell.output_channels();
+    before = std::exchange(last, graph.add(name, Cell(of_cell), {last, before}));
+    channels = of_cell.output_channels();
   }
   const Value logits = graph.add("head",
                                  Sequence()

@@ -79,7 +79,7 @@ Sequence conv_norm(int64_t in, int64_t out, const Window& window, bool relu_afte
   return Sequence().then("conv", Conv2d(in, out, window)).then("norm", norm(out, relu_after));
 }
 
-/// ReLU, unless the input is one's.
+/// ReLU, unless the input went through it.
 Sequence rectified(bool is_already) { return is_already ? Sequence() : Sequence().then("relu", ReLU()); }
 
 /// What makes a state of an input.

@@ -30,8 +30,8 @@ const Genotype& normal_genotype(AmoebaNet network);
 const Genotype& reduction_genotype(AmoebaNet network);
 
 /// One cell. Inputs {last output, the output before}: [B, H, W, C], and [B, H, W, C'] or twice as large; a reduction cell halves the image.
-/// Where all who read a cell's output take it through ReLU, the cell does so itself, once: the gradients of its readers are added up before
-/// ReLU's, which gives the same bits, and one image is kept for all of them.
+/// Where two cells read its output and both take it through ReLU, it may do so itself, once: their gradients are added up before that of
+/// ReLU, which gives the same bits, and one image is kept for both.
 class Cell : public layers::Composite {
  public:
   struct Options {
@@ -45,13 +45,13 @@ class Cell : public layers::Composite {
     bool rectifies = false;                                       ///< its output goes through ReLU
     double drop_path_keep = 1;
     int64_t drop_path_steps = 1;
+    int64_t output_channels() const { return static_cast<int64_t>(genotype->outputs.size()) * filters; }
     /// Whether state 1 is the input before and not made of it by ReLU and a convolution.
     bool keeps_before() const { return takes_before_as_it_is || (!before_is_larger && before == filters); }
   };
   explicit Cell(const Options& options);
   layers::InputCount input_count() const override { return {2, 2}; }
   Var forward(const layers::Call& call) const override;
-  int64_t output_channels() const { return static_cast<int64_t>(genotype_->outputs.size()) * filters_; }
 
  private:
   int add_edge(int number, const CellEdge& edge, int64_t in, int64_t stride);

@@ -4,7 +4,6 @@
 #include "core/ops/copy.h"
 #include "core/ops/depthwise.h"
 #include "core/ops/matmul.h"
-#include "core/ops/padded_rows.h"
 #include "core/ops/reduction.h"
 
 namespace sluice {
@@ -27,8 +26,9 @@ void check_gradient(const Tensor& dy, const WindowPlan& plan, int64_t outputs) {
 
 bool is_depthwise(const Shape& weight, int64_t groups) { return weight[0] == groups && weight[3] == 1; }
 
-/// Each pixel of y depends on one pixel of x: a window of one pixel has no padding. Then a convolution is one product of matrices, which reads
-/// rows of a view where they lie; of strided pixels that is faster than a library's convolution even with a copy of them (docs/performance.md).
+/// Each pixel of y depends on one pixel of x: a window of one pixel has no padding. Then a convolution is one product of matrices; of strided
+/// pixels that is faster than a library's convolution even with a copy of them (docs/performance.md). A view is copied, too: a library's bits
+/// depend on how far rows lie apart, and where a graph is cut decides what is a view.
 bool is_pointwise(const Window& window) { return window.size_h == 1 && window.size_w == 1; }
 
 /// The pixels of x that those of y depend on: a view.
@@ -36,6 +36,9 @@ Tensor read_pixels(const Tensor& x, const WindowPlan& plan) {
   const auto [stride_h, stride_w] = std::pair(plan.window.stride_h, plan.window.stride_w);
   return x.slice(1, 0, (plan.out_h - 1) * stride_h + 1, stride_h).slice(2, 0, (plan.out_w - 1) * stride_w + 1, stride_w);
 }
+
+/// Images or weights as rows of the elements of their last axis.
+Tensor rows_of(const Tensor& x) { return x.reshape({x.shape().elements_before(-1), x.dim(-1)}); }
 
 /// The weight of a window of one pixel as [outputs, channels].
 Tensor matrix_of(const Tensor& weight) { return weight.reshape({weight.dim(0), weight.dim(3)}); }
@@ -79,15 +82,14 @@ void run(const Convolution& of, const Tensor& first, const Tensor& second, const
 }
 
 Tensor dense(const Tensor& x, const Tensor& weight, const WindowPlan& plan) {
-  if (is_pointwise(plan.window))
-    return matmul(as_matrix(read_pixels(x, plan)), matrix_of(weight), false, true).reshape(plan.output(weight.dim(0)));
+  if (is_pointwise(plan.window)) return matmul(read_pixels(x, plan).contiguous(), matrix_of(weight), false, true);
   Tensor y = empty(plan.output(weight.dim(0)), x.dtype(), x.device_ptr());
   run({ConvolutionPass::forward, x.dtype(), plan, x.dim(3), weight.dim(0)}, x.contiguous(), weight, y);
   return y;
 }
 
 Tensor pointwise_input_gradient(const Tensor& dy, const Tensor& weight, const WindowPlan& plan) {
-  const Tensor read = matmul(as_matrix(dy), matrix_of(weight)).reshape(dy.shape().with(-1, weight.dim(3)));
+  const Tensor read = matmul(dy, matrix_of(weight));
   if (plan.window.stride_h == 1 && plan.window.stride_w == 1) return read;
   const Tensor dx = zeros({plan.batch, plan.in_h, plan.in_w, weight.dim(3)}, dy.dtype(), dy.device_ptr());
   copy(read, read_pixels(dx, plan));
@@ -97,7 +99,7 @@ Tensor pointwise_input_gradient(const Tensor& dy, const Tensor& weight, const Wi
 Tensor dense_input_gradient(const Tensor& dy, const Tensor& weight, const WindowPlan& plan) {
   if (is_pointwise(plan.window)) return pointwise_input_gradient(dy, weight, plan);
   Tensor dx = empty({plan.batch, plan.in_h, plan.in_w, weight.dim(3)}, dy.dtype(), dy.device_ptr());
-  run({ConvolutionPass::input_gradient, dy.dtype(), plan, weight.dim(3), weight.dim(0)}, dy.contiguous(), weight, dx);
+  run({ConvolutionPass::input_gradient, dy.dtype(), plan, weight.dim(3), weight.dim(0)}, dy, weight, dx);
   return dx;
 }
 
@@ -107,9 +109,9 @@ Tensor dense_weight_gradient(const Tensor& dy, const Tensor& x, const WindowPlan
   const int64_t piece = images_of_piece(of), pieces = is_whole ? 1 : (plan.batch + piece - 1) / piece;
   const Tensor partial = empty({pieces, of.outputs, of.taps()}, compute_dtype(dy.dtype()), dy.device_ptr());
   if (is_pointwise(plan.window))
-    matmul_into(as_matrix(dy), as_matrix(read_pixels(x, plan)), partial.reshape({of.outputs, of.taps()}), true, false, 0);
+    matmul_into(rows_of(dy), rows_of(read_pixels(x, plan).contiguous()), partial.reshape({of.outputs, of.taps()}), true, false, 0);
   else
-    run(of, dy.contiguous(), x.contiguous(), partial);
+    run(of, dy, x.contiguous(), partial);
   return (pieces == 1 ? partial : sum(partial, {0})).reshape({of.outputs, plan.window.size_h, plan.window.size_w, of.channels});
 }
 
@@ -151,10 +153,10 @@ Tensor conv2d_input_gradient(const Tensor& dy, const Tensor& weight, const Shape
   device_of("conv2d", {dy, weight});
   if (dy.elements() == 0) return zeros(x_shape, dy.dtype(), dy.device_ptr());
   if (is_depthwise(weight.shape(), groups)) return depthwise_input_gradient(dy.contiguous(), weight.contiguous(), plan);
-  if (groups == 1) return dense_input_gradient(dy, weight.contiguous(), plan);
+  if (groups == 1) return dense_input_gradient(dy.contiguous(), weight.contiguous(), plan);
   Tensor dx = empty(x_shape, dy.dtype(), dy.device_ptr());
   for (int64_t group = 0; group < groups; ++group)
-    copy(dense_input_gradient(run_of(dy, 3, group, groups), run_of(weight, 0, group, groups).contiguous(), plan),
+    copy(dense_input_gradient(run_of(dy, 3, group, groups).contiguous(), run_of(weight, 0, group, groups).contiguous(), plan),
          run_of(dx, 3, group, groups));
   return dx;
 }
@@ -166,10 +168,11 @@ Tensor conv2d_weight_gradient(const Tensor& dy, const Tensor& x, const Shape& we
   device_of("conv2d", {dy, x});
   if (dy.elements() == 0) return zeros(weight_shape, compute_dtype(dy.dtype()), dy.device_ptr());
   if (is_depthwise(weight_shape, groups)) return depthwise_weight_gradient(dy.contiguous(), x.contiguous(), plan);
-  if (groups == 1) return dense_weight_gradient(dy, x, plan);
+  if (groups == 1) return dense_weight_gradient(dy.contiguous(), x, plan);
   Tensor dweight = empty(weight_shape, compute_dtype(dy.dtype()), dy.device_ptr());
   for (int64_t group = 0; group < groups; ++group)
-    copy(dense_weight_gradient(run_of(dy, 3, group, groups), run_of(x, 3, group, groups), plan), run_of(dweight, 0, group, groups));
+    copy(dense_weight_gradient(run_of(dy, 3, group, groups).contiguous(), run_of(x, 3, group, groups), plan),
+         run_of(dweight, 0, group, groups));
   return dweight;
 }
 

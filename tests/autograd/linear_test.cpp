@@ -13,6 +13,7 @@
 #include "core/ops/ramp.h"
 #include "core/ops/select.h"
 #include "core/random.h"
+#include "tests/expect_error.h"
 
 namespace sluice {
 namespace {
@@ -70,6 +71,18 @@ TEST(LinearLengths, KeepNaNsInPaddingFromGradients) {
     const auto expected = of(whole, dy), found = of(with_nan(whole), with_nan(dy));
     for (size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i].to_vector(), expected[i].to_vector()) << "input " << i;
   }
+}
+
+TEST(LinearLengths, LeavePaddingOutOfSumsOfRows) {
+  const Tensor dy = normal({kSamples, kTokens, kOut}, "dy"),
+               is_item = less(arange(0, kTokens, 1, DType::i32), some_lengths().reshape({kSamples, 1}));
+  const Tensor with_nan = where(is_item.reshape({kSamples, kTokens, 1}), dy, std::nan(""));
+  EXPECT_EQ(sum_rows(with_nan, some_lengths()).to_vector(), sum_rows(without_padding(dy, some_lengths())).to_vector());
+  expect_error<UsageError>(
+      [&] {
+        sum_rows(dy.reshape({kSamples * kTokens, kOut}), some_lengths());
+      },
+      {"sum_rows: needs dy [B, T, O] beside lengths, got [1024, 384]"});
 }
 
 TEST(LinearLengths, MayBeZeros) {

@@ -2,12 +2,16 @@
 // views of the same elements, which depended on the order of the work.
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "core/ops/batch_norm.h"
+#include "core/ops/convolution.h"
 #include "core/ops/copy.h"
 #include "core/ops/cross_entropy.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/normalization.h"
 #include "core/ops/ramp.h"
+#include "core/random.h"
 #include "tests/expect_error.h"
 
 namespace sluice {
@@ -50,6 +54,34 @@ TEST(Views, AreNotWrittenWhileAnotherOfTheSameElementsIsRead) {
   copy(square, square);
   add_into(square, square);
   EXPECT_EQ(square.to_vector(), (std::vector<double>{2, 4, 2, 8, 10, 8, 14, 16, 14}));
+}
+
+/// A value is a view on the stage that made it and row-major on another, so the bits of its readers may depend on its shape alone.
+TEST(Views, OfImagesGiveConvolutionsOfOnePixelTheBitsOfTheirCopies) {
+  const auto slice_of_wider = [](const Shape& shape, const char* name) {
+    const Tensor wide = empty(shape.with(3, shape[3] + 5));
+    fill_normal(wide, 0, 1, random_key(1, name));
+    return wide.slice(3, 3, 3 + shape[3]);
+  };
+  for (const int64_t channels : {3, 16, 100, 512, 1024})
+    for (const int64_t outputs : {4, 48, 96, 512})
+      for (const int64_t size : {1, 7, 16})
+        for (const int64_t stride : {1, 2}) {
+          SCOPED_TRACE(testing::Message() << channels << " channels, " << outputs << " outputs, " << size << " pixels, stride " << stride);
+          const Window window{.size_h = 1, .size_w = 1, .stride_h = stride, .stride_w = stride};
+          const int64_t left = (size + stride - 1) / stride;
+          const Tensor x = slice_of_wider({4, size, size, channels}, "x"), dy = slice_of_wider({4, left, left, outputs}, "dy");
+          const Tensor weight = slice_of_wider({outputs, 1, 1, channels}, "weight").contiguous();
+          const auto expect_same = [](const Tensor& of_view, const Tensor& of_copy) {
+            ASSERT_TRUE(of_view.is_contiguous() && of_copy.is_contiguous());
+            EXPECT_EQ(0, std::memcmp(of_view.data<float>(), of_copy.data<float>(), static_cast<size_t>(of_copy.bytes())));
+          };
+          expect_same(conv2d(x, weight, window, 1), conv2d(x.contiguous(), weight, window, 1));
+          expect_same(conv2d_input_gradient(dy, weight, x.shape(), window, 1),
+                      conv2d_input_gradient(dy.contiguous(), weight, x.shape(), window, 1));
+          expect_same(conv2d_weight_gradient(dy, x, weight.shape(), window, 1),
+                      conv2d_weight_gradient(dy.contiguous(), x.contiguous(), weight.shape(), window, 1));
+        }
 }
 
 }  // namespace
