@@ -119,7 +119,8 @@ Tensor last_token(const Tensor& x) { return x.dim(1) == 1 ? x : x.slice(1, x.dim
 
 }  // namespace
 
-/// Runs all nodes, or (again) the recomputed ones. `live` holds the values that a later node of this pass still reads.
+/// Runs all nodes, or (again) the recomputed ones. `live` holds the values that a later node of this pass still reads. A view is copied
+/// here as it is where a transfer takes it to its reader: products of a view have other bits than those of its copy.
 void Stage::run_nodes(const RunContext& run, int micro_batch, bool again) {
   MicroBatch& state = micro_batches_[micro_batch];
   const auto& last_use = again ? last_recompute_use_ : last_use_;
@@ -139,12 +140,12 @@ void Stage::run_nodes(const RunContext& run, int micro_batch, bool again) {
       else
         live[value] = load(run, micro_batch, value);
     }
-    Tensor y = run_node(run, micro_batch, node, live, again);
+    Tensor y = run_node(run, micro_batch, node, live, again).dense();
     watch("the output", y);
     const int made = topology_.value_of(node);
     const bool kept_for_recompute = run.training && !again && last_recompute_use_[made] >= 0 && !flow.recomputed;
     if (kept_for_recompute) state.kept[made] = y;
-    if (!again && flow.sent) state.to_send[made] = y.dense();
+    if (!again && flow.sent) state.to_send[made] = y;
     if (!again && node == loss_node_) losses_[micro_batch] = y;
     if (run.keeps_output && std::ranges::count(graph_.output_nodes(), node) > 0)
       outputs_[node][micro_batch] = run.sequences ? last_token(y) : y;
@@ -219,12 +220,11 @@ Tensor found_or_undefined(const std::map<Key, Tensor>& tensors, const Key& key) 
 }  // namespace
 
 Tensor Stage::outgoing(const Transfer& transfer, int micro_batch) const {
-  const auto dense = [](const Tensor& x) { return x.defined() ? x.dense() : x; };
   switch (transfer.payload) {
     case Payload::activation:
       return micro_batches_.at(micro_batch).to_send.at(transfer.value);
     case Payload::gradient:
-      return dense(found_or_undefined(micro_batches_.at(micro_batch).contributions, {transfer.value, transfer.consumer}));
+      return found_or_undefined(micro_batches_.at(micro_batch).contributions, {transfer.value, transfer.consumer});
     case Payload::gradient_shard:
       return found_or_undefined(packed_, {transfer.from, transfer.to});
     case Payload::gradient_sum:
@@ -233,8 +233,10 @@ Tensor Stage::outgoing(const Transfer& transfer, int micro_batch) const {
       return pack_weights();
     case Payload::statistics:
       return statistics_.observed();
-    default:
-      return dense(tied_part(transfer));
+    default: {
+      const Tensor part = tied_part(transfer);
+      return part.defined() ? part.dense() : part;
+    }
   }
 }
 

@@ -94,7 +94,9 @@ void Stage::distribute(MicroBatch& state, int node, Backward& backward, const Ta
       if (gradient.defined()) add_part(contribution, std::move(gradient));
     }
     watch("a gradient of the inputs", contribution);
-    if (contribution.defined()) add_part(consumer < 0 ? sums[value] : state.contributions[{value, consumer}], std::move(contribution));
+    if (!contribution.defined()) continue;
+    contribution = contribution.dense();  // where it was made here, too: see run_nodes
+    add_part(consumer < 0 ? sums[value] : state.contributions[{value, consumer}], std::move(contribution));
   }
 }
 
