@@ -14,13 +14,18 @@ Needs Needs::of(size_t input) {
 }
 
 void Needs::add(size_t input) {
-  if (input >= wanted_.size()) wanted_.resize(input + 1);
-  wanted_[input] = true;
+  if (input < kFirst) {
+    first_ |= uint64_t{1} << input;
+    return;
+  }
+  if (input - kFirst >= others_.size()) others_.resize(input - kFirst + 1);
+  others_[input - kFirst] = true;
 }
 
 bool Needs::meets(const Needs& other) const {
-  for (size_t i = 0; i < wanted_.size(); ++i)
-    if (wanted_[i] && other[i]) return true;
+  if ((first_ & other.first_) != 0) return true;
+  for (size_t i = 0; i < std::min(others_.size(), other.others_.size()); ++i)
+    if (others_[i] && other.others_[i]) return true;
   return false;
 }
 

@@ -18,13 +18,18 @@ class Needs {
  public:
   static Needs of(size_t input);
   void add(size_t input);
-  bool operator[](size_t input) const { return input < wanted_.size() && wanted_[input]; }
-  bool any() const { return !wanted_.empty(); }
+  bool operator[](size_t input) const {
+    if (input < kFirst) return (first_ >> input & 1) != 0;
+    return input - kFirst < others_.size() && others_[input - kFirst];
+  }
+  bool any() const { return first_ != 0 || !others_.empty(); }
   /// Some input is in both.
   bool meets(const Needs& other) const;
 
  private:
-  std::vector<bool> wanted_;  ///< ends with the last input that wants one
+  static constexpr size_t kFirst = 64;
+  uint64_t first_ = 0;        ///< inputs 0 .. 63, which is all of nearly every op, without memory of their own
+  std::vector<bool> others_;  ///< from 64 on; ends with the last input that wants one
 };
 
 /// The gradients that a backward function returns: one Tensor an input, of its shape and on its device; those that `Needs` did not ask

@@ -95,7 +95,7 @@ struct Call {
   mutable int draws = 0;  ///< how often the forward has asked for random ones
 
   /// How often the forward has run each of the module's children: see Composite::run.
-  mutable std::map<int, int> uses{};
+  mutable std::vector<int> uses{};
 };
 
 /// The stream of a part of a module, its own for each of the part's uses: streams of parts differ from each other, from the module's and

@@ -127,7 +127,7 @@ Value Graph::add_node(std::string name, ModulePtr module, const std::vector<Valu
   Node node{std::move(name), std::move(module), {}, {}, {}};
   const std::string subject = "node '" + node.name + "'";
   for (Value value : inputs) node.inputs.push_back(id_of(subject, value));
-  require_inputs("graph: " + subject, *node.module, inputs.size());
+  if (!takes(*node.module, inputs.size())) refuse_inputs("graph: " + subject, *node.module, inputs.size());
   check_specs(node);
   check_tensors(node);
   const auto type = output_of(node);

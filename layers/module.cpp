@@ -73,12 +73,14 @@ std::string text_of(const InputCount& count) {
 
 }  // namespace
 
-void require_inputs(const std::string& subject, const Module& module, size_t given) {
+bool takes(const Module& module, size_t inputs) {
   const InputCount count = module.input_count();
-  const bool fits = given >= static_cast<size_t>(count.least) && given <= static_cast<size_t>(count.most);
-  if (!fits)
-    throw UsageError(join(subject, " (", type_of(module), ") needs ", text_of(count), ", got ", given,
-                          "; a module that takes another number says so in Module::input_count()"));
+  return inputs >= static_cast<size_t>(count.least) && inputs <= static_cast<size_t>(count.most);
+}
+
+void refuse_inputs(const std::string& subject, const Module& module, size_t given) {
+  throw UsageError(join(subject, " (", type_of(module), ") needs ", text_of(module.input_count()), ", got ", given,
+                        "; a module that takes another number says so in Module::input_count()"));
 }
 
 int Composite::add_child(std::string name, ModulePtr module) {
@@ -148,8 +150,9 @@ const Composite::Child& Composite::child_at(int number) const {
 
 Var Composite::run(const Call& call, int child, std::vector<Var> inputs) const {
   const Child& part = child_at(child);
-  require_inputs("composite: child '" + part.name + "'", *part.module, inputs.size());
-  const int use = call.uses[child]++;
+  if (!takes(*part.module, inputs.size())) refuse_inputs("composite: child '" + part.name + "'", *part.module, inputs.size());
+  call.uses.resize(children_.size());
+  const int use = call.uses[static_cast<size_t>(child)]++;
   const auto share = [](const auto& all, size_t first, size_t count) {
     using All = std::decay_t<decltype(all)>;
     return all.size() < first + count ? All()

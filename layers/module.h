@@ -85,8 +85,9 @@ using ModulePtr = std::shared_ptr<const Module>;
 std::vector<std::string> tensor_names(const Module& module);
 /// The name of a module's type, for messages: "sluice::layers::Linear", with its label: "sluice::layers::Lambda 'twice'".
 std::string type_of(const Module& module);
-/// Throws unless the module takes so many inputs. Errors  UsageError that begins with `subject` and names type, needed and given number.
-void require_inputs(const std::string& subject, const Module& module, size_t given);
+bool takes(const Module& module, size_t inputs);
+/// Errors  UsageError that begins with `subject` and names the module's type, and the number of inputs that it needs and was given.
+[[noreturn]] void refuse_inputs(const std::string& subject, const Module& module, size_t given);
 
 /// A module made of named children; parameters are "child.parameter", or "parameter" for a child with an empty name. So are statistics.
 /// Errors  UsageError when two children name one tensor.

@@ -63,7 +63,8 @@ template <class Compiled, class Kind>
 Compiled* find_compiled(const Kind& kind, Compiled (*compile)(const Kind&)) {
   constexpr size_t kKept = 512;  // a step uses some dozens of shapes; varying lengths must not pile up
   static thread_local std::map<Kind, std::optional<Compiled>> kept;
-  auto found = kept.find(kind);
+  static thread_local auto found = kept.end();  // an op asks some times for the same one
+  if (found == kept.end() || found->first != kind) found = kept.find(kind);
   if (found == kept.end()) {
     if (kept.size() >= kKept) kept.clear();
     const OneThread guard;

@@ -1,6 +1,7 @@
 #include "core/ops/batch_norm.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/dispatch.h"
 #include "core/ops/copy.h"
@@ -88,7 +89,7 @@ BatchNormGradients batch_norm_backward(const Tensor& dy, const Tensor& x, const 
   const ChannelNorm moments = contiguous(norm, x);
   const auto bytes = static_cast<double>(x.bytes()), elements = static_cast<double>(x.elements());
   const int64_t rows_per_chunk = chunk_rows(from);
-  const std::vector<Operand> operands{from, gradient, moments.gamma, moments.beta, moments.mean, moments.variance};
+  const std::array<Operand, 6> operands{from, gradient, moments.gamma, moments.beta, moments.mean, moments.variance};
   Tensor dx, dgamma, dbeta;
   if (needs.weights || !constant) {
     dgamma = empty({x.dim(-1)}, dtype, x.device_ptr());

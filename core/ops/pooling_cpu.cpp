@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <vector>
 
 #include "core/cpu/cpu.h"
@@ -66,6 +67,7 @@ void for_runs(Cpu& cpu, int64_t batch, const Axis& rows, const Axis& columns, in
   const int64_t work = std::max<int64_t>(1, rows.size * columns.size / (rows.is_gather ? rows.stride * columns.stride : 1));
   cpu.parallel_for(batch * rows.written, grain_for(columns.written * channels * work), [&](int64_t begin, int64_t end) {
     Run<C> run;
+    run.taps.reserve(static_cast<size_t>(std::min(rows.size, rows.read) * std::min(columns.size, columns.read)));
     for (int64_t line = begin; line < end; ++line) {
       const Taps across = rows.at(line % rows.written);
       for (int64_t column = 0, next; column < columns.written; column = next) {

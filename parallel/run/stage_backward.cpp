@@ -67,7 +67,7 @@ void Stage::run_backward(int micro_batch, Pass pass) {
     if (pass == Pass::all)
       accumulate(node, backward, tape->second.parameters);
     else if (backward.has_deferred())
-      state.deferred.insert({node, {std::move(backward), std::move(tape->second.parameters)}});
+      state.deferred.emplace(node, Deferred{std::move(backward), std::move(tape->second.parameters)});
     state.tapes.erase(tape);
   }
 }
