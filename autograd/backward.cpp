@@ -59,7 +59,12 @@ void Backward::run_weights() {
 }
 
 void Backward::propagate(Pass pass) {
-  while (!pending_.empty()) visit(std::move(pending_.extract(pending_.begin()).mapped()), pass);
+  while (!pending_.empty()) {
+    done_ = pending_.extract(pending_.begin());
+    visit(std::exchange(done_.mapped(), {}), pass);
+  }
+  accumulate(small_);
+  small_.clear();
 }
 
 namespace {
@@ -167,17 +172,30 @@ void Backward::defer(Visit visit) {
   deferred_[node.order] = std::move(visit);
 }
 
+/// Of a value, with the sum of its gradient so far.
+Backward::Visit& Backward::pending(const NodePtr& node) {
+  if (const auto found = pending_.find(node->order); found != pending_.end()) return found->second;
+  if (!done_) return pending_.emplace(node->order, Visit{.node = node, .dy = {}, .made = {}}).first->second;
+  done_.key() = node->order;
+  done_.mapped().node = node;
+  return pending_.insert(std::move(done_)).position->second;
+}
+
 void Backward::add(const NodePtr& node, Tensor gradient) {
+  constexpr int64_t kFew = 4096;  // elements: what waits for the others costs little memory, and a kernel more than the addition
   gradient = cast(gradient, node->gradient_dtype());
   if (const Tensor& total = node->accumulator; total.defined()) {
-    if (!gradient.shares_storage(total)) add_into(total, gradient.contiguous());
+    if (gradient.shares_storage(total)) {  // it was added to
+    } else if (node->uses == 1 && total.elements() <= kFew && total.dtype() != DType::bf16) {
+      small_.push_back({total, gradient.dense()});
+    } else {
+      add_into(total, gradient.contiguous());
+    }
     leaves_[node.get()] = total;
   } else if (!node->backward) {
     add_part(leaves_[node.get()], std::move(gradient));
   } else {
-    Visit& visit = pending_[node->order];
-    add_part(visit.dy, std::move(gradient));
-    visit.node = node;
+    add_part(pending(node).dy, std::move(gradient));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "autograd/var.h"
+#include "core/ops/accumulate.h"
 
 namespace sluice {
 
@@ -63,14 +64,17 @@ class Backward {
   void visit(Visit visit, Pass pass);
   Gradients gradients_of(const Node& node, const Tensor& dy, const Needs& needs, Pass pass);
   Tensor* sum_of(const Node& value);
+  Visit& pending(const NodePtr& node);
   void defer(Visit visit);
   void add(const NodePtr& node, Tensor gradient);
 
   const char* root_;  ///< its op
   Saved saved_;
-  Visits pending_;   ///< still to come in this pass
-  Visits deferred_;  ///< wait for run_weights
+  Visits pending_;          ///< still to come in this pass
+  Visits::node_type done_;  ///< the entry of the last visit, for the next one that comes: most visits bring one
+  Visits deferred_;         ///< wait for run_weights
   std::map<const Node*, Tensor> leaves_;
+  std::vector<Accumulation> small_;  ///< gradients for accumulators, of few elements: added together at the end of a pass
   bool inputs_done_ = false;
 };
 

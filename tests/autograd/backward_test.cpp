@@ -130,6 +130,35 @@ TEST(Backward, AddsToTheAccumulatorOfALeafThatIsTheRoot) {
   EXPECT_EQ(backward.take(w).to_vector(), std::vector<double>(3, 6));
 }
 
+TEST(Backward, AddsGradientsOfFewElementsToTheirAccumulatorsInOneKernel) {
+  const auto device = make_device("cpu:0", {.tallies_kernels = true});
+  const auto of = [&](const Shape& shape, double value) { return full(shape, value, DType::f64, device); };
+  const auto parameter = [&](const Shape& shape, double value) {
+    Var leaf = Var::parameter(of(shape, value));
+    leaf.node()->accumulator = of(shape, 0.5);
+    return leaf;
+  };
+  for (const bool is_split : {false, true}) {
+    const Var x = Var::input(of({2, 8192}, 3)), large = parameter({8192}, 1), gain = parameter({1}, 2), bias = parameter({1}, 5),
+              twice = parameter({1}, 7);
+    const Var y = add(add(mul(mul(x, large), gain), bias), add(twice, twice));
+    device->clear_kernels();
+    Backward backward(y, of({2, 8192}, 1));
+    if (is_split) {
+      backward.run_inputs();
+      backward.run_weights();
+    } else {
+      backward.run();
+    }
+    EXPECT_EQ(device->kernels().at("add_into f64").calls, 1 + 1 + 2) << "gain and bias, the large one, and one that is used twice";
+    EXPECT_EQ(backward.take(large).to_vector(), std::vector<double>(8192, 0.5 + 2 * 3 * 2));
+    EXPECT_EQ(backward.take(gain).item(), 0.5 + 2 * 8192 * 3);
+    EXPECT_EQ(backward.take(bias).item(), 0.5 + 2 * 8192);
+    EXPECT_EQ(backward.take(twice).item(), 0.5 + 2 * 2 * 8192);
+    EXPECT_TRUE(backward.take(x).defined());
+  }
+}
+
 TEST(Backward, ComputesInputsFirstAndWeightsLater) {
   const Var x = Var::input(full({2, 3}, 1, DType::f64)), w = Var::parameter(full({4, 3}, 2, DType::f64));
   Backward backward(linear(x, w), full({2, 4}, 1, DType::f64));
