@@ -35,6 +35,8 @@ bool has_padded_rows(const Tensor& x) {
   return matrix.dim(0) <= 1 || matrix.stride(0) == row_stride(x.dim(-1), x.dtype(), x.device());
 }
 
+Tensor handed_on(const Tensor& x) { return !x.is_contiguous() && x.rank() > 0 && has_padded_rows(x) ? x : x.dense(); }
+
 Tensor as_padded_matrix(const Tensor& x) {
   if (has_padded_rows(x)) return as_matrix(x);
   const Tensor result = empty_rows(x.shape(), x.dtype(), x.device_ptr());

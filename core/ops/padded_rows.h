@@ -13,6 +13,10 @@ bool has_rows(const Tensor& x);
 /// ... as far apart as `empty_rows` places them.
 bool has_padded_rows(const Tensor& x);
 
+/// x as one node of a model hands it to the next: dense(), but where its rows are padded they stay so, as ops that ask for such rows would
+/// copy them back. Ops give both the same bits.
+Tensor handed_on(const Tensor& x);
+
 /// x [..., N] as a matrix [rows, N] for which `has_rows` holds: a view of x where that holds for x, else of a row-major copy.
 Tensor as_matrix(const Tensor& x);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/ops/copy.h"
+#include "core/ops/padded_rows.h"
 #include "core/profiler.h"
 #include "core/where.h"
 #include "parallel/run/divergence.h"
@@ -120,7 +121,7 @@ Tensor last_token(const Tensor& x) { return x.dim(1) == 1 ? x : x.slice(1, x.dim
 }  // namespace
 
 /// Runs all nodes, or (again) the recomputed ones. `live` holds the values that a later node of this pass still reads. A view is copied
-/// here as it is where a transfer takes it to its reader: products of a view have other bits than those of its copy.
+/// as it is where a transfer takes it to its reader: products of a view have other bits than those of its copy.
 void Stage::run_nodes(const RunContext& run, int micro_batch, bool again) {
   MicroBatch& state = micro_batches_[micro_batch];
   const auto& last_use = again ? last_recompute_use_ : last_use_;
@@ -140,12 +141,12 @@ void Stage::run_nodes(const RunContext& run, int micro_batch, bool again) {
       else
         live[value] = load(run, micro_batch, value);
     }
-    Tensor y = run_node(run, micro_batch, node, live, again).dense();
+    Tensor y = handed_on(run_node(run, micro_batch, node, live, again));
     watch("the output", y);
     const int made = topology_.value_of(node);
     const bool kept_for_recompute = run.training && !again && last_recompute_use_[made] >= 0 && !flow.recomputed;
     if (kept_for_recompute) state.kept[made] = y;
-    if (!again && flow.sent) state.to_send[made] = y;
+    if (!again && flow.sent) state.to_send[made] = y.dense();
     if (!again && node == loss_node_) losses_[micro_batch] = y;
     if (run.keeps_output && std::ranges::count(graph_.output_nodes(), node) > 0)
       outputs_[node][micro_batch] = run.sequences ? last_token(y) : y;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/ops/elementwise.h"
+#include "core/ops/padded_rows.h"
 #include "core/profiler.h"
 #include "core/where.h"
 #include "parallel/run/stage.h"
@@ -95,8 +96,9 @@ void Stage::distribute(MicroBatch& state, int node, Backward& backward, const Ta
     }
     watch("a gradient of the inputs", contribution);
     if (!contribution.defined()) continue;
-    contribution = contribution.dense();  // where it was made here, too: see run_nodes
-    add_part(consumer < 0 ? sums[value] : state.contributions[{value, consumer}], std::move(contribution));
+    const bool stays = consumer < 0;
+    contribution = stays ? handed_on(contribution) : contribution.dense();  // see run_nodes
+    add_part(stays ? sums[value] : state.contributions[{value, consumer}], std::move(contribution));
   }
 }
 

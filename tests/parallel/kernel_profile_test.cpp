@@ -90,6 +90,19 @@ TEST(KernelProfile, MoreMicroBatchesMakeNoPassOverGradientsOfWeightsOnGpus) {
   }
 }
 
+/// Their rows are padded there, as the products on both sides of them need it; between nodes they are no view to make row-major.
+TEST(KernelProfile, NothingCopiesTheLogitsOfAnOddVocabularyOnGpus) {
+  auto options = tiny_transformer_options();
+  options.vocab = 131;
+  const auto device = make_device("meta:0", {.stands_for = DeviceKind::cuda});
+  for (const int micro_batches : {1, 4}) {
+    const auto graph = models::transformer_lm(options);
+    const auto kernels = counted_kernels(graph, plan_on(graph, device, micro_batches, Precision::bf16), kOptimizer, 4).kernels;
+    EXPECT_FALSE(kernels.contains("copy bf16")) << kernels.at("copy bf16").calls << " copies";
+    EXPECT_TRUE(kernels.contains("cross_entropy bf16"));
+  }
+}
+
 TEST(KernelProfile, EfficienciesDivideTheTimeOfTheirOps) {
   const auto graph = models::transformer_lm(tiny_transformer_options());
   const auto on = [&](std::map<std::string, double, std::less<>> efficiency) {
