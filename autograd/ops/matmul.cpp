@@ -1,6 +1,8 @@
 #include "autograd/ops/matmul.h"
 
 #include "autograd/ops/product_gradient.h"
+#include "autograd/ops/reshape.h"
+#include "autograd/ops/views.h"
 
 namespace sluice {
 
@@ -29,6 +31,12 @@ Gradients matmul_gradients(const Node& node, const Tensor& dc, Needs needs) {
 }  // namespace
 
 Var matmul(const Var& a, const Var& b, bool transpose_a, bool transpose_b) {
+  const MatmulShapes shapes = matmul_shapes(a.shape(), b.shape(), transpose_a, transpose_b);
+  if (!shapes.is_plain) {
+    const auto expanded = [](const Var& x, const Shape& shape) { return x.shape() == shape ? x : expand(x, shape); };
+    const Var columns = b.rank() == 1 ? unsqueeze(b, 1) : b;
+    return reshape(matmul(expanded(a, shapes.a), expanded(columns, shapes.b), transpose_a, transpose_b), shapes.result);
+  }
   return record("matmul", matmul(a.value(), b.value(), transpose_a, transpose_b), {a, b}, {a.value(), b.value()},
                 MatmulAttributes{a.shape(), b.shape(), transpose_a, transpose_b}, matmul_gradients, {Needs::of(1), Needs::of(0)});
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "autograd/ops/cast.h"
+#include "autograd/ops/elementwise.h"
 #include "autograd/ops/reshape.h"
 #include "core/ops/elementwise.h"
 
@@ -59,6 +61,14 @@ Var max(const Var& x, std::vector<int> axes, bool keep) {
     shape = keep ? shape.with(axis, 1) : shape.without(axis);
   }
   return reshape(y, shape);
+}
+
+Var min(const Var& x, std::vector<int> axes, bool keep) { return neg(max(neg(x), std::move(axes), keep)); }
+
+Var variance(const Var& x, std::vector<int> axes, bool keep, double correction) {
+  const double divisor = variance_divisor(x.shape(), axes, correction);
+  const Var wide = cast(x, compute_dtype(x.dtype())), distance = sub(wide, mean(wide, axes, true));
+  return cast(div(sum(mul(distance, distance), axes, keep), divisor), x.dtype());
 }
 
 }  // namespace sluice

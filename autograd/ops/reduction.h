@@ -9,5 +9,9 @@ Var sum(const Var& x, std::vector<int> axes = {}, bool keep = false);
 Var mean(const Var& x, std::vector<int> axes = {}, bool keep = false);
 /// Equal maxima share the gradient evenly.
 Var max(const Var& x, std::vector<int> axes = {}, bool keep = false);
+/// As max.
+Var min(const Var& x, std::vector<int> axes = {}, bool keep = false);
+/// See core/ops/reduction.h. The gradient of its root, sqrt(variance(x)), is infinite where all elements are equal.
+Var variance(const Var& x, std::vector<int> axes = {}, bool keep = false, double correction = 1);
 
 }  // namespace sluice

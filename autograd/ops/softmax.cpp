@@ -1,19 +1,35 @@
 #include "autograd/ops/softmax.h"
 
+#include "autograd/ops/reshape.h"
 #include "core/ops/softmax.h"
 
 namespace sluice {
 
-Var softmax(const Var& x) {
-  Tensor y = softmax(x.value());
-  return record("softmax", y, {x}, {y}, {},
-                [](const Node& node, const Tensor& dy, Needs) { return Gradients{softmax_backward(node.saved[0], dy)}; });
+namespace {
+
+/// The op over the last axis, on x turned so that this is the axis asked for.
+template <class Op>
+Var over_axis(const char* name, const Var& x, int axis, const Op& op) {
+  if (x.rank() == 0 || normal_axis(name, axis, x.rank()) == x.rank() - 1) return op(x);
+  return transpose(op(transpose(x, axis, -1)), axis, -1);
 }
 
-Var log_softmax(const Var& x) {
-  Tensor y = log_softmax(x.value());
-  return record("log_softmax", y, {x}, {y}, {},
-                [](const Node& node, const Tensor& dy, Needs) { return Gradients{log_softmax_backward(node.saved[0], dy)}; });
+}  // namespace
+
+Var softmax(const Var& x, int axis) {
+  return over_axis("softmax", x, axis, [](const Var& rows) {
+    Tensor y = softmax(rows.value());
+    return record("softmax", y, {rows}, {y}, {},
+                  [](const Node& node, const Tensor& dy, Needs) { return Gradients{softmax_backward(node.saved[0], dy)}; });
+  });
+}
+
+Var log_softmax(const Var& x, int axis) {
+  return over_axis("log_softmax", x, axis, [](const Var& rows) {
+    Tensor y = log_softmax(rows.value());
+    return record("log_softmax", y, {rows}, {y}, {},
+                  [](const Node& node, const Tensor& dy, Needs) { return Gradients{log_softmax_backward(node.saved[0], dy)}; });
+  });
 }
 
 }  // namespace sluice

@@ -3,9 +3,9 @@
 
 namespace sluice {
 
-/// Differentiable softmax over the last axis; keeps y.
-Var softmax(const Var& x);
-/// Differentiable log_softmax over the last axis; keeps y.
-Var log_softmax(const Var& x);
+/// Differentiable softmax over an axis; keeps y.
+Var softmax(const Var& x, int axis = -1);
+/// Differentiable log_softmax over an axis; keeps y.
+Var log_softmax(const Var& x, int axis = -1);
 
 }  // namespace sluice

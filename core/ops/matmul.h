@@ -6,13 +6,23 @@
 namespace sluice {
 
 /// Matrix product over the last two axes: c = op(a) op(b), where op exchanges the last two axes if asked to.
-/// Shape   op(a) [..., M, K], op(b) [..., K, N] -> [..., M, N]; the leading axes are equal, or one operand is a single matrix.
+/// Shape   op(a) [..., M, K], op(b) [..., K, N] -> [..., M, N]; the leading axes are equal, or one operand is a single matrix, or they broadcast
+///         (NumPy's rule). a [K] is a row and b [K] a column, whose axis the result lacks; op leaves it alone.
 /// Dtypes  f32, f64, bf16 (sums in f32); both operands alike. Strided operands are read in place when one of their last two axes has
 ///         unit stride, else copied.
 /// Errors  UsageError naming both shapes.
 /// Threads the same bits for every number of threads: the larger of M and N is cut into parts by its size alone.
 /// Cost    2 M N K FLOPs a matrix; scratch, where oneDNN wants some, per intra-op thread.
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool transpose_b = false);
+
+/// What NumPy's matmul makes of operands with any number of axes.
+struct MatmulShapes {
+  Shape a, b;     ///< to expand the operands to, b after unsqueeze(1) where it is a vector
+  Shape result;   ///< to reshape the product of these to
+  bool is_plain;  ///< neither is a vector, and leading axes are as matmul_into() takes them
+};
+/// Errors  UsageError naming both shapes.
+MatmulShapes matmul_shapes(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b);
 
 /// c = op(a) op(b) + beta c with beta 0 or 1, where c has the operands' dtype or, of bf16 operands, f32: sums that are not rounded. When c
 /// is a single matrix and an operand has leading axes, the products over these are summed, in order. A bias [N] may be added to every row

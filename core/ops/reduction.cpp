@@ -5,6 +5,7 @@
 
 #include "core/dispatch.h"
 #include "core/ops/copy.h"
+#include "core/ops/elementwise.h"
 
 namespace sluice {
 
@@ -99,6 +100,21 @@ Tensor max(const Tensor& x, std::vector<int> axes, bool keep) {
   axes = normal_axes("max", std::move(axes), x.rank());
   require(extent_of(x.shape(), axes) > 0, "max: needs at least one element to compare, got shape ", x.shape());
   return reduce("max", Reduction::Max, x, axes, keep);
+}
+
+Tensor min(const Tensor& x, std::vector<int> axes, bool keep) { return neg(max(neg(x), std::move(axes), keep)); }
+
+double variance_divisor(const Shape& shape, const std::vector<int>& axes, double correction) {
+  const int64_t count = extent_of(shape, normal_axes("variance", axes, shape.rank()));
+  require(static_cast<double>(count) > correction && correction >= 0, "variance: needs more elements than the correction of ", correction,
+          ", and that not below 0, got ", count, " of ", shape);
+  return static_cast<double>(count) - correction;
+}
+
+Tensor variance(const Tensor& x, std::vector<int> axes, bool keep, double correction) {
+  const double divisor = variance_divisor(x.shape(), axes, correction);
+  const Tensor wide = cast(x, compute_dtype(x.dtype())), distance = sub(wide, mean(wide, axes, true));
+  return cast(div(sum(mul(distance, distance), axes, keep), divisor), x.dtype());
 }
 
 Tensor max_backward(const Tensor& x, int axis, const Tensor& y, const Tensor& dy) {

@@ -5,15 +5,23 @@
 
 namespace sluice {
 
-/// Sum, mean and maximum over a list of axes (negative ones count from the end; an empty list means all).
+/// Sum, mean, extremes and variance over a list of axes (negative ones count from the end; an empty list means all).
 /// Shape   x -> without the axes, or with extent 1 there when `keep` is set; row-major.
 /// Dtypes  f32, f64, bf16 (sums in f32, rounded once at the end).
-/// Errors  UsageError for an axis that is not there or comes twice; for a mean or maximum over no elements.
+/// Errors  UsageError for an axis that is not there or comes twice; for a mean or an extreme of no elements.
 /// Sums are taken in chunks that depend on shapes and the kind of device only, and combined in a fixed order: the same bits for every
 /// number of threads. A chunk has several accumulators, so that the rounding error grows far slower than with a running sum.
 Tensor sum(const Tensor& x, std::vector<int> axes = {}, bool keep = false);
 Tensor mean(const Tensor& x, std::vector<int> axes = {}, bool keep = false);
 Tensor max(const Tensor& x, std::vector<int> axes = {}, bool keep = false);
+/// -max(-x): two passes more than max.
+Tensor min(const Tensor& x, std::vector<int> axes = {}, bool keep = false);
+/// The sum of the squared distances from the mean over the number of elements less `correction`: 1 estimates the variance of what x was drawn
+/// from, 0 gives that of x itself. Four passes; the squares are of differences, so large means lose nothing.
+/// Errors  UsageError also when there are no more elements than the correction.
+Tensor variance(const Tensor& x, std::vector<int> axes = {}, bool keep = false, double correction = 1);
+/// What the sum is divided by. Errors  as variance.
+double variance_divisor(const Shape& shape, const std::vector<int>& axes, double correction);
 /// The gradient of `max` over one axis (kept in y and dy): equal maxima share it evenly.
 Tensor max_backward(const Tensor& x, int axis, const Tensor& y, const Tensor& dy);
 

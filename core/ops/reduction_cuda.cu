@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kMostRowThreads) reduce_runs(const From* x, To
   constexpr int kCount = Pack<From>::kCount;
   const int64_t at = team_row(), first = at % pass.chunks * pass.items;
   const bool exists = at < pass.outer * pass.chunks;
-  const int n = exists ? static_cast<int>(min(pass.items, pass.n - first)) : 0;
+  const int n = exists ? static_cast<int>(::min(pass.items, pass.n - first)) : 0;
   A sums[kCount];
 #pragma unroll
   for (int j = 0; j < kCount; ++j) sums[j] = Rule::template identity<A>();
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kThreads) reduce_columns(const From* x, To* y,
   const int columns = static_cast<int>(pass.inner);
   const int at = static_cast<int>(blockIdx.x % column_blocks * blockDim.x + threadIdx.x) * kCount;
   const From* from = x + (part / pass.chunks * pass.n + first) * pass.inner;
-  const int64_t items = min(pass.items, pass.n - first);
+  const int64_t items = ::min(pass.items, pass.n - first);
   A sums[kCount];
 #pragma unroll
   for (int j = 0; j < kCount; ++j) sums[j] = Rule::template identity<A>();

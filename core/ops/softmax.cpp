@@ -10,8 +10,10 @@ namespace {
 constexpr double kFlops = 5;
 
 template <class Kernel>
-Tensor over_rows(const char* op, const Tensor& x, const Kernel& kernel) {
-  require(x.rank() >= 1 && x.dim(-1) > 0, op, ": needs a non-empty last axis, got ", x);
+Tensor over_rows(const char* op, const Tensor& x, int axis, const Kernel& kernel) {
+  require(x.rank() >= 1 && x.dim(normal_axis(op, axis, x.rank())) > 0, op, ": needs a non-empty axis, got ", x, " and axis ", axis);
+  if (normal_axis(op, axis, x.rank()) != x.rank() - 1)
+    return over_rows(op, x.transpose(axis, -1), -1, kernel).transpose(axis, -1).contiguous();
   const Tensor rows = x.contiguous(), y = empty_like(x);
   const auto bytes = static_cast<double>(x.bytes());
   run_kernel(op, {rows}, {kFlops * static_cast<double>(x.elements()), bytes, bytes}, [&](auto& context) { kernel(context, rows, y); });
@@ -30,8 +32,8 @@ Tensor over_rows_backward(const char* op, const Tensor& y, const Tensor& dy, con
 
 }  // namespace
 
-Tensor softmax(const Tensor& x) {
-  return over_rows("softmax", x, [](auto& context, const auto&... tensors) { kernels::softmax(context, tensors...); });
+Tensor softmax(const Tensor& x, int axis) {
+  return over_rows("softmax", x, axis, [](auto& context, const auto&... tensors) { kernels::softmax(context, tensors...); });
 }
 
 Tensor softmax_backward(const Tensor& y, const Tensor& dy) {
@@ -39,8 +41,8 @@ Tensor softmax_backward(const Tensor& y, const Tensor& dy) {
                             [](auto& context, const auto&... tensors) { kernels::softmax_backward(context, tensors...); });
 }
 
-Tensor log_softmax(const Tensor& x) {
-  return over_rows("log_softmax", x, [](auto& context, const auto&... tensors) { kernels::log_softmax(context, tensors...); });
+Tensor log_softmax(const Tensor& x, int axis) {
+  return over_rows("log_softmax", x, axis, [](auto& context, const auto&... tensors) { kernels::log_softmax(context, tensors...); });
 }
 
 Tensor log_softmax_backward(const Tensor& y, const Tensor& dy) {

@@ -3,18 +3,19 @@
 
 namespace sluice {
 
-/// Softmax over the last axis:  y[i,j] = exp(x[i,j] - max_j x[i,:]) / sum_j exp(x[i,j] - max_j x[i,:]).
-/// Shape   x [..., N], N >= 1  ->  y, same shape and dtype, row-major.
+/// Softmax over an axis:  y[i,j] = exp(x[i,j] - max_j x[i,:]) / sum_j exp(x[i,j] - max_j x[i,:]).
+/// Shape   x [..., N, ...], N >= 1  ->  y, same shape and dtype, row-major.
 /// Dtypes  f32, bf16, f64.
 /// Errors  UsageError when x is a scalar or N == 0.
-Tensor softmax(const Tensor& x);
-/// dx = y * (dy - sum_j dy*y).
+/// Cost    two copies more for another axis than the last.
+Tensor softmax(const Tensor& x, int axis = -1);
+/// dx = y * (dy - sum_j dy*y), over the last axis.
 Tensor softmax_backward(const Tensor& y, const Tensor& dy);
 
 /// Logarithm of softmax, without leaving the logarithms:  y[i,j] = x[i,j] - max - log(sum_j exp(x[i,j] - max)).
-/// Shape, Dtypes, Errors  as softmax.
-Tensor log_softmax(const Tensor& x);
-/// dx = dy - exp(y) * sum_j dy.
+/// Shape, Dtypes, Errors, Cost  as softmax.
+Tensor log_softmax(const Tensor& x, int axis = -1);
+/// dx = dy - exp(y) * sum_j dy, over the last axis.
 Tensor log_softmax_backward(const Tensor& y, const Tensor& dy);
 
 namespace kernels {

@@ -1,5 +1,5 @@
 #include "autograd/ops/matmul.h"
-#include "tests/ops/op_case.h"
+#include "tests/ops/places.h"
 
 using namespace sluice;
 using namespace sluice::testing;
@@ -24,6 +24,34 @@ auto reference(bool transpose_a, bool transpose_b) {
           for (int64_t p = 0; p < k; ++p)
             c[(s * m + i) * n + j] += from_a[(a.rank() > 2 ? s * m * k : 0) + (transpose_a ? p * m + i : i * k + p)] *
                                       from_b[(b.rank() > 2 ? s * k * n : 0) + (transpose_b ? j * k + p : p * n + j)];
+    return c;
+  };
+}
+
+/// The number of the matrix of x that a place of the result reads: NumPy's rule, from the last of the leading axes.
+int64_t matrix_at(const Tensor& x, const Place& leading) {
+  int64_t at = 0;
+  for (int axis = 0; axis < x.rank() - 2; ++axis) {
+    const int64_t index = leading[leading.size() - static_cast<size_t>(x.rank() - 2 - axis)];
+    at = at * x.dim(axis) + (x.dim(axis) == 1 ? 0 : index);
+  }
+  return at;
+}
+
+/// Plain loops over operands that broadcast to `leading`; vectors come as a row and a column.
+auto broadcast_reference(const Shape& leading, const Shape& a_matrices, const Shape& b_matrices) {
+  return [=](const std::vector<Tensor>& x) {
+    const Tensor a = x[0].reshape(a_matrices), b = x[1].reshape(b_matrices);
+    const int64_t m = a.dim(-2), k = a.dim(-1), n = b.dim(-1);
+    const Values from_a = a.to_vector(), from_b = b.to_vector();
+    Values c;
+    each_place(leading.appended(m).appended(n), [&](const Place& place) {
+      const Place outer(place.begin(), place.end() - 2);
+      const int64_t i = place[place.size() - 2], j = place.back();
+      double sum = 0;
+      for (int64_t p = 0; p < k; ++p) sum += from_a[(matrix_at(a, outer) * m + i) * k + p] * from_b[(matrix_at(b, outer) * k + p) * n + j];
+      c.push_back(sum);
+    });
     return c;
   };
 }
@@ -98,6 +126,20 @@ OP_CASES(matmul) {
   check("sliced_views", sliced(randn({5, 9}), 1, 1, 8), sliced(randn({9, 3}), 0, 2, 9), false, false);
   check("heads_of_a_packed_tensor", transposed(randn({2, 4, 3, 5}), 1, 2), transposed(randn({2, 6, 3, 5}), 1, 2), false, true);
   check("no_unit_stride", transposed(sliced(randn({5, 2, 7}), 1, 0, 1), 0, 1), randn({7, 3}), false, false);
+  const auto broadcast = [&](const char* name, InputSpec a, InputSpec b, const Shape& leading, const Shape& a_matrices,
+                             const Shape& b_matrices) {
+    add({.name = name, .inputs = {a, b}, .run = product(false, false), .expect = broadcast_reference(leading, a_matrices, b_matrices)});
+  };
+  broadcast("vector_times_matrix", randn({5}), randn({5, 3}), {}, {1, 5}, {5, 3});
+  broadcast("matrix_times_vector", randn({4, 5}), randn({5}), {}, {4, 5}, {5, 1});
+  broadcast("vector_times_vector", randn({33}), randn({33}), {}, {1, 33}, {33, 1});
+  broadcast("vector_times_batched", randn({4}), randn({3, 4, 5}), {3}, {1, 4}, {3, 4, 5});
+  broadcast("batched_times_vector", randn({2, 3, 4, 5}), randn({5}), {2, 3}, {2, 3, 4, 5}, {5, 1});
+  broadcast("batched_times_vector_of_view", transposed(randn({2, 5, 4}), 1, 2), sliced(randn({9}), 0, 2, 7), {2}, {2, 4, 5}, {5, 1});
+  broadcast("one_of_a_batch", randn({1, 4, 5}), randn({3, 5, 2}), {3}, {1, 4, 5}, {3, 5, 2});
+  broadcast("fewer_leading_axes", randn({3, 4, 5}), randn({2, 3, 5, 2}), {2, 3}, {3, 4, 5}, {2, 3, 5, 2});
+  broadcast("both_broadcast", randn({2, 1, 4, 5}), randn({3, 5, 2}), {2, 3}, {2, 1, 4, 5}, {3, 5, 2});
+  broadcast("broadcast_to_nothing", randn({2, 1, 4, 5}), randn({0, 5, 2}), {2, 0}, {2, 1, 4, 5}, {0, 5, 2});
   const auto sums = [&](const char* name, const Shape& a, const Shape& b) {
     add({.name = name,
          .inputs = {randn(a), randn(b)},
@@ -127,8 +169,13 @@ OP_CASES(matmul) {
        .inputs = {randn({2, 3}), randn({4, 5})},
        .run = product(false, false),
        .throws = "equal inner extents, got [2, 3] and [4, 5]"});
-  add({.name = "leading", .inputs = {randn({2, 3, 4}), randn({3, 4, 5})}, .run = product(false, false), .throws = "equal leading axes"});
-  add({.name = "vector", .inputs = {randn({3}), randn({3, 4})}, .run = product(false, false), .throws = "needs matrices"});
+  add({.name = "leading", .inputs = {randn({2, 3, 4}), randn({3, 4, 5})}, .run = product(false, false), .throws = "shapes that broadcast"});
+  add({.name = "scalar", .inputs = {randn({}), randn({3, 4})}, .run = product(false, false), .throws = "needs vectors or matrices"});
+  add({.name = "vector_at", .inputs = {randn({3}), randn({3, 4})}, .run = product(true, false), .throws = "needs matrices to transpose"});
+  add({.name = "vectors_of_unequal_length",
+       .inputs = {randn({3}), randn({4})},
+       .run = product(false, false),
+       .throws = "equal inner extents"});
   add({.name = "gpt_ffn_dw", .inputs = {randn({2048, 1536}), randn({2048, 384})}, .run = product(true, false), .bench = true});
   add({.name = "gpt_ffn_dx", .inputs = {randn({2048, 1536}), randn({1536, 384})}, .run = product(false, false), .bench = true});
   add({.name = "gpt_logits", .inputs = {randn({2048, 384}), randn({8192, 384})}, .run = product(false, true), .bench = true});

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -153,6 +154,74 @@ OP_CASES(max) {
        .inputs = {randn({0, 3})},
        .run = [](const auto& x) { return max(x[0], {0}); },
        .throws = "at least one element"});
+}
+
+OP_CASES(min) {
+  const auto smaller = [](double a, double b) { return std::min(a, b); };
+  reduction_cases(
+      add, [](const Var& x, std::vector<int> axes, bool keep) { return min(x, axes, keep); }, INFINITY, smaller);
+  add({.name = "nan",
+       .inputs = {values({4}, {1, NAN, 2, 0})},
+       .run = [](const auto& x) { return min(x[0]); },
+       .expect = [](const auto&) { return Values{NAN}; },
+       .gradient = false});
+  add({.name = "of_a_tensor",
+       .inputs = {randn({3, 8})},
+       .run =
+           [](const auto& x) {
+             return Var(min(x[0].value(), {0, 1}));
+           },
+       .expect = [](const auto& x) { return Values{std::ranges::min(x[0].to_vector())}; },
+       .gradient = false});
+}
+
+/// Of the rows of x, by plain loops.
+auto naive_variance(double correction) {
+  return [correction](const std::vector<Tensor>& x) {
+    const Values from = x[0].to_vector();
+    const auto n = static_cast<size_t>(x[0].dim(-1));
+    Values y;
+    for (size_t row = 0; row < from.size(); row += n) {
+      double mean = 0, squares = 0;
+      for (size_t i = row; i < row + n; ++i) mean += from[i] / static_cast<double>(n);
+      for (size_t i = row; i < row + n; ++i) squares += (from[i] - mean) * (from[i] - mean);
+      y.push_back(squares / (static_cast<double>(n) - correction));
+    }
+    return y;
+  };
+}
+
+OP_CASES(variance) {
+  const auto of_rows = [](double correction, bool keep) {
+    return [=](const std::vector<Var>& x) { return variance(x[0], {-1}, keep, correction); };
+  };
+  add({.name = "rows", .inputs = {randn({3, 37})}, .run = of_rows(1, false), .expect = naive_variance(1)});
+  add({.name = "rows_kept", .inputs = {randn({3, 37})}, .run = of_rows(1, true), .expect = naive_variance(1)});
+  add({.name = "of_the_elements_themselves", .inputs = {randn({3, 5})}, .run = of_rows(0, false), .expect = naive_variance(0)});
+  add({.name = "of_view", .inputs = {transposed(randn({5, 3}), 0, 1)}, .run = of_rows(1, false), .expect = naive_variance(1)});
+  add({.name = "all",
+       .inputs = {randn({4, 6})},
+       .run = [](const auto& x) { return variance(x[0]); },
+       .expect =
+           [](const auto& x) {
+             return naive_variance(1)({x[0].reshape({1, 24})});
+           }});
+  add({.name = "far_from_zero",  // where the mean of the squares less the square of the mean has no digit left in f32
+       .inputs = {values({1, 4}, {4096, 4098, 4100, 4102})},
+       .run = of_rows(1, false),
+       .expect = [](const auto&) { return Values{20.0 / 3}; },
+       .gradient = false,
+       .low_precision = false});
+  add({.name = "of_a_tensor",
+       .inputs = {randn({3, 8})},
+       .run = [](const auto& x) { return Var(variance(x[0].value(), {1})); },
+       .expect = naive_variance(1),
+       .gradient = false});
+  add({.name = "of_one", .inputs = {randn({3, 1})}, .run = of_rows(1, false), .throws = "more elements than the correction of 1"});
+  add({.name = "no_axis",
+       .inputs = {randn({2, 3})},
+       .run = [](const auto& x) { return variance(x[0], {2}); },
+       .throws = "needs an axis in"});
 }
 
 OP_CASES(sum_of_squares) {

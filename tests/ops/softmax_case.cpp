@@ -31,7 +31,29 @@ const Values kLarge{1e4, 9999, -1e4, -1e4, -1e4, -9999.5};
 
 }  // namespace
 
+/// The reference over rows, of x [a, b, c] over one of its axes.
+auto over_axis(int axis, Values (*reference)(const std::vector<Tensor>&)) {
+  return [=](const std::vector<Tensor>& x) {
+    const Tensor turned = x[0].transpose(axis, -1).contiguous();
+    return tensor_of(reference({turned}), turned.shape(), DType::f64).transpose(axis, -1).to_vector();
+  };
+}
+
 OP_CASES(softmax) {
+  for (const int axis : {0, 1, -2, 2}) {
+    const std::string name = "axis_" + std::string(axis < 0 ? "from_end_" : "") + std::to_string(std::abs(axis));
+    add({.name = name,
+         .inputs = {randn({3, 5, 4})},
+         .run = [=](const auto& x) { return softmax(x[0], axis); },
+         .expect = over_axis(axis, naive_softmax)});
+    add({.name = name + "_of_a_tensor",
+         .inputs = {transposed(randn({3, 5, 4}), 0, 1)},
+         .run = [=](const auto& x) { return Var(softmax(x[0].value(), axis)); },
+         .expect = over_axis(axis, naive_softmax),
+         .gradient = false});
+  }
+  add({.name = "no_axis", .inputs = {randn({2, 3})}, .run = [](const auto& x) { return softmax(x[0], 2); }, .throws = "needs an axis in"});
+  add({.name = "empty_axis", .inputs = {randn({0, 3})}, .run = [](const auto& x) { return softmax(x[0], 0); }, .throws = "non-empty axis"});
   const auto run = [](const std::vector<Var>& x) { return softmax(x[0]); };
   add({.name = "small", .inputs = {randn({4, 7})}, .run = run, .expect = naive_softmax});
   add({.name = "odd_rows", .inputs = {randn({2, 3, 37})}, .run = run, .expect = naive_softmax});
@@ -43,12 +65,16 @@ OP_CASES(softmax) {
   add({.name = "view", .inputs = {transposed(randn({5, 3}), 0, 1)}, .run = run, .expect = naive_softmax});
   add({.name = "unaligned_view", .inputs = {sliced(randn({4, 19}), 0, 1, 4)}, .run = run, .expect = naive_softmax});
   add({.name = "misaligned", .inputs = {misaligned({3, 16})}, .run = run, .expect = naive_softmax});
-  add({.name = "no_columns", .inputs = {randn({2, 0})}, .run = run, .throws = "non-empty last axis"});
-  add({.name = "scalar", .inputs = {randn({})}, .run = run, .throws = "non-empty last axis"});
+  add({.name = "no_columns", .inputs = {randn({2, 0})}, .run = run, .throws = "non-empty axis"});
+  add({.name = "scalar", .inputs = {randn({})}, .run = run, .throws = "non-empty axis"});
   add({.name = "attention", .inputs = {randn({8 * 6 * 256, 256})}, .run = run, .bench = true});
 }
 
 OP_CASES(log_softmax) {
+  add({.name = "axis_1",
+       .inputs = {randn({3, 5, 4})},
+       .run = [](const auto& x) { return log_softmax(x[0], 1); },
+       .expect = over_axis(1, naive_log_softmax)});
   const auto run = [](const std::vector<Var>& x) { return log_softmax(x[0]); };
   add({.name = "small", .inputs = {randn({4, 7})}, .run = run, .expect = naive_log_softmax});
   add({.name = "odd_rows", .inputs = {randn({2, 3, 37})}, .run = run, .expect = naive_log_softmax});
@@ -59,6 +85,6 @@ OP_CASES(log_softmax) {
   add({.name = "large", .inputs = {values({2, 3}, kLarge)}, .run = run, .expect = naive_log_softmax, .tolerance_scale = 10});
   add({.name = "view", .inputs = {transposed(randn({5, 3}), 0, 1)}, .run = run, .expect = naive_log_softmax});
   add({.name = "misaligned", .inputs = {misaligned({3, 16})}, .run = run, .expect = naive_log_softmax});
-  add({.name = "no_columns", .inputs = {randn({2, 0})}, .run = run, .throws = "non-empty last axis"});
+  add({.name = "no_columns", .inputs = {randn({2, 0})}, .run = run, .throws = "non-empty axis"});
   add({.name = "vocabulary", .inputs = {randn({2048, 8192})}, .run = run, .bench = true});
 }
