@@ -115,10 +115,14 @@ Json json_of(const parallel::Plan& plan, int64_t batch, const parallel::KernelPr
           {"micro_batches", plan.micro_batches}, {"step_seconds", profile.step_seconds}, {"kernels", kernels}};
 }
 
-/// A described device, which has a name or a file, at the efficiencies that its description gives.
-DevicePtr at_its_efficiencies(const DevicePtr& device, const std::string& description) {
+/// A described device, which has a name or a file, at the efficiencies that its description gives, and launched as it says.
+DevicePtr as_kernels_run(const DevicePtr& device, const std::string& name) {
   Device::Options options = device->options();
-  if (!options.model.empty()) options.speed.efficiency = describe_device(description).efficiency;
+  if (!options.model.empty()) {
+    const DeviceDescription description = describe_device(name);
+    options.speed.efficiency = description.efficiency;
+    options.speed.launch_seconds = description.launch_seconds;
+  }
   return std::make_shared<Device>(device->kind(), device->index(), std::move(options));
 }
 
@@ -131,7 +135,7 @@ int kernels(const layers::Graph& graph, const Settings& settings, const Optimize
   const Settings own = on_one_device(settings, device);
   parallel::Plan plan = build_plan(graph, own, optimizer);
   const int64_t batch = own.integer("train.batch");
-  plan.devices[0] = at_its_efficiencies(plan.devices[0], names[0].kind);
+  plan.devices[0] = as_kernels_run(plan.devices[0], names[0].kind);
   const bool is_meta = plan.devices[0]->kind() == DeviceKind::meta;
   const Limits limits = limits_of(plan.devices[0], plan.precision);
   const parallel::KernelProfile profile =

@@ -163,8 +163,9 @@ std::string kind_of_kernel(std::string_view op, DType dtype) { return join(op.em
 void Device::count(const Cost& cost, std::string_view op, DType dtype) {
   double seconds = 0;
   if (const DeviceSpeed& speed = options_.speed; kind_ == DeviceKind::meta)
-    seconds = std::max(cost.flops / speed.flops_per_second, (cost.bytes_read + cost.bytes_written) / speed.bytes_per_second) /
-              speed.efficiency_of(op);
+    seconds = std::max(std::max(cost.flops / speed.flops_per_second, (cost.bytes_read + cost.bytes_written) / speed.bytes_per_second) /
+                           speed.efficiency_of(op),
+                       speed.launch_seconds);
   std::lock_guard lock(parts_->counting);
   parts_->counted += cost;
   parts_->clock += seconds;

@@ -50,6 +50,7 @@ struct DeviceSpeed {
   /// By op: the fraction that its kernels reach of the nearer limit, of arithmetic or of memory. For ops that are not named "other" counts,
   /// and without it the whole limit.
   std::map<std::string, double, std::less<>> efficiency{};
+  double launch_seconds = 0;  ///< a host launches kernels one after another, each in this time: so none takes less
 
   double efficiency_of(std::string_view op) const;
   bool operator==(const DeviceSpeed&) const = default;

@@ -129,7 +129,8 @@ DeviceDescription describe_device(std::string_view name_or_path) {
   require(is_file(path), "device '", name_or_path, "': there is no such file; known without a file are ", listed(described_devices()));
   const toml::table root = parsed(path);
   const std::string file = path.string();
-  const Keys keys(root, file, "", {"name", "backend", "memory_bytes", "bytes_per_second", "flops_per_second", "efficiency", "link"});
+  const Keys keys(root, file, "",
+                  {"name", "backend", "memory_bytes", "bytes_per_second", "flops_per_second", "efficiency", "launch_seconds", "link"});
   DeviceDescription result;
   result.file = file;
   result.name = keys.text("name");
@@ -143,6 +144,7 @@ DeviceDescription describe_device(std::string_view name_or_path) {
   for (const auto& precision : precisions)
     if (const auto value = flops.number_if_there(precision.c_str(), kPositive)) result.flops_per_second[precision] = *value;
   if (root.contains("efficiency")) result.efficiency = efficiencies(keys.table("efficiency"), file);
+  result.launch_seconds = keys.number_if_there("launch_seconds", 0).value_or(0);
   result.link = link_of(keys.table("link"), file, "link");
   return result;
 }

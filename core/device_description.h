@@ -26,6 +26,7 @@ struct DeviceDescription {
   double bytes_per_second = 0;                            ///< of the memory
   std::map<std::string, double> flops_per_second;         ///< by precision, as far as the file says
   std::map<std::string, double, std::less<>> efficiency;  ///< by op (DeviceSpeed::efficiency); empty where the file has no such table
+  double launch_seconds = 0;                              ///< DeviceSpeed::launch_seconds; 0 where the file does not say
   LinkDescription link;                                   ///< to its neighbours
 };
 

@@ -38,6 +38,17 @@ TEST(DeviceDescription, EfficienciesAreFractionsByOpAndLeavePlansAlone) {
   EXPECT_EQ(DeviceSpeed{}.efficiency_of("add"), 1);
 }
 
+TEST(DeviceDescription, ATimeToLaunchIsWhatNoKernelIsFasterThanAndLeavesPlansAlone) {
+  EXPECT_GT(describe_device("h200").launch_seconds, 1e-6);
+  EXPECT_EQ(make_device("h200:0")->options().speed.launch_seconds, 0);
+  EXPECT_EQ(describe_device("p100").launch_seconds, 0) << "its file does not say";
+  Device device(DeviceKind::meta, 0, {.speed = {.flops_per_second = 1e9, .bytes_per_second = 1e9, .launch_seconds = 1e-3}});
+  device.count({.flops = 1e5}, "add");
+  EXPECT_DOUBLE_EQ(device.clock_seconds(), 1e-3);
+  device.count({.flops = 2e6}, "add");
+  EXPECT_DOUBLE_EQ(device.clock_seconds(), 3e-3);
+}
+
 TEST(DeviceDescription, DevicesAreMetaDevicesWithItsMemoryAndSpeed) {
   const auto eight = devices("8x a100", {}, {.precision = Precision::tf32});
   ASSERT_EQ(eight.size(), 8u);
@@ -98,6 +109,7 @@ TEST(DeviceDescription, RefusesFilesThatAreWrongWithFileAndKey) {
     std::string line, by;
     std::string key, need;
   } cases[] = {{"memory_bytes = 1e9", "memory_bytes = -1", "memory_bytes", "> 0"},
+               {"memory_bytes = 1e9", "memory_bytes = 1e9\nlaunch_seconds = -1", "launch_seconds", ">= 0"},
                {"memory_bytes = 1e9", "memory_bytes = nan", "memory_bytes", ""},
                {"memory_bytes = 1e9", "memory_byte = 1e9", ":3: unknown key 'memory_byte'", ""},
                {"memory_bytes = 1e9", "", "needs the key memory_bytes", ""},
