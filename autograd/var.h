@@ -60,7 +60,7 @@ struct Node {
   BackwardFunction backward = nullptr;
   bool reaches_data = false;         ///< an input leaf or a constant lies upstream (or this is one): not made of parameters alone
   uint64_t order = 0;                ///< creation order; backward runs from high to low
-  Tensor accumulator;                ///< of a leaf: its gradient is added here in place; undefined for one of its own
+  Tensor accumulator;                ///< of a leaf: its gradient is added here in place, and no other leaf's; undefined for one of its own
   const char* freed_by = nullptr;    ///< the op where the backward began that took what is saved here; null before
   int uses = 0;                      ///< as an input of recorded ops
   mutable std::vector<Tensor> sums;  ///< while the backward function runs, by input: see take_sum()

@@ -21,12 +21,18 @@ auto read(const T* x, int64_t n) {
   return Eigen::Array<compute_t<T>, Eigen::Dynamic, 1>::NullaryExpr(n, Reader<T>{x});
 }
 
-/// y[0..n) = expression, which is in the type of arithmetic; rounds to T.
+/// y[0..n) = expression, which is in the type of arithmetic; rounds to T. Registers begin at y, wherever that is: assigned to a Map they would
+/// begin at its first aligned address, and the exponential of a single element before it has other bits than that of a register.
 template <class T, class Expression>
 void write(T* y, int64_t n, const Expression& expression) {
   using C = compute_t<T>;
   if constexpr (std::is_same_v<T, C>) {
-    Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>>(y, n) = expression;
+    using Register = typename Lanes<T>::Register;
+    const Eigen::internal::evaluator<Expression> from(expression);
+    int64_t i = 0;
+    for (; i + Lanes<T>::kCount <= n; i += Lanes<T>::kCount)
+      Eigen::internal::pstoreu(y + i, from.template packet<Eigen::Unaligned, Register>(i));
+    for (; i < n; ++i) y[i] = from.coeff(i);
   } else {
     constexpr int64_t kBlock = 256;
     Eigen::Array<C, Eigen::Dynamic, 1, 0, kBlock, 1> block;
