@@ -120,10 +120,7 @@ void* Tensor::address(DType dtype) const {
 
 Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
 
-Tensor Tensor::dense() const {
-  const bool is_whole = is_contiguous() && offset_ == 0 && storage_->charged <= Device::charged_size(bytes());
-  return is_whole ? *this : clone();
-}
+Tensor Tensor::dense() const { return is_contiguous() && storage_->charged <= Device::charged_size(bytes()) ? *this : clone(); }
 
 Tensor Tensor::clone() const {
   Tensor result = empty_like(*this);

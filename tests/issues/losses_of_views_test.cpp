@@ -58,7 +58,7 @@ TEST(LossesOfViews, WithinTheLossGiveOneAnswer) {
   });
 }
 
-/// The slice lacks less than what storages are rounded to, so that dense() took it for all of its storage.
+/// The slice lacks less than what storages are rounded to, so that dense() takes it for all of its storage.
 TEST(LossesOfViews, OfAnotherNodeGiveOneAnswer) {
   constexpr int64_t kClasses = 1000, kReserved = 3;
   Graph graph;
