@@ -31,8 +31,8 @@ Gradients matmul_gradients(const Node& node, const Tensor& dc, Needs needs) {
 }  // namespace
 
 Var matmul(const Var& a, const Var& b, bool transpose_a, bool transpose_b) {
-  const MatmulShapes shapes = matmul_shapes(a.shape(), b.shape(), transpose_a, transpose_b);
-  if (!shapes.is_plain) {
+  if (!are_matrices(a.shape(), b.shape())) {
+    const MatmulShapes shapes = matmul_shapes(a.shape(), b.shape(), transpose_a, transpose_b);
     const auto expanded = [](const Var& x, const Shape& shape) { return x.shape() == shape ? x : expand(x, shape); };
     const Var columns = b.rank() == 1 ? unsqueeze(b, 1) : b;
     return reshape(matmul(expanded(a, shapes.a), expanded(columns, shapes.b), transpose_a, transpose_b), shapes.result);

@@ -22,8 +22,7 @@ void check(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b)
   require(a.dtype() == b.dtype() && is_floating(a.dtype()), "matmul: needs two operands of one floating dtype, got ", a, " and ", b);
   require(columns_of(a, transpose_a) == rows_of(b, transpose_b), "matmul: needs equal inner extents, got ", a.shape(),
           transpose_a ? " transposed" : "", " and ", b.shape(), transpose_b ? " transposed" : "");
-  require(a.rank() == 2 || b.rank() == 2 || leading(a) == leading(b), "matmul: needs equal leading axes or one single matrix, got ",
-          a.shape(), " and ", b.shape());
+  require(are_matrices(a.shape(), b.shape()), "matmul: needs equal leading axes or one single matrix, got ", a.shape(), " and ", b.shape());
 }
 
 void check_result(const Tensor& a, const Tensor& b, const Tensor& c, bool transpose_a, bool transpose_b, double beta, const Tensor& bias) {
@@ -107,18 +106,23 @@ void matmul_without_padding(const Tensor& a, const Tensor& b, const Tensor& c, b
   copy(matrix_without_padding(c, lengths), c);
 }
 
+bool are_matrices(const Shape& a, const Shape& b) {
+  if (a.rank() < 2 || b.rank() < 2) return false;
+  const auto leading_of = [](const Shape& x) { return x.extents().first(static_cast<size_t>(x.rank() - 2)); };
+  return a.rank() == 2 || b.rank() == 2 || std::ranges::equal(leading_of(a), leading_of(b));
+}
+
 MatmulShapes matmul_shapes(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b) {
   require(a.rank() >= 1 && b.rank() >= 1, "matmul: needs vectors or matrices, got ", a, " and ", b);
   require(!(a.rank() == 1 && transpose_a) && !(b.rank() == 1 && transpose_b), "matmul: needs matrices to transpose, got ", a, " and ", b);
-  MatmulShapes shapes{a, b, {}, a.rank() >= 2 && b.rank() >= 2};
+  MatmulShapes shapes{a, b, {}};
   if (a.rank() == 1) shapes.a = {1, a[0]};
   if (b.rank() == 1) shapes.b = {b[0], 1};
   const auto leading_of = [](const Shape& matrices) { return matrices.without(-1).without(-1); };
   Shape leading = leading_of(shapes.a.rank() > 2 ? shapes.a : shapes.b);
-  if (shapes.a.rank() > 2 && shapes.b.rank() > 2 && leading_of(shapes.a) != leading_of(shapes.b)) {
+  if (!are_matrices(shapes.a, shapes.b)) {
     leading = broadcast_shape("matmul", leading_of(shapes.a), leading_of(shapes.b));
     for (Shape* matrices : {&shapes.a, &shapes.b}) *matrices = leading.appended((*matrices)[-2]).appended((*matrices)[-1]);
-    shapes.is_plain = false;
   }
   shapes.result = leading;
   if (a.rank() > 1) shapes.result = shapes.result.appended(shapes.a[transpose_a ? -1 : -2]);
@@ -127,8 +131,8 @@ MatmulShapes matmul_shapes(const Shape& a, const Shape& b, bool transpose_a, boo
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b) {
-  const MatmulShapes shapes = matmul_shapes(a.shape(), b.shape(), transpose_a, transpose_b);
-  if (!shapes.is_plain) {
+  if (!are_matrices(a.shape(), b.shape())) {
+    const MatmulShapes shapes = matmul_shapes(a.shape(), b.shape(), transpose_a, transpose_b);
     const Tensor columns = b.rank() == 1 ? b.unsqueeze(1) : b;
     return matmul(a.expand(shapes.a), columns.expand(shapes.b), transpose_a, transpose_b).reshape(shapes.result);
   }

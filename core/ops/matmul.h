@@ -15,11 +15,12 @@ namespace sluice {
 /// Cost    2 M N K FLOPs a matrix; scratch, where oneDNN wants some, per intra-op thread.
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool transpose_b = false);
 
-/// What NumPy's matmul makes of operands with any number of axes.
+/// Neither is a vector, and the leading axes are equal or one is a single matrix: what matmul_into() takes.
+bool are_matrices(const Shape& a, const Shape& b);
+/// What NumPy's matmul makes of other operands.
 struct MatmulShapes {
-  Shape a, b;     ///< to expand the operands to, b after unsqueeze(1) where it is a vector
-  Shape result;   ///< to reshape the product of these to
-  bool is_plain;  ///< neither is a vector, and leading axes are as matmul_into() takes them
+  Shape a, b;    ///< to expand the operands to, b after unsqueeze(1) where it is a vector
+  Shape result;  ///< to reshape the product of these to
 };
 /// Errors  UsageError naming both shapes.
 MatmulShapes matmul_shapes(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b);

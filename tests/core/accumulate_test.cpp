@@ -8,20 +8,8 @@
 namespace sluice {
 namespace {
 
-/// More than two launches take: empty ones, tails, several chunks, f64 among f32, some at addresses that allow no packs.
-std::vector<Accumulation> pairs_on(const DevicePtr& device) {
-  std::vector<Accumulation> pairs;
-  for (int i = 0; i < 250; ++i) {
-    const int64_t elements = i == 3 ? 20003 : i == 200 ? 4096 : i * 5 % 43, shift = i % 3 == 1 ? 1 : 0;
-    const DType dtype = i % 7 == 6 ? DType::f64 : DType::f32;
-    pairs.push_back({named_normal(join("sum", i), elements, dtype, device, shift),
-                     named_normal(join("part", i), elements, dtype, device, i % 5 == 4 ? 1 : shift)});
-  }
-  return pairs;
-}
-
 void expect_the_bits_of_additions(const DevicePtr& device) {
-  const auto one_by_one = pairs_on(default_device()), together = pairs_on(device);
+  const auto one_by_one = named_pairs<Accumulation>(default_device()), together = named_pairs<Accumulation>(device);
   for (const auto& [sum, part] : one_by_one) add_into(sum, part);
   accumulate(together);
   for (size_t i = 0; i < together.size(); ++i) {

@@ -12,20 +12,8 @@ namespace {
 
 constexpr double kDecay = 0.75;
 
-/// More than two launches take: empty ones, tails, several chunks, f64 among f32, some at addresses that allow no packs.
-std::vector<MovingAverage> pairs_on(const DevicePtr& device) {
-  std::vector<MovingAverage> pairs;
-  for (int i = 0; i < 250; ++i) {
-    const int64_t elements = i == 3 ? 20003 : i == 200 ? 8192 : i * 5 % 43, shift = i % 3 == 1 ? 1 : 0;
-    const DType dtype = i % 7 == 6 ? DType::f64 : DType::f32;
-    pairs.push_back({named_normal(join("average", i), elements, dtype, device, shift),
-                     named_normal(join("value", i), elements, dtype, device, i % 5 == 4 ? 1 : shift)});
-  }
-  return pairs;
-}
-
 void expect_the_formula(const DevicePtr& device) {
-  const auto before = pairs_on(default_device()), pairs = pairs_on(device);
+  const auto before = named_pairs<MovingAverage>(default_device()), pairs = named_pairs<MovingAverage>(device);
   moving_average_step(pairs, kDecay, full({}, 4, DType::f64, device));
   for (size_t i = 0; i < pairs.size(); ++i) {
     const auto past = before[i].average.to_vector(), value = before[i].value.to_vector(), got = pairs[i].average.to_vector();
@@ -38,7 +26,7 @@ void expect_the_formula(const DevicePtr& device) {
 
 void expect_nothing_changes_when_the_norm_is_not_finite(const DevicePtr& device) {
   for (const double bad : {static_cast<double>(INFINITY), static_cast<double>(NAN)}) {
-    const auto pairs = pairs_on(device), untouched = pairs_on(device);
+    const auto pairs = named_pairs<MovingAverage>(device), untouched = named_pairs<MovingAverage>(device);
     moving_average_step(pairs, kDecay, full({}, bad, DType::f64, device));
     for (size_t i = 0; i < pairs.size(); ++i) EXPECT_EQ(pairs[i].average.to_vector(), untouched[i].average.to_vector()) << "pair " << i;
   }
@@ -49,7 +37,8 @@ TEST(MovingAverage, MovesTowardsTheValueByOneMinusTheDecay) { expect_the_formula
 TEST(MovingAverage, StaysWhenTheNormIsNotFinite) { expect_nothing_changes_when_the_norm_is_not_finite(default_device()); }
 
 TEST(MovingAverage, HasTheSameBitsForAnyNumberOfThreads) {
-  const auto alone = pairs_on(default_device()), together = pairs_on(make_device("cpu:0", {.threads = 3}));
+  const auto alone = named_pairs<MovingAverage>(default_device()),
+             together = named_pairs<MovingAverage>(make_device("cpu:0", {.threads = 3}));
   moving_average_step(alone, 0.9999);
   moving_average_step(together, 0.9999);
   for (size_t i = 0; i < alone.size(); ++i) EXPECT_EQ(alone[i].average.to_vector(), together[i].average.to_vector()) << "pair " << i;

@@ -230,6 +230,22 @@ TEST(PaddedRows, BeginAtMultiplesOf16BytesWhereKernelsAreThoseOfAGpu) {
   EXPECT_TRUE(empty_rows({5, 7}, DType::bf16, default_device()).is_contiguous());
 }
 
+TEST(PaddedRows, AreTheOnlyViewsThatAreHandedOn) {
+  const auto gpu = std::make_shared<Device>(DeviceKind::meta, 0, Device::Options{.stands_for = DeviceKind::cuda});
+  const Tensor logits = empty_rows({6, 131}, DType::bf16, gpu), rows = empty({6, 64}, DType::bf16, gpu);
+  EXPECT_TRUE(handed_on(logits).shares_storage(logits));
+  EXPECT_TRUE(handed_on(rows.reshape({3, 128})).shares_storage(rows));
+  for (const Tensor& view : {logits.slice(0, 0, 6, 2), rows.slice(1, 0, 32), rows.slice(0, 0, 3), rows.transpose(0, 1)}) {
+    const Tensor handed = handed_on(view);
+    EXPECT_TRUE(handed.is_contiguous() && handed.shape() == view.shape() && !handed.shares_storage(view)) << view;
+  }
+  const Tensor on_cpu = counting({3, 8}), narrow = on_cpu.slice(1, 0, 7);
+  EXPECT_EQ(handed_on(narrow).to_vector(), narrow.to_vector());
+  EXPECT_FALSE(handed_on(narrow).shares_storage(on_cpu));
+  const Tensor scalar = full({}, 2);
+  EXPECT_TRUE(handed_on(scalar).shares_storage(scalar));
+}
+
 TEST(PaddedRows, AreMadeOfRowsThatLieOtherwise) {
   const Tensor x = counting({3, 8}), narrow = x.slice(1, 0, 7), flipped = x.transpose(0, 1);
   EXPECT_TRUE(has_rows(narrow));
