@@ -137,7 +137,7 @@ Gradients Backward::gradients_of(const Node& node, const Tensor& dy, const Needs
   }
   Gradients made = node.backward(node, dy, needs);
   for (size_t i = 0; i < node.sums.size(); ++i)
-    if (Tensor sum = node.take_sum(i); sum.defined()) add(node.inputs[i], std::move(sum));
+    if (Tensor sum = std::exchange(node.sums[i], Tensor()); sum.defined()) add(node.inputs[i], std::move(sum));
   require_fitting(node, needs, made);
   return made;
 }

@@ -68,10 +68,12 @@ struct Node {
   /// The tensor that the gradient of an input has to be added to, which the backward function of an op that defers may do itself and
   /// return; or undefined.
   Tensor accumulator_of(size_t input) const { return inputs[input] ? inputs[input]->accumulator : Tensor(); }
-  /// What the gradient of an input has come to so far, like the input; undefined where nothing has, and where gradient_dtype() is not the
-  /// input's. For a backward function that can add its part in the same pass over memory: it then returns the sum, rounded as if the part
+  /// What the gradient of an input has come to so far, like the input and row-major; undefined where nothing has, where gradient_dtype() is
+  /// not the input's, and where it is a view that would have to be copied first. For a backward function that can add its part in the same pass over memory: it then returns the sum, rounded as if the part
   /// had been added to it afterwards. Called once an input.
-  Tensor take_sum(size_t input) const { return input < sums.size() ? std::exchange(sums[input], Tensor()) : Tensor(); }
+  Tensor take_sum(size_t input) const {
+    return input < sums.size() && sums[input].defined() && sums[input].is_contiguous() ? std::exchange(sums[input], Tensor()) : Tensor();
+  }
   bool is_parameter() const { return !backward && !reaches_data; }
   bool defers() const { return !readers.empty(); }
   /// Of this value's gradient: the value's own, but of a parameter that of the arithmetic (f32 for bf16). So gradients of weights are

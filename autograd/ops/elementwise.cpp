@@ -7,7 +7,7 @@ namespace sluice {
 // None of these defers: a parameter's gradient is at most as large as dy alone, which it would keep, and takes one pass over memory.
 Var unary(Unary rule, const Var& x) {
   return record("unary", unary(rule, x.value()), {x}, {x.value()}, rule, [](const Node& node, const Tensor& dy, Needs) {
-    return Gradients{unary_backward(node.attribute<Unary>(), node.saved[0], dy)};
+    return Gradients{unary_backward(node.attribute<Unary>(), node.saved[0], dy, node.take_sum(0))};
   });
 }
 

@@ -17,7 +17,7 @@ Var max_pool2d(const Var& x, const Window& window) {
   const auto [y, place] = max_pool2d(x.value(), window, x.node() != nullptr);
   return record("max_pool2d", y, {x}, {place}, PoolAttributes{x.shape(), window}, [](const Node& node, const Tensor& dy, Needs) {
     const auto& [shape, window] = node.attribute<PoolAttributes>();
-    return Gradients{max_pool2d_backward(dy, node.saved[0], shape, window)};
+    return Gradients{max_pool2d_backward(dy, node.saved[0], shape, window, node.take_sum(0))};
   });
 }
 
@@ -25,7 +25,7 @@ Var average_pool2d(const Var& x, const Window& window) {
   return record("average_pool2d", average_pool2d(x.value(), window), {x}, {}, PoolAttributes{x.shape(), window},
                 [](const Node& node, const Tensor& dy, Needs) {
                   const auto& [shape, window] = node.attribute<PoolAttributes>();
-                  return Gradients{average_pool2d_backward(dy, shape, window)};
+                  return Gradients{average_pool2d_backward(dy, shape, window, node.take_sum(0))};
                 });
 }
 

@@ -34,7 +34,7 @@ struct SliceAttributes {
 Tensor sum_to_slice(const Node& node) {
   if (node.inputs[0]->uses < 2) return {};
   Tensor sum = node.take_sum(0);
-  return !sum.defined() || (sum.is_exclusive() && !sum.repeats_elements()) ? sum : sum.clone();
+  return !sum.defined() || sum.is_exclusive() ? sum : sum.clone();
 }
 
 }  // namespace

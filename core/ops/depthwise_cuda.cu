@@ -10,11 +10,12 @@ namespace {
 constexpr int kThreads = 128;
 constexpr int kColumns = 4;  // neighbours in a row of y that a thread makes: a pixel of x is loaded once for all
 
-/// Where a thread stands: a row, neighbouring columns of it, and a run of channels. Threads of a warp go along the channels.
+/// Where a thread stands: a row, neighbouring columns of it, and a run of channels. Threads of a warp go along the channels, blocks of a row
+/// along the grid's y and, where that is full, its z.
 template <int kWidth>
 struct Place {
   __device__ Place(int64_t columns_of_row, int64_t channels_of_pixel, int step) : channels(channels_of_pixel) {
-    const int64_t parts = channels / kWidth, item = int64_t{blockIdx.y} * blockDim.x + threadIdx.x;
+    const int64_t parts = channels / kWidth, block = int64_t{blockIdx.z} * gridDim.y + blockIdx.y, item = block * blockDim.x + threadIdx.x;
     row = blockIdx.x;
     column = item / parts * step;
     channel = item % parts * kWidth;
@@ -26,8 +27,10 @@ struct Place {
 
 template <int kWidth>
 LaunchShape places(int64_t rows, int64_t columns_of_row, int64_t channels, int step) {
-  const int64_t items = (columns_of_row + step - 1) / step * (channels / kWidth);
-  return {dim3(static_cast<unsigned>(rows), static_cast<unsigned>((items + kThreads - 1) / kThreads)), dim3(kThreads)};
+  constexpr int64_t kMostAlongY = 65535;
+  const int64_t items = (columns_of_row + step - 1) / step * (channels / kWidth), blocks = (items + kThreads - 1) / kThreads;
+  const int64_t along_y = std::clamp<int64_t>(blocks, 1, kMostAlongY), along_z = (blocks + along_y - 1) / along_y;
+  return {dim3(static_cast<unsigned>(rows), static_cast<unsigned>(along_y), static_cast<unsigned>(along_z)), dim3(kThreads)};
 }
 
 template <int kWidth, class T>

@@ -7,6 +7,7 @@
 #include "core/integer_range.h"
 #include "core/ops/elementwise_operands.h"
 #include "core/ops/elementwise_rules.h"
+#include "core/ops/gradient_sum.h"
 #include "core/ops/overlap.h"
 
 namespace sluice {
@@ -66,13 +67,15 @@ Tensor unary(Unary rule, const Tensor& x) {
   return y;
 }
 
-Tensor unary_backward(Unary rule, const Tensor& x, const Tensor& dy) {
+Tensor unary_backward(Unary rule, const Tensor& x, const Tensor& dy, const Tensor& sum) {
   require(x.shape() == dy.shape(), "unary_backward: needs a gradient of shape ", x.shape(), ", got ", dy.shape());
   require_same_dtype("unary_backward", x, dy);
-  const Tensor from = x.contiguous(), gradient = dy.contiguous();
+  const Tensor from = x.contiguous(), gradient = dy.contiguous(), added = row_major_sum("unary_backward", sum, x.shape(), x.dtype());
   Tensor dx = empty_like(x);
-  const Cost cost = pass_cost(static_cast<double>(x.bytes() + dy.bytes()), dx);
-  run_kernel("unary_backward", {from, gradient}, cost, [&](auto& context) { kernels::unary_backward(context, rule, from, gradient, dx); });
+  Cost cost = pass_cost(static_cast<double>(x.bytes() + dy.bytes()), dx);
+  cost += sum_cost(added);
+  run_kernel("unary_backward", {from, gradient, added}, cost,
+             [&](auto& context) { kernels::unary_backward(context, rule, from, gradient, added, dx); });
   return dx;
 }
 

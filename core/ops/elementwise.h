@@ -11,8 +11,8 @@ namespace sluice {
 /// Dtypes  f32, f64, bf16 (arithmetic in f32).
 /// Errors  UsageError for another dtype.
 Tensor unary(Unary rule, const Tensor& x);
-/// dx = dy * f'(x), in one pass.
-Tensor unary_backward(Unary rule, const Tensor& x, const Tensor& dy);
+/// dx = dy * f'(x), in one pass. With a `sum`, like x, it is the rounded dx + sum: the bits of an addition afterwards, in the same pass.
+Tensor unary_backward(Unary rule, const Tensor& x, const Tensor& dy, const Tensor& sum = {});
 #define SLUICE_DECLARE(Rule, name) \
   inline Tensor name(const Tensor& x) { return unary(Unary::Rule, x); }
 SLUICE_UNARY_OPS(SLUICE_DECLARE)
@@ -70,8 +70,9 @@ void add_part(Tensor& sum, Tensor part);
 namespace kernels {
 void unary(Cpu& cpu, Unary rule, const Tensor& x, const Tensor& y);
 void unary(Cuda& cuda, Unary rule, const Tensor& x, const Tensor& y);
-void unary_backward(Cpu& cpu, Unary rule, const Tensor& x, const Tensor& dy, const Tensor& dx);
-void unary_backward(Cuda& cuda, Unary rule, const Tensor& x, const Tensor& dy, const Tensor& dx);
+/// sum may be undefined.
+void unary_backward(Cpu& cpu, Unary rule, const Tensor& x, const Tensor& dy, const Tensor& sum, const Tensor& dx);
+void unary_backward(Cuda& cuda, Unary rule, const Tensor& x, const Tensor& dy, const Tensor& sum, const Tensor& dx);
 /// y may be a: each element is read before it is written.
 void binary(Cpu& cpu, Binary rule, const Tensor& a, const Tensor& b, const Tensor& y);
 void binary(Cuda& cuda, Binary rule, const Tensor& a, const Tensor& b, const Tensor& y);

@@ -2,7 +2,7 @@
 #include "core/ops/broadcast_cpu.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/elementwise_rules.h"
-#include "core/ops/lanes.h"
+#include "core/ops/gradient_sum_cpu.h"
 
 namespace sluice::kernels {
 
@@ -22,13 +22,15 @@ void unary(Cpu& cpu, Unary rule, const Tensor& x, const Tensor& y) {
   on_float(x.dtype(), "unary", [&]<class T>() { on_unary(rule, [&]<class Rule>() { map_rule<T>(cpu, Rule{}, x, y); }); });
 }
 
-void unary_backward(Cpu& cpu, Unary rule, const Tensor& x, const Tensor& dy, const Tensor& dx) {
+void unary_backward(Cpu& cpu, Unary rule, const Tensor& x, const Tensor& dy, const Tensor& sum, const Tensor& dx) {
   on_float(x.dtype(), "unary_backward", [&]<class T>() {
+    const T *from = x.data<T>(), *gradient = dy.data<T>(), *added = sum.defined() ? sum.data<T>() : nullptr;
+    T* to = dx.data<T>();
     on_unary(rule, [&]<class Rule>() {
-      cpu.parallel_for(x.elements(), grain_for(1),
-                       [from = x.data<T>(), gradient = dy.data<T>(), to = dx.data<T>()](int64_t begin, int64_t end) {
-                         for_lanes<T>(begin, end, [&](auto load, auto store) { store(to, load(gradient) * Rule::slope(load(from))); });
-                       });
+      cpu.parallel_for(x.elements(), grain_for(1), [=](int64_t begin, int64_t end) {
+        write_gradient(begin, end, added, to,
+                       [=](const auto& load, int64_t at) { return load(gradient + at) * Rule::slope(load(from + at)); });
+      });
     });
   });
 }

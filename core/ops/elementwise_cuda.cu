@@ -1,6 +1,7 @@
 #include "core/ops/broadcast_cuda.cuh"
 #include "core/ops/elementwise.h"
 #include "core/ops/elementwise_rules.h"
+#include "core/ops/gradient_sum_cuda.cuh"
 
 namespace sluice::kernels {
 
@@ -17,6 +18,15 @@ template <class Rule, class T>
 struct SlopeOf {
   using C = compute_t<T>;
   __device__ void operator()(const C (&x)[2], C (&dx)[1]) const { dx[0] = x[1] * Rule::slope(Scalar<T>(x[0])).value; }
+};
+
+/// {x, dy, sum} -> {dx + sum}
+template <class Rule, class T>
+struct SlopeAddedOf {
+  using C = compute_t<T>;
+  __device__ void operator()(const C (&x)[3], C (&dx)[1]) const {
+    dx[0] = static_cast<C>(rounded_sum(static_cast<T>(x[1] * Rule::slope(Scalar<T>(x[0])).value), static_cast<T>(x[2])));
+  }
 };
 
 template <class Rule, class T>
@@ -65,9 +75,12 @@ void unary(Cuda& cuda, Unary rule, const Tensor& x, const Tensor& y) {
   });
 }
 
-void unary_backward(Cuda& cuda, Unary rule, const Tensor& x, const Tensor& dy, const Tensor& dx) {
+void unary_backward(Cuda& cuda, Unary rule, const Tensor& x, const Tensor& dy, const Tensor& sum, const Tensor& dx) {
   on_float(x.dtype(), "unary_backward", [&]<class T>() {
     on_unary(rule, [&]<class Rule>() {
+      if (sum.defined())
+        return map(cuda, "unary_backward", SlopeAddedOf<Rule, T>{},
+                   MapArrays<T, 3, 1>{{x.data<T>(), dy.data<T>(), sum.data<T>()}, {dx.data<T>()}}, x.elements());
       map(cuda, "unary_backward", SlopeOf<Rule, T>{}, MapArrays<T, 2, 1>{{x.data<T>(), dy.data<T>()}, {dx.data<T>()}}, x.elements());
     });
   });

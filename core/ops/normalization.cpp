@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/dispatch.h"
+#include "core/ops/gradient_sum.h"
 
 namespace sluice {
 
@@ -63,12 +64,9 @@ NormalizedRows rms_norm(const Tensor& x, const Tensor& gamma, double epsilon, co
 
 NormalizationGradients normalization_backward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean,
                                               const Tensor& rstd, NormalizationNeeds needs, Tensor sum) {
-  if (sum.defined()) {
-    require(needs.x, "normalization_backward: needs to be asked for the gradient of x to add it to a sum, got a sum alone; leave it out");
-    require(sum.shape() == x.shape() && sum.dtype() == x.dtype(), "normalization_backward: needs a sum like x, which is ", x, ", got ",
-            sum);
-    sum = sum.contiguous();
-  }
+  require(needs.x || !sum.defined(),
+          "normalization_backward: needs to be asked for the gradient of x to add it to a sum, got a sum alone; leave it out");
+  sum = row_major_sum("normalization_backward", sum, x.shape(), x.dtype());
   const Tensor dy_rows = dy.contiguous(), x_rows = x.contiguous(), weight = gamma.contiguous();
   const int64_t rows = rstd.elements(), rows_per_chunk = chunk_rows(x.device().backend(), rows);
   NormalizationGradients result;
@@ -77,11 +75,11 @@ NormalizationGradients normalization_backward(const Tensor& dy, const Tensor& x,
   if (needs.weights)
     chunk_sums = empty({(rows + rows_per_chunk - 1) / rows_per_chunk, mean.defined() ? 2 : 1, x.dim(-1)}, rstd.dtype(), x.device_ptr());
   const auto bytes = static_cast<double>(x.bytes());
-  const double flops = (needs.x ? 11 : 0) + (needs.weights ? 5 : 0) + (sum.defined() ? 1 : 0);
-  run_kernel("normalization_backward", {x_rows, dy_rows, weight, mean, rstd, sum},
-             {flops * static_cast<double>(x.elements()), (sum.defined() ? 3 : 2) * bytes, needs.x ? bytes : 0}, [&](auto& context) {
-               kernels::normalization_backward(context, dy_rows, x_rows, weight, mean, rstd, rows_per_chunk, sum, result.x, chunk_sums);
-             });
+  Cost cost{((needs.x ? 11 : 0) + (needs.weights ? 5 : 0)) * static_cast<double>(x.elements()), 2 * bytes, needs.x ? bytes : 0};
+  cost += sum_cost(sum);
+  run_kernel("normalization_backward", {x_rows, dy_rows, weight, mean, rstd, sum}, cost, [&](auto& context) {
+    kernels::normalization_backward(context, dy_rows, x_rows, weight, mean, rstd, rows_per_chunk, sum, result.x, chunk_sums);
+  });
   if (needs.weights) result.gamma = add_chunks(chunk_sums, 0);
   if (needs.weights && mean.defined()) result.beta = add_chunks(chunk_sums, 1);
   return result;

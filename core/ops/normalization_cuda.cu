@@ -1,3 +1,4 @@
+#include "core/ops/gradient_sum_cuda.cuh"
 #include "core/ops/normalization.h"
 #include "core/ops/rows_cuda.cuh"
 
@@ -24,11 +25,6 @@ struct Forward {
   int columns;
   bool packed;
 };
-
-template <class T>
-__device__ T rounded_sum(T a, T b) {
-  return static_cast<T>(static_cast<compute_t<T>>(a) + static_cast<compute_t<T>>(b));
-}
 
 /// row += residual, also in memory.
 template <class T, int kPacks>

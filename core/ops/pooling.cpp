@@ -1,6 +1,7 @@
 #include "core/ops/pooling.h"
 
 #include "core/dispatch.h"
+#include "core/ops/gradient_sum.h"
 
 namespace sluice {
 
@@ -38,14 +39,16 @@ MaxPooled max_pool2d(const Tensor& x, const Window& window, bool wants_place) {
   return {y, place};
 }
 
-Tensor max_pool2d_backward(const Tensor& dy, const Tensor& place, const Shape& x, const Window& window) {
+Tensor max_pool2d_backward(const Tensor& dy, const Tensor& place, const Shape& x, const Window& window, const Tensor& sum) {
   const WindowPlan plan = plan_of("max_pool2d_backward", x, window);
   check_gradient("max_pool2d_backward", dy, plan);
-  const Tensor gradient = dy.contiguous(), dx = empty(x, dy.dtype(), dy.device_ptr());
+  const Tensor gradient = dy.contiguous(), added = row_major_sum("max_pool2d_backward", sum, x, dy.dtype());
+  const Tensor dx = empty(x, dy.dtype(), dy.device_ptr());
   Cost cost = cost_of(dy, dy, dx, window);
+  cost += sum_cost(added);
   cost.bytes_read += static_cast<double>(place.bytes());
-  run_kernel("max_pool2d_backward", {gradient, place}, cost,
-             [&](auto& context) { kernels::max_pool2d_backward(context, gradient, place, plan, dx); });
+  run_kernel("max_pool2d_backward", {gradient, place, added}, cost,
+             [&](auto& context) { kernels::max_pool2d_backward(context, gradient, place, plan, added, dx); });
   return dx;
 }
 
@@ -57,12 +60,15 @@ Tensor average_pool2d(const Tensor& x, const Window& window) {
   return y;
 }
 
-Tensor average_pool2d_backward(const Tensor& dy, const Shape& x, const Window& window) {
+Tensor average_pool2d_backward(const Tensor& dy, const Shape& x, const Window& window, const Tensor& sum) {
   const WindowPlan plan = plan_of("average_pool2d_backward", x, window);
   check_gradient("average_pool2d_backward", dy, plan);
-  const Tensor gradient = dy.contiguous(), dx = empty(x, dy.dtype(), dy.device_ptr());
-  run_kernel("average_pool2d_backward", {gradient}, cost_of(dy, dy, dx, window),
-             [&](auto& context) { kernels::average_pool2d_backward(context, gradient, plan, dx); });
+  const Tensor gradient = dy.contiguous(), added = row_major_sum("average_pool2d_backward", sum, x, dy.dtype());
+  const Tensor dx = empty(x, dy.dtype(), dy.device_ptr());
+  Cost cost = cost_of(dy, dy, dx, window);
+  cost += sum_cost(added);
+  run_kernel("average_pool2d_backward", {gradient, added}, cost,
+             [&](auto& context) { kernels::average_pool2d_backward(context, gradient, plan, added, dx); });
   return dx;
 }
 

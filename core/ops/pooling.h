@@ -17,9 +17,10 @@ struct MaxPooled {
 MaxPooled max_pool2d(const Tensor& x, const Window& window, bool wants_place);
 Tensor average_pool2d(const Tensor& x, const Window& window);
 
-/// dx of shape `x`, each element gathered from the places that cover it, in an order that depends on shapes alone.
-Tensor max_pool2d_backward(const Tensor& dy, const Tensor& place, const Shape& x, const Window& window);
-Tensor average_pool2d_backward(const Tensor& dy, const Shape& x, const Window& window);
+/// dx of shape `x`, each element gathered from the places that cover it, in an order that depends on shapes alone. With a `sum`, like dx, it
+/// is the rounded dx + sum: the bits of an addition afterwards, in the same pass over memory.
+Tensor max_pool2d_backward(const Tensor& dy, const Tensor& place, const Shape& x, const Window& window, const Tensor& sum = {});
+Tensor average_pool2d_backward(const Tensor& dy, const Shape& x, const Window& window, const Tensor& sum = {});
 
 /// Indices [begin, end) along one axis.
 struct IndexRange {
@@ -40,12 +41,13 @@ namespace kernels {
 /// place may be undefined.
 void max_pool2d(Cpu& cpu, const Tensor& x, const WindowPlan& plan, const Tensor& y, const Tensor& place);
 void max_pool2d(Cuda& cuda, const Tensor& x, const WindowPlan& plan, const Tensor& y, const Tensor& place);
-void max_pool2d_backward(Cpu& cpu, const Tensor& dy, const Tensor& place, const WindowPlan& plan, const Tensor& dx);
-void max_pool2d_backward(Cuda& cuda, const Tensor& dy, const Tensor& place, const WindowPlan& plan, const Tensor& dx);
+/// sum may be undefined.
+void max_pool2d_backward(Cpu& cpu, const Tensor& dy, const Tensor& place, const WindowPlan& plan, const Tensor& sum, const Tensor& dx);
+void max_pool2d_backward(Cuda& cuda, const Tensor& dy, const Tensor& place, const WindowPlan& plan, const Tensor& sum, const Tensor& dx);
 void average_pool2d(Cpu& cpu, const Tensor& x, const WindowPlan& plan, const Tensor& y);
 void average_pool2d(Cuda& cuda, const Tensor& x, const WindowPlan& plan, const Tensor& y);
-void average_pool2d_backward(Cpu& cpu, const Tensor& dy, const WindowPlan& plan, const Tensor& dx);
-void average_pool2d_backward(Cuda& cuda, const Tensor& dy, const WindowPlan& plan, const Tensor& dx);
+void average_pool2d_backward(Cpu& cpu, const Tensor& dy, const WindowPlan& plan, const Tensor& sum, const Tensor& dx);
+void average_pool2d_backward(Cuda& cuda, const Tensor& dy, const WindowPlan& plan, const Tensor& sum, const Tensor& dx);
 }  // namespace kernels
 
 }  // namespace sluice

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "core/cpu/cpu.h"
-#include "core/ops/lanes.h"
+#include "core/ops/gradient_sum_cpu.h"
 #include "core/ops/pooling.h"
 
 namespace sluice::kernels {
@@ -118,19 +118,23 @@ void max_pool2d(Cpu& cpu, const Tensor& x, const WindowPlan& plan, const Tensor&
   });
 }
 
-void max_pool2d_backward(Cpu& cpu, const Tensor& dy, const Tensor& place, const WindowPlan& plan, const Tensor& dx) {
+void max_pool2d_backward(Cpu& cpu, const Tensor& dy, const Tensor& place, const WindowPlan& plan, const Tensor& sum, const Tensor& dx) {
   const Axis rows = rows_axis(plan, true), columns = columns_axis(plan, true);
   on_float(dy.dtype(), "max_pool2d_backward", [&]<class T>() {
     using C = compute_t<T>;
     using V = Lanes<C>;
     const T* from = dy.data<T>();
     const uint8_t* places = place.data<uint8_t>();
+    const T* added = sum.defined() ? sum.data<T>() : nullptr;
     T* to = dx.data<T>();
     for_runs<C>(cpu, plan.batch, rows, columns, dy.dim(-1), place_in<C>(plan, rows, columns), kAlways, [&](const Run<C>& run) {
-      for_lanes<T>(0, run.count, [&](auto load, auto store) {
-        V sum(0);
-        for (const Tap<C>& tap : run.taps) sum = sum + where_equal(load(places + tap.offset), V(tap.value), load(from + tap.offset), V(0));
-        store(to + run.to, sum);
+      write_gradient(run.to, run.to + run.count, added, to, [&](const auto& load, int64_t at) {
+        V total(0);
+        for (const Tap<C>& tap : run.taps) {
+          const int64_t read = at - run.to + tap.offset;
+          total = total + where_equal(load(places + read), V(tap.value), load(from + read), V(0));
+        }
+        return total;
       });
     });
   });
@@ -154,7 +158,7 @@ void average_pool2d(Cpu& cpu, const Tensor& x, const WindowPlan& plan, const Ten
   });
 }
 
-void average_pool2d_backward(Cpu& cpu, const Tensor& dy, const WindowPlan& plan, const Tensor& dx) {
+void average_pool2d_backward(Cpu& cpu, const Tensor& dy, const WindowPlan& plan, const Tensor& sum, const Tensor& dx) {
   const Axis rows = rows_axis(plan, true), columns = columns_axis(plan, true);
   const Axis row_places = rows_axis(plan, false), column_places = columns_axis(plan, false);
   // Every place that covers the column lies inside the image along it.
@@ -168,15 +172,16 @@ void average_pool2d_backward(Cpu& cpu, const Tensor& dy, const WindowPlan& plan,
     using C = compute_t<T>;
     using V = Lanes<C>;
     const T* from = dy.data<T>();
+    const T* added = sum.defined() ? sum.data<T>() : nullptr;
     T* to = dx.data<T>();
     const auto share = [&](const Taps& across, const Taps& along, int64_t r, int64_t s) {
       return C(1) / static_cast<C>(row_places.at(across.source - r).count * column_places.at(along.source - s).count);
     };
     for_runs<C>(cpu, plan.batch, rows, columns, dy.dim(-1), share, may_join, [&](const Run<C>& run) {
-      for_lanes<T>(0, run.count, [&](auto load, auto store) {
-        V sum(0);
-        for (const Tap<C>& tap : run.taps) sum = sum + load(from + tap.offset) * V(tap.value);
-        store(to + run.to, sum);
+      write_gradient(run.to, run.to + run.count, added, to, [&](const auto& load, int64_t at) {
+        V total(0);
+        for (const Tap<C>& tap : run.taps) total = total + load(from + at - run.to + tap.offset) * V(tap.value);
+        return total;
       });
     });
   });

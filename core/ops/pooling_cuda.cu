@@ -1,3 +1,4 @@
+#include "core/ops/gradient_sum_cuda.cuh"
 #include "core/ops/packs_cuda.cuh"
 #include "core/ops/pooling.h"
 
@@ -110,8 +111,23 @@ __global__ void largest_of_windows(const T* x, T* y, uint8_t* place, Pool<kWidth
   if (place) store_run(place + pixel.offset, at);
 }
 
+/// dx = sums (+ added, which may be null) at the pixel.
 template <class T, int kWidth>
-__global__ void largest_gradients(const T* dy, const uint8_t* place, T* dx, Pool<kWidth> pool) {
+__device__ void store_gradients(const Pixel& pixel, const compute_t<T> (&sums)[kWidth], const T* added, T* dx) {
+  Run<kWidth, T> result;
+#pragma unroll
+  for (int j = 0; j < kWidth; ++j) result.at[j] = static_cast<T>(sums[j]);
+  if (added) {
+    const Run<kWidth, T> before = load_run<kWidth>(added + pixel.offset);
+#pragma unroll
+    for (int j = 0; j < kWidth; ++j) result.at[j] = rounded_sum(result.at[j], before.at[j]);
+  }
+  store_run(dx + pixel.offset, result);
+}
+
+/// added may be null.
+template <class T, int kWidth>
+__global__ void largest_gradients(const T* dy, const uint8_t* place, const T* added, T* dx, Pool<kWidth> pool) {
   using C = compute_t<T>;
   const int64_t thread = grid_index();
   if (thread >= pool.threads) return;
@@ -123,10 +139,7 @@ __global__ void largest_gradients(const T* dy, const uint8_t* place, T* dx, Pool
 #pragma unroll
     for (int j = 0; j < kWidth; ++j) sum[j] += at.at[j] == which ? static_cast<C>(gradient.at[j]) : C(0);
   });
-  Run<kWidth, T> result;
-#pragma unroll
-  for (int j = 0; j < kWidth; ++j) result.at[j] = static_cast<T>(sum[j]);
-  store_run(dx + pixel.offset, result);
+  store_gradients(pixel, sum, added, dx);
 }
 
 template <class T, int kWidth>
@@ -148,8 +161,9 @@ __global__ void average_of_windows(const T* x, T* y, Pool<kWidth> pool) {
   store_run(y + pixel.offset, result);
 }
 
+/// added may be null.
 template <class T, int kWidth>
-__global__ void average_gradients(const T* dy, T* dx, Pool<kWidth> pool) {
+__global__ void average_gradients(const T* dy, const T* added, T* dx, Pool<kWidth> pool) {
   using C = compute_t<T>;
   const int64_t thread = grid_index();
   if (thread >= pool.threads) return;
@@ -161,10 +175,7 @@ __global__ void average_gradients(const T* dy, T* dx, Pool<kWidth> pool) {
 #pragma unroll
     for (int j = 0; j < kWidth; ++j) sum[j] += static_cast<C>(gradient.at[j]) * factor;
   });
-  Run<kWidth, T> result;
-#pragma unroll
-  for (int j = 0; j < kWidth; ++j) result.at[j] = static_cast<T>(sum[j]);
-  store_run(dx + pixel.offset, result);
+  store_gradients(pixel, sum, added, dx);
 }
 
 /// Calls f.operator()<kWidth>(pool) for threads that write `pixels` pixels, as wide as the channels allow. Tensors come from the device's
@@ -182,9 +193,9 @@ void on_outputs(const WindowPlan& plan, const Tensor& x, const Tensor& y, const 
   on_pool<T>(plan, channels, plan.batch * plan.out_pixels(), packs_fit<T>(channels, x.data<T>(), y.data<T>()), f);
 }
 template <class T, class F>
-void on_inputs(const WindowPlan& plan, const Tensor& dy, const Tensor& dx, const F& f) {
+void on_inputs(const WindowPlan& plan, const Tensor& dy, const T* added, const Tensor& dx, const F& f) {
   const int64_t channels = dy.dim(-1);
-  on_pool<T>(plan, channels, plan.batch * plan.in_pixels(), packs_fit<T>(channels, dy.data<T>(), dx.data<T>()), f);
+  on_pool<T>(plan, channels, plan.batch * plan.in_pixels(), packs_fit<T>(channels, dy.data<T>(), added, dx.data<T>()), f);
 }
 
 }  // namespace
@@ -198,10 +209,11 @@ void max_pool2d(Cuda& cuda, const Tensor& x, const WindowPlan& plan, const Tenso
   });
 }
 
-void max_pool2d_backward(Cuda& cuda, const Tensor& dy, const Tensor& place, const WindowPlan& plan, const Tensor& dx) {
+void max_pool2d_backward(Cuda& cuda, const Tensor& dy, const Tensor& place, const WindowPlan& plan, const Tensor& sum, const Tensor& dx) {
   on_float(dy.dtype(), "max_pool2d_backward", [&]<class T>() {
-    on_inputs<T>(plan, dy, dx, [&]<int kWidth>(const Pool<kWidth>& pool) {
-      launch(cuda, "max_pool2d_backward", {pool.grid(), kThreads}, largest_gradients<T, kWidth>, dy.data<T>(), place.data<uint8_t>(),
+    const T* added = sum.defined() ? sum.data<T>() : nullptr;
+    on_inputs<T>(plan, dy, added, dx, [&]<int kWidth>(const Pool<kWidth>& pool) {
+      launch(cuda, "max_pool2d_backward", {pool.grid(), kThreads}, largest_gradients<T, kWidth>, dy.data<T>(), place.data<uint8_t>(), added,
              dx.data<T>(), pool);
     });
   });
@@ -215,10 +227,12 @@ void average_pool2d(Cuda& cuda, const Tensor& x, const WindowPlan& plan, const T
   });
 }
 
-void average_pool2d_backward(Cuda& cuda, const Tensor& dy, const WindowPlan& plan, const Tensor& dx) {
+void average_pool2d_backward(Cuda& cuda, const Tensor& dy, const WindowPlan& plan, const Tensor& sum, const Tensor& dx) {
   on_float(dy.dtype(), "average_pool2d_backward", [&]<class T>() {
-    on_inputs<T>(plan, dy, dx, [&]<int kWidth>(const Pool<kWidth>& pool) {
-      launch(cuda, "average_pool2d_backward", {pool.grid(), kThreads}, average_gradients<T, kWidth>, dy.data<T>(), dx.data<T>(), pool);
+    const T* added = sum.defined() ? sum.data<T>() : nullptr;
+    on_inputs<T>(plan, dy, added, dx, [&]<int kWidth>(const Pool<kWidth>& pool) {
+      launch(cuda, "average_pool2d_backward", {pool.grid(), kThreads}, average_gradients<T, kWidth>, dy.data<T>(), added, dx.data<T>(),
+             pool);
     });
   });
 }

@@ -44,17 +44,18 @@ void StageStatistics::observe(int node, int micro_batch, std::vector<std::vector
 }
 
 void StageStatistics::commit(const Tensor& sum_of_squares, double ema_decay) {
+  std::vector<RunningUpdate> updates;
   std::vector<MovingAverage> averages;
   for (auto& entry : entries_) {
-    std::vector<BatchMoments> parts;
-    for (auto& [micro_batch, runs] : entry.observed) std::ranges::move(runs, std::back_inserter(parts));
+    RunningUpdate& update =
+        updates.emplace_back(RunningUpdate{entry.running.mean, entry.running.variance, {}, graph_.statistics()[entry.index].spec.momentum});
+    for (auto& [micro_batch, runs] : entry.observed) std::ranges::move(runs, std::back_inserter(update.parts));
     entry.observed.clear();
-    update_running_statistics(entry.running.mean, entry.running.variance, parts, graph_.statistics()[entry.index].spec.momentum,
-                              sum_of_squares);
     if (!entry.average.mean.defined()) continue;
     averages.push_back({entry.average.mean, entry.running.mean});
     averages.push_back({entry.average.variance, entry.running.variance});
   }
+  update_running_statistics(updates, sum_of_squares);
   moving_average_step(averages, ema_decay, sum_of_squares);
 }
 

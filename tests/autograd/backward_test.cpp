@@ -7,6 +7,7 @@
 #include "autograd/ops/linear.h"
 #include "autograd/ops/normalization.h"
 #include "autograd/ops/pad.h"
+#include "autograd/ops/pooling.h"
 #include "autograd/ops/reshape.h"
 #include "core/ops/copy.h"
 #include "core/random.h"
@@ -24,28 +25,33 @@ TEST(Backward, AddsTheContributionsOfEveryUse) {
   EXPECT_EQ(gradients(y, full({2}, 1, DType::f64), {x})[0].to_vector(), (std::vector<double>{9, 11}));
 }
 
-TEST(Backward, AddsTheGradientOfANormToWhatIsThereWithTheBitsOfAnAddition) {
-  using Norm = Var (*)(const Var&, const Var&);
-  const Norm norms[] = {[](const Var& x, const Var& gamma) { return layer_norm(x, gamma, gamma, 1e-5); },
-                        [](const Var& x, const Var& gamma) { return rms_norm(x, gamma, 1e-5); }};
+TEST(Backward, AddsGradientsToWhatIsThereWithTheBitsOfAnAddition) {
+  using Op = Var (*)(const Var&, const Var&);
+  const Op ops[] = {[](const Var& x, const Var& gamma) { return layer_norm(x, gamma, gamma, 1e-5); },
+                    [](const Var& x, const Var& gamma) { return rms_norm(x, gamma, 1e-5); },
+                    [](const Var& x, const Var&) { return silu(x); },
+                    [](const Var& x, const Var&) { return max_pool2d(x, {.size_h = 3, .size_w = 3}); },
+                    [](const Var& x, const Var&) { return average_pool2d(x, {.size_h = 3, .size_w = 3}); }};
+  const Shape images{2, 5, 3, 300};
   for (const DType dtype : {DType::f32, DType::bf16})
-    for (const Norm norm : norms) {
+    for (const Op& op : ops) {
       const auto drawn = [&](const Shape& shape, uint64_t key) {
         const Tensor x = empty(shape);
         fill_normal(x, 0.2, 1.5, key);
         return cast(x, dtype);
       };
-      const Tensor dy = drawn({5, 300}, 3), sum = drawn({5, 300}, 4);
-      const Var x = Var::input(drawn({5, 300}, 1)), gamma = Var::parameter(drawn({300}, 2));
-      const Tensor alone = gradients(norm(x, gamma), dy, {x})[0];
+      const Tensor dy = drawn(images, 3), sum = drawn(images, 4);
+      const Var x = Var::input(drawn(images, 1)), gamma = Var::parameter(drawn({300}, 2));
+      const Tensor alone = gradients(op(x, gamma), dy, {x})[0];
       const Var around = Var::input(x.value());
-      EXPECT_EQ(bits_of(gradients(add(norm(around, gamma), around), dy, {around})[0]), bits_of(add(alone, dy))) << name_of(dtype);
+      EXPECT_EQ(bits_of(gradients(add(op(around, gamma), around), dy, {around})[0]), bits_of(add(alone, dy)))
+          << name_of(dtype) << " of op " << &op - ops;
 
       const Var begun = Var::input(x.value());
-      Backward backward(norm(begun, gamma), dy);
+      Backward backward(op(begun, gamma), dy);
       backward.begin_sum(begun.node(), sum);
       backward.run();
-      EXPECT_EQ(bits_of(backward.take(begun)), bits_of(add(alone, sum))) << name_of(dtype);
+      EXPECT_EQ(bits_of(backward.take(begun)), bits_of(add(alone, sum))) << name_of(dtype) << " of op " << &op - ops;
     }
 }
 

@@ -30,7 +30,7 @@ EXACT = "sm_90a"
 # What may use a stack: pattern of the kernel, of architectures, most bytes, why.
 SPILLS = [
     (r"^sinusoids fill_sinusoids<", "", 40, "sin and cos of a large argument reduce it by a table; it runs once"),
-    (r"^elementwise map_tiles<(Value|Slope)Of<(Sin|Cos|Tan), ", "", 64, "sin and cos of a large argument reduce it by a table"),
+    (r"^elementwise map_tiles<(Value|Slope|SlopeAdded)Of<(Sin|Cos|Tan), ", "", 64, "sin and cos of a large argument reduce it by a table"),
     (r"^noise make_noise<", "", 40, "likewise"),
     (r"^attention attend_mma<128, ", "^sm_(80|100)$", 16, "all registers of a thread are taken"),
     (r"^attention (key_gradients|query_gradient)_mma<(64|128), ", "^sm_1[02]0$", 24,

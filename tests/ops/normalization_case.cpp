@@ -137,5 +137,5 @@ OP_CASES(normalization_backward) {
   add({.name = "short_sum",
        .inputs = {randn({2, 4}), randn({2, 4}), randn({4}), randn({1, 4})},
        .run = [](const auto& x) { return difference_with_a_sum(x, true); },
-       .throws = "needs a sum like x"});
+       .throws = "needs a sum like the gradient"});
 }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "core/ops/concat.h"
@@ -13,16 +14,28 @@ constexpr double kMomentum = 0.75;
 
 double count_of(int64_t part) { return static_cast<double>(part % 3 + 1); }
 
-/// Of {running mean, running variance, means [parts, C], variances [parts, C]}: both running statistics [2 C].
-Var updated(const std::vector<Var>& x, double sum_of_squares) {
-  const Tensor mean = x[0].value().clone(), variance = x[1].value().clone();
-  std::vector<BatchMoments> parts;
+/// Of the channels [begin, end).
+RunningUpdate update_of(const std::vector<Var>& x, int64_t begin, int64_t end) {
+  const auto own = [&](const Tensor& of) { return of.slice(-1, begin, end).clone(); };
+  RunningUpdate update{own(x[0].value()), own(x[1].value()), {}, kMomentum};
   for (int64_t part = 0; part < x[2].dim(0); ++part) {
-    const auto row = [&](const Var& of) { return of.value().slice(0, part, part + 1).reshape(mean.shape()); };
-    parts.push_back({row(x[2]), row(x[3]), static_cast<int64_t>(count_of(part))});
+    const auto row = [&](const Var& of) { return own(of.value().slice(0, part, part + 1)).reshape(update.mean.shape()); };
+    update.parts.push_back({row(x[2]), row(x[3]), static_cast<int64_t>(count_of(part))});
   }
-  update_running_statistics(mean, variance, parts, kMomentum, full({}, sum_of_squares, DType::f64, mean.device_ptr()));
-  return Var(concat({mean, variance}, 0));
+  return update;
+}
+
+/// Of {running mean, running variance, means [parts, C], variances [parts, C]}: both running statistics [2 C]. Those of at most `most`
+/// channels are one update of a list.
+Var updated(const std::vector<Var>& x, int64_t most, double sum_of_squares) {
+  const int64_t channels = x[0].elements();
+  std::vector<RunningUpdate> updates;
+  for (int64_t begin = 0; begin < channels; begin += most) updates.push_back(update_of(x, begin, std::min(channels, begin + most)));
+  update_running_statistics(updates, full({}, sum_of_squares, DType::f64, x[0].value().device_ptr()));
+  std::vector<Tensor> all;
+  for (const auto& update : updates) all.push_back(update.mean);
+  for (const auto& update : updates) all.push_back(update.variance);
+  return Var(concat(all, 0));
 }
 
 Values unchanged(const std::vector<Tensor>& x) { return concat({x[0], x[1]}, 0).to_vector(); }
@@ -49,16 +62,18 @@ Values naive(const std::vector<Tensor>& x) {
 }  // namespace
 
 OP_CASES(running_statistics) {
-  const auto with = [&](std::string name, int64_t parts, int64_t channels, double norm) {
+  const auto with = [&](std::string name, int64_t parts, int64_t channels, int64_t most, double norm) {
     add({.name = std::move(name),
          .inputs = {randn({channels}), uniform({channels}, 0.5, 2), randn({parts, channels}), uniform({parts, channels}, 0.5, 2)},
-         .run = [norm](const auto& x) { return updated(x, norm); },
+         .run = [=](const auto& x) { return updated(x, most, norm); },
          .expect = std::isfinite(norm) ? naive : unchanged,
          .gradient = false,
          .low_precision = false});
   };
-  with("few_parts", 4, 7, 1);
-  with("many_parts", 300, 130, 1);
-  with("norm_is_nan", 4, 7, NAN);
-  with("norm_is_infinite", 4, 7, INFINITY);
+  with("few_parts", 4, 7, 7, 1);
+  with("many_parts", 300, 130, 130, 1);
+  with("many_updates", 5, 300, 7, 1);
+  with("many_updates_of_many_parts", 250, 140, 50, 1);
+  with("norm_is_nan", 4, 7, 7, NAN);
+  with("norm_is_infinite", 4, 7, 7, INFINITY);
 }

@@ -143,17 +143,17 @@ TEST(CudaTrainingOfBatchNorm, HasOneAnswerThatIsNearTheCpus) {
 
 TEST(RunningStatistics, OfASingleNumberHaveNoVariance) {
   const Tensor mean = zeros({2}), variance = full({2}, 1, DType::f32);
-  update_running_statistics(mean, variance, {{full({2}, 4), zeros({2}), 1}}, 0.75);
+  update_running_statistics({{mean, variance, {{full({2}, 4), zeros({2}), 1}}, 0.75}});
   EXPECT_EQ(mean.to_vector(), std::vector<double>(2, 1));
   EXPECT_EQ(variance.to_vector(), std::vector<double>(2, 0.75));
 }
 
 TEST(RunningStatistics, RefuseMomentsThatDoNotFit) {
   const Tensor mean = zeros({2}), variance = full({2}, 1, DType::f32);
-  expect_error<UsageError>([&] { update_running_statistics(mean, variance, {}, 0.9); }, {"needs parts"});
+  expect_error<UsageError>([&] { update_running_statistics({{mean, variance, {}, 0.9}}); }, {"needs parts"});
   expect_error<UsageError>(
       [&] {
-        update_running_statistics(mean, variance, {{zeros({3}), zeros({2}), 4}}, 0.9);
+        update_running_statistics({{mean, variance, {{zeros({3}), zeros({2}), 4}}, 0.9}});
       },
       {"needs means like the running mean", "[3]"});
 }

@@ -30,7 +30,14 @@ inline float __fdividef(float x, float y) { return x / y; }
 inline float __fdiv_rn(float x, float y) { return x / y; }
 inline float __fmaf_rn(float x, float y, float z) { return fmaf(x, y, z); }
 inline float __fmul_rn(float x, float y) { return x * y; }
-inline float __fadd_rn(float x, float y) { return x + y; }
+/// Never fused with the product that made an operand, as the host's compiler may do with a plain sum.
+template <class T>
+T unfused_sum(T x, T y) {
+  const volatile T apart[2] = {x, y};
+  return apart[0] + apart[1];
+}
+inline float __fadd_rn(float x, float y) { return unfused_sum(x, y); }
+inline double __dadd_rn(double x, double y) { return unfused_sum(x, y); }
 inline float __fsub_rn(float x, float y) { return x - y; }
 inline float __saturatef(float x) { return x > 0 ? (x < 1 ? x : 1) : 0; }  // NaN gives 0
 
