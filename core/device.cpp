@@ -101,7 +101,12 @@ struct Device::Parts {
 Device::Device(DeviceKind kind, int index, Options options)
     : kind_(kind), index_(index), options_(std::move(options)), parts_(std::make_unique<Parts>(*this)) {
   set_budget_bytes(options_.budget_bytes);
-  if (backend() == DeviceKind::cuda) charge(Cuda::kOwnBytes);
+  if (backend() == DeviceKind::cuda) {
+    require<OutOfMemory>(options_.budget_bytes >= Cuda::kOwnBytes, name(), ": needs a budget of more than the ", Cuda::kOwnBytes,
+                         " bytes that its libraries work in, got ", options_.budget_bytes,
+                         "; raise Device::Options::budget_bytes (pipeline.memory)");
+    charge(Cuda::kOwnBytes);
+  }
   if constexpr (build::has_cuda)
     if (parts_->gpu) cuda().memory().set_arena(cuda(), &parts_->arena);
 }

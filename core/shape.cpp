@@ -22,9 +22,9 @@ Shape::Shape(std::span<const int64_t> extents) : rank_(static_cast<int>(extents.
 }
 
 Shape Shape::with(int axis, int64_t extent) const {
-  Shape result = *this;
-  result.extents_[normal_axis("shape", axis, rank_)] = extent;
-  return result;
+  std::array<int64_t, kMaxRank> changed = extents_;
+  changed[normal_axis("shape", axis, rank_)] = extent;
+  return Shape(std::span<const int64_t>(changed).first(rank_));
 }
 
 Shape Shape::without(int axis) const {

@@ -70,6 +70,9 @@ struct Tensor::Storage {
       device->release(charged);
       throw OutOfMemory(
           join(device->name(), ": the system has no ", charged, " bytes of memory left; use more micro-batches or more rematerialization"));
+    } catch (...) {
+      device->release(charged);
+      throw;
     }
   }
   /// Counts the bytes of memory that another storage has or will have.
@@ -230,9 +233,10 @@ std::vector<double> items(Device& device, std::span<const Tensor> tensors) {
 
 Tensor empty(const Shape& shape, DType dtype, const DevicePtr& device) {
   require(device != nullptr, "empty: needs a device, got a null pointer; make_device(\"cpu:0\") makes one");
+  constexpr int64_t kMost = INT64_MAX / 2;  // what is charged is rounded up, and added up
   int64_t bytes = 0;
-  require(!__builtin_mul_overflow(shape.elements(), static_cast<int64_t>(size_of(dtype)), &bytes), "empty: ", shape, " of ", name_of(dtype),
-          " does not fit in 63 bits of bytes");
+  require(!__builtin_mul_overflow(shape.elements(), static_cast<int64_t>(size_of(dtype)), &bytes) && bytes <= kMost, "empty: ", shape,
+          " of ", name_of(dtype), " does not fit in 63 bits of bytes");
   Tensor result;
   result.storage_ = std::make_shared<Tensor::Storage>(device, bytes);
   result.shape_ = shape;

@@ -76,7 +76,8 @@ bool run(Cuda& cuda, const Product& product, const Operands& on) {
   if (!ready.algorithm) return false;
   const auto status = ready.call.run(cuda, library.handle(), *ready.algorithm, on);
   if (status != CUBLAS_STATUS_SUCCESS)
-    throw DeviceError(join("cublas: cublasLtMatmul failed: ", cublasLtGetStatusString(status), ", for ", text_of(cuda, kind)));
+    throw DeviceError(join("cublas: cublasLtMatmul failed: ", cublasLtGetStatusString(status), ", for ", text_of(cuda, kind),
+                           "; run again with CUBLASLT_LOG_LEVEL=5 to see its arguments"));
   after_launch(cuda, "cublasLtMatmul");
   return true;
 }

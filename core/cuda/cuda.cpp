@@ -110,6 +110,7 @@ Cuda::Cuda(int index, bool allow_tf32, int64_t budget_bytes)
   CUDA_TRY(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   graphs_ = std::make_unique<GraphCapture>(index_, stream_, memory_, !synchronous());
   CUDA_TRY(cudaMalloc(reinterpret_cast<void**>(&report_), kReportBytes));
+  CUDA_TRY(cudaMalloc(&workspace_, kWorkspaceBytes));
   CUDA_TRY(cudaMallocHost(reinterpret_cast<void**>(&report_on_host_), kReportBytes));
   CUDA_TRY(cudaMemsetAsync(report_, 0xff, sizeof(Faults), stream_));
   memory_->enter(*this, budget_bytes, kOwnBytes);
@@ -133,12 +134,6 @@ Cuda::~Cuda() {
 }
 
 void Cuda::activate() const { CUDA_TRY(cudaSetDevice(index_)); }
-
-void* Cuda::workspace() {
-  activate();
-  if (!workspace_) CUDA_TRY(cudaMalloc(&workspace_, kWorkspaceBytes));
-  return workspace_;
-}
 
 Event Cuda::record(bool with_time) const { return graphs_->record(with_time); }
 
@@ -183,16 +178,21 @@ constexpr struct {
 
 }  // namespace
 
-/// Every one is told once.
+/// Of every kind the first is told, once.
 void Cuda::check_faults(const Faults& found) {
   static_assert(std::size(kFaultWords) == static_cast<size_t>(FaultKind::kinds));
+  std::string faults;
   for (int kind = 0; kind < static_cast<int>(FaultKind::kinds); ++kind) {
     if (found.first[kind] == ~0ull) continue;
-    CUDA_TRY(cudaMemsetAsync(report_, 0xff, sizeof found, stream_));
-    throw UsageError(join(kFaultWords[kind].needs, " in [0, ", found.limit[kind], "), got ",
-                          static_cast<int32_t>(found.first[kind] & 0xffffffffu), kFaultWords[kind].place, found.first[kind] >> 32,
-                          " of a tensor on cuda:", index_));
+    const auto low = static_cast<int32_t>(found.first[kind] & 0xffffffffu);
+    const bool is_whole = low < 0 || low >= found.limit[kind];  // else it was out of range by what lies above
+    faults += join(faults.empty() ? "" : "; ", kFaultWords[kind].needs, " in [0, ", found.limit[kind], "), got ",
+                   is_whole ? "" : "a number of 64 bits whose low half is ", low, kFaultWords[kind].place, found.first[kind] >> 32,
+                   " of a tensor on cuda:", index_);
   }
+  if (faults.empty()) return;
+  CUDA_TRY(cudaMemsetAsync(report_, 0xff, sizeof found, stream_));
+  throw UsageError(faults);
 }
 
 void* Cuda::allocate(size_t bytes) const {

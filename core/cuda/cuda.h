@@ -58,7 +58,7 @@ class Cuda {
   int multiprocessors() const { return description_.multiprocessors; }
   int compute_capability() const { return description_.compute_capability; }
   bool allows_tf32() const { return allow_tf32_; }
-  void* workspace();
+  void* workspace() const { return workspace_; }
   /// Makes this GPU the calling thread's current one, as every call of CUDA needs.
   void activate() const;
   /// activate(), and the place at which a graph begins, where kernels are captured: before each of them.

@@ -66,9 +66,9 @@ void GpuMemory::give_back(int64_t bytes) noexcept {
 }
 
 void* GpuMemory::allocate(size_t bytes) {
+  CUDA_TRY(cudaSetDevice(index_));
   if (!take(static_cast<int64_t>(bytes))) return nullptr;
   void* memory = nullptr;
-  CUDA_TRY(cudaSetDevice(index_));
   const cudaError_t status = cudaMalloc(&memory, bytes);
   if (status == cudaSuccess) return memory;
   {

@@ -211,6 +211,7 @@ void attention_backward(Cuda& cuda, const Tensor& q, const Tensor& k, const Tens
   cudnn::Attention of = description_of(sizes, true, q, k, v, result.y);
   const AttentionGpuScratch parts = attention_gpu_scratch(q, k, mask);
   of.slices = parts.slices;
+  if (parts.workspace == 0) of.slices.workspace_bytes = 0;  // none was made: no plan may count on it
   of.dy = strides_of(dy), of.dq = strides_of(dq), of.dk = strides_of(dk), of.dv = strides_of(dv);
   const cudnn::AttentionOperands on{q.data(),
                                     k.data(),

@@ -60,7 +60,11 @@ template <class T>
 class ByColumns {
  public:
   ByColumns(Cuda& cuda, const Convolution& of)
-      : cuda_(cuda), of_(of), y_image_(of.plan.out_pixels() * of.outputs), x_image_(of.plan.in_pixels() * of.channels) {}
+      : cuda_(cuda), of_(of), y_image_(of.plan.out_pixels() * of.outputs), x_image_(of.plan.in_pixels() * of.channels) {
+    const int64_t row = std::max(of.plan.out_w * of.taps(), of.plan.in_w * of.channels);
+    require<UsageError>(row <= INT32_MAX, "convolution on cuda: needs rows of an image of fewer than 2^31 numbers under its windows, got ",
+                        row, "; use shorter rows, fewer channels or a smaller window");
+  }
 
   void forward(const T* x, const T* weight, T* y, T* columns, int64_t first, int64_t images) const {
     fill(x + first * x_image_, columns, images);

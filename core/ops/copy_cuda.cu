@@ -66,7 +66,7 @@ __global__ void copy_strided(const From* from, To* to, Strided plan, int64_t cou
   }
 }
 
-/// to[c, r] = from[r, c] for a matrix an index of the grid's z: through a tile of shared memory, so that both sides go along their rows.
+/// to[c, r] = from[r, c]: through a tile of shared memory, so that both sides go along their rows.
 template <class From, class To>
 __global__ void transpose_tiles(const From* from, To* to, int64_t rows, int64_t columns, int64_t from_ld, int64_t to_ld) {
   __shared__ To tile[kTile][kTile + 1];  // one column more, so that a column's elements lie in different banks

@@ -1,8 +1,10 @@
 #include "core/ops/copy.h"
+#include "core/ops/cross_entropy.h"
 #include "core/ops/gather.h"
 #include "core/ops/sort.h"
 #include "core/random.h"
 #include "tests/core/cuda_fixture.h"
+#include "tests/expect_error.h"
 
 namespace sluice {
 namespace {
@@ -50,6 +52,23 @@ TEST_F(CudaIndexing, SortsAsTheCpuDoes) {
       EXPECT_EQ(there.values.to_vector(), here.values.to_vector()) << name_of(dtype);
       EXPECT_EQ(there.indices.to_vector(), here.indices.to_vector()) << name_of(dtype);
     }
+}
+
+/// A fault keeps 32 bits of the number.
+TEST_F(CudaIndexing, TellsOfNumbersOf64BitsThatTheyAreMoreThanTheirLowHalf) {
+  const auto gpu = make_device("cuda:0");
+  const Tensor wide = tensor_of({0, 4294967297, 2}, {3}, DType::i64);  // 2^32 + 1
+  gather(normal({3}, 1).to(gpu), 0, wide.to(gpu));
+  expect_error<UsageError>([&] { gpu->synchronize(); }, {"in [0, 3), got a number of 64 bits whose low half is 1 at position 1"});
+}
+
+TEST_F(CudaIndexing, TellsOfEveryKindOfFault) {
+  const auto gpu = make_device("cuda:0");
+  gather(normal({3}, 1).to(gpu), 0, tensor_of({0, 7}, {2}, DType::i64).to(gpu));
+  cross_entropy(normal({2, 4}, 1).to(gpu), tensor_of({9, 0}, {2}, DType::i64).to(gpu));
+  expect_error<UsageError>([&] { gpu->synchronize(); },
+                           {"cross_entropy: needs targets", "in [0, 4), got 9 at row 0", "; indexing: needs indices in [0, 3), got 7"});
+  EXPECT_NO_THROW(gpu->synchronize());
 }
 
 }  // namespace

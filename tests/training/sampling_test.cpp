@@ -51,5 +51,21 @@ TEST(SampleToken, KeepsToTheMostLikelyTokens) {
   EXPECT_EQ(sample_token(logits, {}, 0.9999), 3);
 }
 
+TEST(SampleToken, OfATemperatureNearZeroIsTheMostLikelyOne) {
+  for (const double temperature : {1e-3, 1e-200, 1e-308})
+    EXPECT_EQ(sample_token({0.0, 3.0, 2.0, -1e5}, {.temperature = temperature}, 0.5), 1) << temperature;
+}
+
+TEST(SampleToken, TakesMinusInfinityForATokenThatNeverComes) {
+  for (const double random : {0.0, 0.5, 0.999}) EXPECT_NE(sample_token({-INFINITY, 1, 1}, {}, random), 0);
+  expect_error<Error>([] { sample_token({-INFINITY, -INFINITY}, {}, 0); }, {"needs a token that may come"});
+}
+
+TEST(SampleToken, RefusesLogitsThatAreNoNumbers) {
+  for (const double bad : {static_cast<double>(NAN), static_cast<double>(INFINITY)})
+    for (const double temperature : {0.0, 1.0})
+      expect_error<Error>([&] { sample_token({1, bad, 2}, {.temperature = temperature}, 0); }, {"for token 1", "not finite"});
+}
+
 }  // namespace
 }  // namespace sluice::training

@@ -72,8 +72,14 @@ int32_t sample_token(std::vector<double> logits, const SamplingOptions& options,
   require(options.temperature >= 0, "temperature: needs a number >= 0, got ", options.temperature);
   require(options.top_k >= 0, "top-k: needs a number >= 0 (0 = all), got ", options.top_k);
   require(options.top_p > 0 && options.top_p <= 1, "top-p: needs a number in (0, 1], got ", options.top_p);
-  if (options.temperature == 0) return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
-  for (double& logit : logits) logit /= options.temperature;
+  for (size_t i = 0; i < logits.size(); ++i)
+    require<Error>(logits[i] < INFINITY, "sample: needs logits that are numbers, or minus infinity for tokens that never come, got ",
+                   logits[i], " for token ", i, ": the weights are not finite, or too large for the precision; use an older checkpoint");
+  const auto most_likely = std::ranges::max_element(logits);
+  require<Error>(*most_likely > -INFINITY, "sample: needs a token that may come, got minus infinity for all ", logits.size());
+  if (options.temperature == 0) return static_cast<int32_t>(most_likely - logits.begin());
+  // The largest becomes 0 before the division, which a small temperature takes to infinity.
+  for (const double largest = *most_likely; double& logit : logits) logit = (logit - largest) / options.temperature;
   keep_top_k(logits, options.top_k);
   std::vector<double> weights = softmax_of(logits);
   keep_top_p(weights, options.top_p);

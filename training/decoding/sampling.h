@@ -20,7 +20,8 @@ struct SamplingOptions {
 void sample(Decoder& decoder, std::span<const int32_t> prompt, int64_t count, const SamplingOptions& options,
             const std::function<bool(int32_t)>& emit);
 
-/// Draws one token from logits: temperature, then top-k, then top-p; `random` in [0, 1).
+/// Draws one token from logits: temperature, then top-k, then top-p; `random` in [0, 1). Of minus infinity a token never comes.
+/// Errors  UsageError for no logits and for options out of range; Error for NaN or infinity among the logits, and where no token may come.
 int32_t sample_token(std::vector<double> logits, const SamplingOptions& options, double random);
 
 }  // namespace sluice::training
