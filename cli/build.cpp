@@ -30,7 +30,9 @@ parallel::NodeTimer measured_times(const layers::Graph& graph, const std::vector
   require(devices[0]->kind() != DeviceKind::meta, "pipeline.costs: measured needs cpu or cuda devices, got ", devices[0]->name(),
           "; use counted for devices that are not here");
   return [&graph, &optimizer, devices, settings](int64_t samples, const DevicePtr& device) {
-    const parallel::ProfileOptions options{.devices = static_cast<int>(devices.size()), .cache = parallel::profile_cache_file()};
+    const parallel::ProfileOptions options{.devices = static_cast<int>(devices.size()),
+                                           .tuning = choice_at(settings, "pipeline.tune", kTuningWords),
+                                           .cache = parallel::profile_cache_file()};
     return parallel::profile_nodes(graph, synthetic_batch(settings, samples), samples, device, precision_of(settings), optimizer, options);
   };
 }
@@ -119,6 +121,8 @@ layers::Graph build_unet(const Settings& settings) {
   return models::unet(options);
 }
 
+ModelKind model_kind(const Settings& settings) { return choice_at(settings, "model.name", kModelWords); }
+
 }  // namespace
 
 Batch synthetic_batch(Settings settings, int64_t samples) {
@@ -130,13 +134,12 @@ Batch synthetic_batch(Settings settings, int64_t samples) {
 }
 
 bool is_image_model(const Settings& settings) {
-  const std::string& name = settings.text("model.name");
-  return name.starts_with("amoebanet-") || name.starts_with("resnet") || is_pixel_model(settings);
+  return std::ranges::find(kImageModelKinds, model_kind(settings)) != kImageModelKinds.end();
 }
 
-bool is_pixel_model(const Settings& settings) { return settings.text("model.name") == "unet"; }
+bool is_pixel_model(const Settings& settings) { return model_kind(settings) == ModelKind::unet; }
 
-bool is_translation_model(const Settings& settings) { return settings.text("model.name") == "translation"; }
+bool is_translation_model(const Settings& settings) { return model_kind(settings) == ModelKind::translation; }
 
 int64_t tokens_per_sample(const Settings& settings) {
   if (is_image_model(settings)) return 1;
@@ -147,11 +150,19 @@ int64_t tokens_per_sample(const Settings& settings) {
 namespace {
 
 layers::Graph build_model(const Settings& settings) {
-  const std::string& name = settings.text("model.name");
-  if (name.starts_with("amoebanet-")) return build_amoebanet(settings);
-  if (name.starts_with("resnet")) return build_resnet(settings);
-  if (is_pixel_model(settings)) return build_unet(settings);
-  return is_translation_model(settings) ? build_translation(settings) : build_transformer(settings);
+  switch (model_kind(settings)) {
+    case ModelKind::language_model:
+      return build_transformer(settings);
+    case ModelKind::translation:
+      return build_translation(settings);
+    case ModelKind::amoebanet:
+      return build_amoebanet(settings);
+    case ModelKind::resnet:
+      return build_resnet(settings);
+    case ModelKind::unet:
+      return build_unet(settings);
+  }
+  throw UsageError("model.name: is of no kind that can be built");
 }
 
 }  // namespace
@@ -216,12 +227,6 @@ parallel::CountChoice count_choice(const Settings& settings, std::string_view ke
   return static_cast<int>(settings.integer(key));
 }
 
-parallel::ReplicaDevicesChoice replica_devices_choice(const Settings& settings) {
-  const std::string& word = settings.text("pipeline.replica_devices");
-  if (word == "auto") return parallel::kOpen;
-  return word == name_of(parallel::ReplicaDevices::apart) ? parallel::ReplicaDevices::apart : parallel::ReplicaDevices::together;
-}
-
 parallel::ScheduleChoice schedule_choice(const Settings& settings) {
   const std::string& word = settings.text("pipeline.schedule");
   if (word.ends_with(".csv")) return parallel::parse_schedule_csv(read_file(word), word);
@@ -262,7 +267,7 @@ parallel::PlanOptions plan_options(const layers::Graph& graph, const Settings& s
           .remat = remat_choice(graph, settings),
           .precision = precision_of(settings),
           .replicas = count_choice(settings, "pipeline.replicas"),
-          .replica_devices = replica_devices_choice(settings),
+          .replica_devices = choice_at(settings, "pipeline.replica_devices", kReplicaDevicesWords),
           .fold_blocks = static_cast<int>(settings.integer("pipeline.fold_blocks")),
           .shards_optimizer = settings.flag("pipeline.shard_optimizer"),
           .optimizer = &optimizer,
@@ -312,13 +317,11 @@ parallel::TrainerOptions build_trainer_options(const Settings& settings) {
   options.seed = static_cast<uint64_t>(settings.integer("train.seed"));
   options.clip = settings.number("optimizer.clip");
   options.timeout_seconds = settings.number("pipeline.timeout");
-  const std::string& graphs = settings.text("pipeline.cuda_graphs");
-  if (graphs != "off") options.cuda_graphs = graphs == "on" ? parallel::CudaGraphs::on : parallel::CudaGraphs::automatic;
-  const std::string& tune = settings.text("pipeline.tune");
-  if (tune != "quick") options.tuning = tune == "full" ? Tuning::full : Tuning::off;
+  options.cuda_graphs = choice_at(settings, "pipeline.cuda_graphs", kCudaGraphsWords);
+  options.tuning = choice_at(settings, "pipeline.tune", kTuningWords);
   options.allow_other_hardware = settings.flag("pipeline.allow_other_hardware");
   options.stochastic_rounding = settings.flag("train.stochastic_rounding");
-  if (settings.text("train.on_nonfinite") == "skip") options.on_nonfinite = parallel::OnNonfinite::skip;
+  options.on_nonfinite = choice_at(settings, "train.on_nonfinite", kOnNonfiniteWords);
   return options;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include "data/parallel/translation_split.h"
 #include "models/translation.h"
 #include "parallel/plan/choices.h"
+#include "parallel/trainer.h"
 
 /// The words of configs and what they stand for in C++: the only list of both. What options take, and what help says, are these words.
 namespace sluice::cli {
@@ -35,10 +37,38 @@ inline const ChoiceWords<parallel::PartitionChoice> kPartitionWords{
 inline const ChoiceWords<parallel::RematChoice> kRematWords{
     {"none", parallel::Remat::none}, {"full", parallel::Remat::full}, {"auto", parallel::kOpen}};
 
+inline const ChoiceWords<parallel::ReplicaDevicesChoice> kReplicaDevicesWords{
+    {"auto", parallel::kOpen}, {"together", parallel::ReplicaDevices::together}, {"apart", parallel::ReplicaDevices::apart}};
+inline const ChoiceWords<parallel::CudaGraphs> kCudaGraphsWords{
+    {"off", parallel::CudaGraphs::off}, {"on", parallel::CudaGraphs::on}, {"auto", parallel::CudaGraphs::automatic}};
+inline const ChoiceWords<Tuning> kTuningWords{{"off", Tuning::off}, {"quick", Tuning::quick}, {"full", Tuning::full}};
+inline const ChoiceWords<parallel::OnNonfinite> kOnNonfiniteWords{{"stop", parallel::OnNonfinite::stop},
+                                                                  {"skip", parallel::OnNonfinite::skip}};
+
+/// What model.name builds; the words name further sizes and forms of one kind.
+enum class ModelKind { language_model, translation, amoebanet, resnet, unet };
+inline const ChoiceWords<ModelKind> kModelWords{{"transformer-lm", ModelKind::language_model},
+                                                {"translation", ModelKind::translation},
+                                                {"amoebanet-d", ModelKind::amoebanet},
+                                                {"amoebanet-b", ModelKind::amoebanet},
+                                                {"resnet50", ModelKind::resnet},
+                                                {"resnet101", ModelKind::resnet},
+                                                {"unet", ModelKind::unet}};
+inline constexpr std::initializer_list<ModelKind> kImageModelKinds{ModelKind::amoebanet, ModelKind::resnet, ModelKind::unet};
+
 template <class Value>
 std::vector<std::string> words_of(const ChoiceWords<Value>& choices) {
   std::vector<std::string> words;
   for (const auto& [word, value] : choices) words.push_back(word);
+  return words;
+}
+
+/// Those that stand for one of these values.
+template <class Value>
+std::vector<std::string> words_of(const ChoiceWords<Value>& choices, std::initializer_list<Value> values) {
+  std::vector<std::string> words;
+  for (const auto& [word, value] : choices)
+    if (std::ranges::find(values, value) != values.end()) words.push_back(word);
   return words;
 }
 

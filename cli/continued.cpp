@@ -65,14 +65,38 @@ Found checkpoint_to_begin_with(const Arguments& arguments, parallel::Group* rank
   });
 }
 
-void keep_fold_blocks(const parallel::Checkpoint& checkpoint, Settings& settings) {
-  const Settings before = settings_of(checkpoint, {});
+namespace {
+
+void keep_fold_blocks(const Settings& before, Settings& settings) {
   const int64_t kept = before.integer("pipeline.fold_blocks"), blocks = kept > 0 ? kept : before.integer("pipeline.replicas");
   const int64_t wanted = settings.integer("pipeline.fold_blocks");
   if (wanted > 0 && wanted != blocks)
     warn(fmt::format("pipeline.fold_blocks: the checkpoint was trained with {}, which decides the bits, and goes on with them, not with {}",
                      blocks, wanted));
   settings.set(join("pipeline.fold_blocks=", blocks));
+}
+
+/// A number that was chosen by the time or the memory of other devices is not chosen anew. One that is asked for is taken: fewer or smaller
+/// devices may need it.
+void keep_micro_batches(const Settings& before, Settings& settings) {
+  const int64_t kept = before.integer("pipeline.micro_batches"), wanted = settings.integer("pipeline.micro_batches");
+  if (settings.is_text("pipeline.micro_batches")) {
+    const bool is_for_this_batch = before.integer("train.batch") == settings.integer("train.batch");
+    if (is_for_this_batch && !settings.text("pipeline.schedule").ends_with(".csv")) settings.set(join("pipeline.micro_batches=", kept));
+  } else if (wanted != kept) {
+    warn(fmt::format(
+        "pipeline.micro_batches: the checkpoint was trained with {}, now it is {}: sums are rounded otherwise, and batch norms see "
+        "other micro-batches; set {} for the bits of an uninterrupted training",
+        kept, wanted, kept));
+  }
+}
+
+}  // namespace
+
+void keep_what_decides_bits(const parallel::Checkpoint& checkpoint, Settings& settings) {
+  const Settings before = settings_of(checkpoint, {});
+  keep_fold_blocks(before, settings);
+  keep_micro_batches(before, settings);
 }
 
 std::string tokenizer_to_keep(const parallel::Checkpoint& model, const Settings& settings) {
@@ -83,9 +107,9 @@ std::string tokenizer_to_keep(const parallel::Checkpoint& model, const Settings&
 std::vector<std::string> answer_lines(const Settings& settings) {
   std::vector<std::string> list;
   for (const Option& option : options()) {
-    const bool is_free = option.name.starts_with("pipeline.") || option.name.starts_with("output.") || option.name == "data.threads" ||
-                         (option.name == "train.evaluate_every" && settings.integer("train.patience") == 0) ||
-                         option.name == "train.on_nonfinite" || option.name == "train.patience" ||
+    const bool only_ends_by_losses = option.name == "train.evaluate_every" || option.name == "train.evaluate_batches";
+    const bool is_free = !option.decides_answer || option.name.starts_with("pipeline.") || option.name.starts_with("output.") ||
+                         (only_ends_by_losses && settings.integer("train.patience") == 0) ||
                          (option.name == "train.steps" && !follows_the_end(settings));
     if (!is_free) list.push_back(fmt::format("{} = {}", option.name, toml_text(settings.value(option.name))));
   }

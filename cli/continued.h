@@ -16,8 +16,9 @@ std::optional<parallel::Checkpoint> checkpoint_to_resume(const Arguments& argume
 /// What --init names, whose weights the training begins with; nothing to draw them.
 std::optional<parallel::Checkpoint> checkpoint_to_begin_with(const Arguments& arguments, parallel::Group* ranks);
 
-/// Gives a continued training the fold blocks that the checkpoint's had: they decide the bits. Warns where other ones were wanted.
-void keep_fold_blocks(const parallel::Checkpoint& checkpoint, Settings& settings);
+/// Gives a continued training what of the checkpoint's pipeline decides the bits: its fold blocks, and the number of its micro-batches where
+/// the settings leave it open. Warns where other ones were asked for.
+void keep_what_decides_bits(const parallel::Checkpoint& checkpoint, Settings& settings);
 
 /// The tokenizer of a model whose weights a training begins with, where its config names the same one: embeddings mean the pieces of the
 /// tokenizer that they were trained with. Else empty.

@@ -1,14 +1,18 @@
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
 #include "cli/build.h"
 #include "cli/commands.h"
+#include "cli/messages.h"
 #include "cli/report/json_report.h"
+#include "cli/result_files.h"
 #include "cli/trained_model.h"
 #include "cli/translation_scores.h"
 #include "cli/validate.h"
+#include "training/data_hash.h"
 
 namespace sluice::cli {
 
@@ -68,10 +72,22 @@ std::unique_ptr<parallel::Trainer> build_evaluator(const parallel::Checkpoint& c
   return trainer;
 }
 
+/// Where nobody asked for other data.
+void warn_of_other_data(const parallel::Checkpoint& checkpoint, const Corpus& corpus, const std::vector<std::string>& assignments) {
+  if (std::ranges::any_of(assignments, [](const std::string& assignment) { return assignment.starts_with("data."); })) return;
+  const std::string then = training::data_hash_of(checkpoint);
+  if (!then.empty() && then != training::data_hash_of(*corpus.dataset))
+    warn(checkpoint.folder +
+         ": was trained on other samples than those that are there now: validation samples may be among those that it " +
+         "was trained on, and classes may have other names");
+}
+
 int evaluate(const parallel::Checkpoint& checkpoint, const Arguments& arguments) {
   const Settings settings = settings_of(checkpoint, arguments.list("--set"));
+  require_harmless({{"--json", arguments.text("--json")}}, files_read(arguments.argument, settings));
   const auto graph = build_graph(settings);
   const Corpus corpus = load_corpus(settings, preparation_of(checkpoint));
+  warn_of_other_data(checkpoint, corpus, arguments.list("--set"));
   const Validation validation = validate(*build_evaluator(checkpoint, graph, settings), corpus, settings);  // its memory is free then
   Json json = {{"parameters", graph.parameter_count()}, {"steps", checkpoint.step}, {"weights_hash", checkpoint.weights_hash}};
   std::string details = tell_of_validation(json, validation, corpus, settings);

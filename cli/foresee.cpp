@@ -1,13 +1,6 @@
 #include "cli/foresee.h"
 
-#include <fcntl.h>
-#include <fmt/core.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 
 #include "cli/build.h"
 #include "core/byte_units.h"
@@ -46,28 +39,6 @@ void require_memory(const layers::Graph& graph, const parallel::Plan& plan, cons
   require<OutOfMemory>(validation.fits, "the validation does not fit: ", validation.reason,
                        "; set a smaller train.batch, more pipeline.micro_batches or a larger pipeline.memory");
   require_machine(plan, prediction, validation, here);
-}
-
-void require_writable(const char* subject, const std::string& file) {
-  if (file.empty() || file == "-") return;
-  std::error_code ignored;
-  const bool is_new = !std::filesystem::exists(file, ignored);
-  const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644);
-  const int reason = errno;
-  if (descriptor >= 0) close(descriptor);
-  if (descriptor >= 0 && is_new) unlink(file.c_str());
-  const bool is_pipe_without_reader = descriptor < 0 && reason == ENXIO;
-  require<ResourceError>(descriptor >= 0 || is_pipe_without_reader, subject, ": ", file, ": cannot be written: ", std::strerror(reason),
-                         "; choose a folder that is there and can be written");
-}
-
-void require_different(const NamedFiles& files) {
-  std::map<std::filesystem::path, const char*> subjects;
-  for (const auto& [subject, file] : files) {
-    if (file.empty() || file == "-") continue;
-    const auto [other, is_new] = subjects.try_emplace(std::filesystem::weakly_canonical(std::filesystem::absolute(file)), subject);
-    require(is_new, subject, ": needs a file of its own, got ", file, ", which ", other->second, " writes");
-  }
 }
 
 }  // namespace sluice::cli

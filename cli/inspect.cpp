@@ -6,6 +6,7 @@
 #include "cli/failure.h"
 #include "cli/messages.h"
 #include "cli/report/json_report.h"
+#include "cli/result_files.h"
 #include "cli/trained_model.h"
 #include "core/error.h"
 #include "data/tokenizer.h"
@@ -19,6 +20,7 @@ namespace fs = std::filesystem;
 
 /// `checkpoint` is null for a config alone.
 int inspect(const Arguments& arguments, const Settings& settings, const parallel::Checkpoint* checkpoint) {
+  require_harmless({{"--json", arguments.text("--json")}}, files_read(checkpoint ? "" : arguments.argument, settings));
   const auto graph = build_graph(settings);
   Json json = model_json(graph);
   if (checkpoint != nullptr) {
@@ -58,6 +60,7 @@ int verify_checkpoints(const fs::path& path, const Arguments& arguments) {
   std::error_code ignored;
   const bool is_one = fs::exists(path / "state.json", ignored);
   const std::string target = arguments.text("--json");
+  require_harmless({{"--json", target}}, {});
   Json results = Json::array();
   int code = 0;
   for (const auto& folder : is_one ? std::vector{path.string()} : parallel::finished_checkpoints(path)) {

@@ -34,16 +34,12 @@ std::vector<std::string> schedule_words() {
 
 using Words = std::vector<std::string>;
 
-const Words kLanguageModels{"transformer-lm"}, kTranslations{"translation"}, kAmoebaNets{"amoebanet-d", "amoebanet-b"},
-    kResNets{"resnet50", "resnet101"}, kUNets{"unet"};
+Words models_of(std::initializer_list<ModelKind> kinds) { return words_of(kModelWords, kinds); }
 
-Words operator+(Words first, const Words& more) {
-  first.insert(first.end(), more.begin(), more.end());
-  return first;
-}
-
-const Words kTransformers = kLanguageModels + kTranslations;
-const Words kImageModels = kAmoebaNets + kResNets + kUNets;
+const Words kLanguageModels = models_of({ModelKind::language_model}), kTranslations = models_of({ModelKind::translation}),
+            kAmoebaNets = models_of({ModelKind::amoebanet}), kResNets = models_of({ModelKind::resnet}),
+            kUNets = models_of({ModelKind::unet}), kTransformers = models_of({ModelKind::language_model, ModelKind::translation}),
+            kImageModels = models_of(kImageModelKinds);
 
 /// What an option has beyond its type and range.
 using Trait = std::function<void(Option&)>;
@@ -58,6 +54,7 @@ Trait open_at(Open ends) {
   return [=](Option& option) { option.open = ends; };
 }
 void never_empty(Option& option) { option.may_be_empty = false; }
+void decides_no_answer(Option& option) { option.decides_answer = false; }
 
 Option with(Option option, const std::vector<Trait>& traits) {
   for (const Trait& trait : traits) trait(option);
@@ -66,9 +63,9 @@ Option with(Option option, const std::vector<Trait>& traits) {
 
 std::vector<Option> make_options() {
   return {
-      {"model.name", text, word("transformer-lm"), "the model", kTransformers + kImageModels},
+      {"model.name", text, word("transformer-lm"), "the model", words_of(kModelWords)},
       with(Option{"model.layers", integer, int64_t{6}, "blocks of attention and feed-forward; normal cells of AmoebaNet", {}, 1, 100000},
-           {of_model(kTransformers + kAmoebaNets)}),
+           {of_model(models_of({ModelKind::language_model, ModelKind::translation, ModelKind::amoebanet}))}),
       with(Option{"model.encoder_layers", integer, int64_t{0}, "of translation; 0 = layers", {}, 0, 100000}, {of_model(kTranslations)}),
       with(Option{"model.decoder_layers", integer, int64_t{0}, "of translation; 0 = layers", {}, 0, 100000}, {of_model(kTranslations)}),
       with(Option{"model.dim", integer, int64_t{384}, "width of the residual stream", {}, 1, 1 << 20}, {of_model(kTransformers)}),
@@ -151,7 +148,7 @@ std::vector<Option> make_options() {
       with(Option{"data.buckets", integer, int64_t{12}, "lengths that sentences are padded to, at most", {}, 1, 1000},
            {of_model(kTranslations)}),
       with(Option{"data.test_pairs", integer, int64_t{100}, "of each language that eval translates; 0 = all", {}, 0, 1e9},
-           {of_data({"parallel"})}),
+           {of_data({"parallel"}), decides_no_answer}),
       with(Option{"data.tokenizer", text, word("bytes"),
                   "bytes, bpe (trained on the data, model.vocab pieces), or a SentencePiece FILE.model"},
            {of_data({"text"}), never_empty}),
@@ -169,9 +166,10 @@ std::vector<Option> make_options() {
       with(Option{"data.augment", text_or_texts, word("none"),
                   "changes of training images: none, or some of flip, crop, inception, jitter, cutout"},
            {of_model(kImageModels), never_empty}),
-      {"data.cache", text, word(""), "folder of token files and trained tokenizers; empty = the user's cache folder"},
+      with(Option{"data.cache", text, word(""), "folder of token files and trained tokenizers; empty = the user's cache folder"},
+           {decides_no_answer}),
       with(Option{"data.train_samples", integer, int64_t{65536}, "of synthetic data", {}, 1, 1e12}, {of_data({"synthetic"})}),
-      {"data.threads", integer, int64_t{1}, "loader threads; the data do not depend on it", {}, 1, 256},
+      with(Option{"data.threads", integer, int64_t{1}, "loader threads; the data do not depend on it", {}, 1, 256}, {decides_no_answer}),
 
       {"train.steps", integer, int64_t{1000}, "optimizer steps", {}, 1, kSteps},
       {"train.batch",
@@ -185,22 +183,22 @@ std::vector<Option> make_options() {
       {"train.precision", text, word("f32"), "of products and activations; weights stay f32 beside it", {"f32", "tf32", "bf16"}},
       {"train.stochastic_rounding", boolean, false, "of weights to bf16; else to the nearest"},
       {"train.evaluate_every", integer, int64_t{0}, "steps between validations; 0 = only at the end", {}, 0, kSteps},
-      {"train.patience",
-       integer,
-       int64_t{0},
-       "validations in a row without a smaller loss that end the training; 0 = any number",
-       {},
-       0,
-       1e9},
+      with(Option{"train.patience",
+                  integer,
+                  int64_t{0},
+                  "validations in a row without a smaller loss that end the training; 0 = any number",
+                  {},
+                  0,
+                  1e9},
+           {decides_no_answer}),
       {"train.freeze", text_or_texts, std::vector<std::string>{},
        "parameters that stay as they are, as patterns of names such as [\"embedding.*\", \"block[0-5].*\"]"},
       {"train.evaluate_batches", integer, int64_t{16}, "mini-batches of a validation; 0 = all", {}, 0, 1e9},
-      {"train.on_nonfinite",
-       text,
-       word("stop"),
-       "at a gradient that is not finite: stop (saves first), or skip the step and count it",
-       {"stop", "skip"}},
-      {"train.baseline", boolean, false, "also compute the loss of a smoothed trigram model on the same split"},
+      with(Option{"train.on_nonfinite", text, word("stop"),
+                  "at a gradient that is not finite: stop (saves first), or skip the step and count it", words_of(kOnNonfiniteWords)},
+           {decides_no_answer}),
+      with(Option{"train.baseline", boolean, false, "also compute the loss of a smoothed trigram model on the same split"},
+           {decides_no_answer}),
 
       {"optimizer.name", text, word("adamw"), "the update rule", {"sgd", "rmsprop", "adam", "adamw", "lion", "adafactor"}},
       {"optimizer.lr", number, 1e-3, "learning rate after the warm-up", {}, 0, kAny},
@@ -261,12 +259,10 @@ std::vector<Option> make_options() {
        {"auto"},
        1,
        1 << 20},
-      {"pipeline.replica_devices",
-       text,
-       word("auto"),
+      {"pipeline.replica_devices", text, word("auto"),
        "which a replica has: together, consecutive ones; apart, every so-manyth one, so that a stage's replicas are consecutive; auto: as "
        "hosts and their links ask for",
-       {"auto", "together", "apart"}},
+       words_of(kReplicaDevicesWords)},
       {"pipeline.fold_blocks",
        integer,
        int64_t{0},
@@ -285,16 +281,11 @@ std::vector<Option> make_options() {
            {never_empty}),
       {"pipeline.memory", bytes, int64_t{0}, "budget of a device; 0 = unlimited", {}, 0, 9e18},
       {"pipeline.threads", integer, int64_t{1}, "threads of a CPU device; the result does not depend on it", {}, 1, 1024},
-      {"pipeline.cuda_graphs",
-       text,
-       word("off"),
-       "whether cuda devices launch their kernels as CUDA graphs; auto measures both ways in the first steps",
-       {"off", "on", "auto"}},
-      {"pipeline.tune",
-       text,
-       word("quick"),
+      {"pipeline.cuda_graphs", text, word("off"),
+       "whether cuda devices launch their kernels as CUDA graphs; auto measures both ways in the first steps", words_of(kCudaGraphsWords)},
+      {"pipeline.tune", text, word("quick"),
        "how many algorithms cuda devices try before the first step: quick for some seconds, full all that are worth it",
-       {"off", "quick", "full"}},
+       words_of(kTuningWords)},
       {"pipeline.timeout",
        number,
        600.0,

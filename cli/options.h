@@ -44,6 +44,7 @@ struct Option {
   Open open = Open::none;
   std::vector<Condition> conditions = {};  ///< all must hold; else the model, data set or optimizer has no such key
   bool may_be_empty = true;                ///< a text, or a list
+  bool decides_answer = true;              ///< another value may give other weights, in one training or another
 };
 
 const std::vector<Option>& options();

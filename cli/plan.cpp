@@ -12,6 +12,7 @@
 #include "cli/list_text.h"
 #include "cli/report/json_report.h"
 #include "cli/report/plan_plots.h"
+#include "cli/result_files.h"
 #include "core/byte_units.h"
 #include "core/device_speeds.h"
 #include "core/file/file.h"
@@ -81,6 +82,16 @@ std::vector<double> node_seconds(const layers::Graph& graph, int64_t batch, cons
 }
 
 /// What is written of one plan goes with no other table.
+/// The order of one pipeline, which pipeline.schedule takes for each.
+parallel::Schedule schedule_of_replica(parallel::Plan plan) {
+  const int replicas = plan.replication.replicas;
+  require(plan.micro_batches % replicas == 0, "--csv: needs as many micro-batches for each of the ", replicas, " replicas, got ",
+          plan.micro_batches, " in all; set a multiple of ", replicas);
+  plan.devices.resize(static_cast<size_t>(parallel::devices_of_replica(plan)));
+  plan.replication = {};
+  return parallel::schedule_of(plan, plan.micro_batches / replicas);
+}
+
 void require_alone(const Arguments& arguments, const char* table, const char* of) {
   for (const char* other : {"--svg", "--html", "--csv"})
     require(arguments.text(other).empty(), table, ": ", of, ", and ", other, " is of one plan; leave one of them out");
@@ -95,17 +106,20 @@ int run_plan(const Arguments& arguments) {
     return 0;
   }
   if (arguments.has("--profile")) settings.set("pipeline.costs=measured");
+  const std::string json = arguments.text("--json"), svg = arguments.text("--svg"), html = arguments.text("--html");
+  require_harmless({{"--json", json}, {"--svg", svg}, {"--html", html}, {"--csv", arguments.text("--csv")}},
+                   files_read(arguments.argument, settings));
   const auto graph = build_graph(settings);
   const auto optimizer = build_optimizer(settings);
   if (const std::string device = arguments.text("--kernels"); !device.empty()) {
     require_alone(arguments, "--kernels", "is of one device");
     for (const char* other : {"--compare", "--profile"})
       require(!arguments.has(other), "--kernels: is a table of its own; leave ", other, " out");
-    return kernels(graph, settings, *optimizer, device, arguments.text("--json"));
+    return kernels(graph, settings, *optimizer, device, json);
   }
   if (arguments.has("--compare")) {
     require_alone(arguments, "--compare", "plans many layouts");
-    return compare(graph, settings, *optimizer, arguments.text("--json"));
+    return compare(graph, settings, *optimizer, json);
   }
   std::vector<parallel::ReplicaTrial> trials;
   const auto plan = build_plan(graph, settings, *optimizer, nullptr, &trials);
@@ -116,15 +130,12 @@ int run_plan(const Arguments& arguments) {
       prediction.reason += "; " + advice;
   prediction.reason = in_config_words(prediction.reason);
 
-  const std::string json = arguments.text("--json"), svg = arguments.text("--svg"), html = arguments.text("--html");
-  require_different({{"--json", json}, {"--svg", svg}, {"--html", html}, {"--csv", arguments.text("--csv")}});
   if (json != "-") {
     print_trials(stdout, trials);
     print_plan(stdout, graph, plan, prediction);
   }
   write_json(plan_json(graph, plan, prediction, trials), json);
-  if (const std::string csv = arguments.text("--csv"); !csv.empty())
-    write_file(csv, parallel::schedule_csv(parallel::schedule_of(plan, plan.micro_batches)));
+  if (const std::string csv = arguments.text("--csv"); !csv.empty()) write_file(csv, parallel::schedule_csv(schedule_of_replica(plan)));
   if (svg.empty() && html.empty()) return prediction.fits ? 0 : 4;
   const PlannedStep step{graph, plan, prediction, node_seconds(graph, settings.integer("train.batch"), plan, *optimizer, speeds)};
   if (!svg.empty()) write_file(svg, plan_plots(step).finish());

@@ -15,6 +15,7 @@
 #include "cli/progress.h"
 #include "cli/report/json_report.h"
 #include "cli/report/report_sections.h"
+#include "cli/result_files.h"
 #include "cli/sample_attention.h"
 #include "cli/sample_text.h"
 #include "cli/signals.h"
@@ -64,7 +65,8 @@ class Training {
     ignore_output_signals();
     if (ranks()) say("{}\n", job_.text());
     if (const std::string why = parallel::why_so_many_replicas(trials_); !why.empty()) say("{}\n", why);
-    settings_.set(join("pipeline.micro_batches=", plan_.micro_batches));  // which decide the bits: a resumed training keeps them
+    settings_.set(join("pipeline.micro_batches=", plan_.micro_batches));    // which decide the bits: a resumed training keeps them
+    settings_.set(join("pipeline.replicas=", plan_.replication.replicas));  // which eval runs again
     settings_.set(join("pipeline.fold_blocks=", plan_.replication.fold_blocks));
     record_.config = settings_.toml();
     parallel::on_root(ranks(), [&] { foresee(); });
@@ -80,6 +82,7 @@ class Training {
     parallel::on_root(ranks(), [&] { predicted_peaks(); });  // refuses lengths that do not fit
     auto trainer = std::make_unique<parallel::Trainer>(graph_, plan_, *optimizer_, trainer_options());
     loop_.emplace(*trainer, corpus_.dataset, loop_options(), output);
+    loop_->on_warning = warn;
     if (resumed_) resume(*loop_);
     if (model) say("{}: {}\n", model->folder, parallel::describe(parallel::initialize(*model, *trainer)));
     for (const auto& aside : loop_->prepare()) say("moved other checkpoints of {} to {}\n", fs::path(aside).parent_path().string(), aside);
@@ -106,7 +109,8 @@ class Training {
     require_writable("--report (output.report)", report_);  // often in the output folder
     require_writable("--trace (output.trace)", trace_);
     require_writable("--json", arguments_.text("--json"));
-    require_different({{"--report (output.report)", report_}, {"--trace (output.trace)", trace_}, {"--json", arguments_.text("--json")}});
+    require_harmless({{"--report (output.report)", report_}, {"--trace (output.trace)", trace_}, {"--json", arguments_.text("--json")}},
+                     files_read(arguments_.argument, settings_));
   }
 
   /// Predicts the step and refuses what cannot run, before any work.
@@ -153,7 +157,6 @@ class Training {
       if (!saved.is_best) saved_ = saved.folder;
       if (saved.after_error) say("step {} is saved in {}; --resume auto continues\n", saved.step, saved.folder);
     };
-    loop.on_warning = warn;
     loop.stop = [this] { return end_signal() != 0; };
     watch_signals();
     const auto end = loop.run();
@@ -280,6 +283,9 @@ class Training {
       say("between ranks: {} bytes a step ({}), planned {}\n", last.bytes_between_ranks, bytes_text(last.bytes_between_ranks),
           last.planned_bytes_between_ranks);
     }
+    if (const auto [steps, data] = loop_->seconds(); data > steps / 20)
+      say("data: {:.2f} s of waiting for mini-batches beside {:.2f} s of steps; more data.threads than {} may load them in time\n", data,
+          steps, settings_.integer("data.threads"));
     if (record_.cuda_graphs) say("CUDA graphs: {}\n", record_.cuda_graphs->text());
     if (record_.skipped_steps > 0) say("{} steps were skipped: their gradients were not finite\n", record_.skipped_steps);
     say("weights {} saved in {}\n", record_.weights_hash, saved_.string());
@@ -377,7 +383,7 @@ int run_train(const Arguments& arguments) {
   return job.run([&] {
     Settings settings = read_and_check(arguments, job);
     auto resumed = checkpoint_to_resume(arguments, settings, job.ranks().get());
-    if (resumed) keep_fold_blocks(*resumed, settings);
+    if (resumed) keep_what_decides_bits(*resumed, settings);
     return Training(std::move(settings), arguments, job, std::move(resumed)).run();
   });
 }

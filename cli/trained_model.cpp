@@ -38,6 +38,7 @@ Settings settings_of(const parallel::Checkpoint& checkpoint, const std::vector<s
   Settings settings;
   settings.read(checkpoint.config, checkpoint.path_of("state.json") + " (config)");
   settings.drop_foreign();  // configs of checkpoints held every key once
+  for (const char* of_plans : {"pipeline.link", "pipeline.host_link"}) settings.set(join(of_plans, "="));  // may be files that are gone
   for (const auto& assignment : assignments) settings.set(assignment);
   for (const auto& left_out : settings.drop_foreign()) note(left_out);
   return settings;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "core/file/file.h"
@@ -23,23 +24,36 @@ std::set<std::string> known_tensors(const layers::Graph& graph) {
   return names;
 }
 
-/// Reads what is wanted of a kind, and returns the parts as messages name them. Nothing else than what is `known` may be there, if given.
-checkpoint_layout::TensorParts read_all(const Checkpoint& checkpoint, const char* name, const std::vector<StatePart>& wanted,
-                                        const std::set<std::string>* known) {
-  checkpoint_layout::TensorParts parts(checkpoint, name);
-  for (const StatePart& part : wanted) parts.require_tensor(part.name, part.tensor.dtype(), part.shape);
-  if (known) parts.require_no_more(*known);
-  for (const StatePart& part : wanted) {
-    if (part.is_whole()) {
-      parts.read(part.name, part.tensor);
-    } else {
-      const Tensor whole = empty(part.shape, part.tensor.dtype());
-      parts.read(part.name, whole);
-      put({{part.name, whole}}, {part});
+/// The tensors of one kind, found to be those that their places want; nothing is read yet.
+class Source {
+ public:
+  /// Nothing else than what is `known` may be there, if given.
+  Source(const Checkpoint& checkpoint, const char* name, const std::vector<StatePart>& places, const std::set<std::string>* known)
+      : parts_(checkpoint, name), places_(places) {
+    for (const StatePart& part : places_) parts_.require_tensor(part.name, part.tensor.dtype(), part.shape);
+    if (known) parts_.require_no_more(*known);
+  }
+
+  void read() const {
+    for (const StatePart& part : places_) {
+      if (part.is_whole()) {
+        parts_.read(part.name, part.tensor);
+      } else {
+        const Tensor whole = empty(part.shape, part.tensor.dtype());
+        parts_.read(part.name, whole);
+        put({{part.name, whole}}, {part});
+      }
     }
   }
-  return parts;
-}
+  void read_finite() const {
+    read();
+    checkpoint_layout::check_finite(parts_, places_);
+  }
+
+ private:
+  checkpoint_layout::TensorParts parts_;
+  std::vector<StatePart> places_;
+};
 
 /// A state that was not written by us may nest so deep that showing or comparing it would end the process.
 json parse_shallow(const fs::path& file, const std::string& text) {
@@ -187,41 +201,51 @@ void publish(const Checkpoint& checkpoint, Trainer& trainer) {
   trainer.publish_parameters();
 }
 
-void read_into(const StateParts& places, const Checkpoint& checkpoint, const Trainer& trainer) {
-  const auto known = known_tensors(trainer.graph());
-  if (trainer.optimizer().ema > 0) {
-    checkpoint_layout::require_averages(checkpoint);
-    read_all(checkpoint, checkpoint_layout::kAverageFile, places.averages, &known);
+/// All that a trainer that goes on has.
+struct TrainerSources {
+  TrainerSources(const Checkpoint& checkpoint, const Trainer& trainer) {
+    const StateParts places = trainer.state_parts();
+    const auto known = known_tensors(trainer.graph()), known_states = checkpoint_layout::known_states(trainer);
+    if (trainer.optimizer().ema > 0) {
+      checkpoint_layout::require_averages(checkpoint);
+      averages.emplace(checkpoint, checkpoint_layout::kAverageFile, places.averages, &known);
+    }
+    model.emplace(checkpoint, checkpoint_layout::kModelFile, places.model, &known);
+    states.emplace(checkpoint, checkpoint_layout::kOptimizerFile, places.states, &known_states);
   }
-  // After the averages: those of a frozen parameter are the parameter itself.
-  const auto model = read_all(checkpoint, checkpoint_layout::kModelFile, places.model, &known);
-  checkpoint_layout::check_finite(model, places.model);
-  const auto known_states = checkpoint_layout::known_states(trainer);
-  read_all(checkpoint, checkpoint_layout::kOptimizerFile, places.states, &known_states);
-}
+  void read() const {
+    if (averages) averages->read();
+    model->read_finite();  // after the averages: those of a frozen parameter are the parameter itself
+    states->read();
+  }
+  std::optional<Source> averages, model, states;
+};
 
 }  // namespace
 
 void restore(const Checkpoint& checkpoint, Trainer& trainer) {
-  const StateParts places = trainer.state_parts();
-  together(trainer.group(), [&] { read_into(places, checkpoint, trainer); });
+  std::optional<TrainerSources> sources;
+  together(trainer.group(), [&] { sources.emplace(checkpoint, trainer); });
+  trainer.begin_replacing(checkpoint.folder);
+  together(trainer.group(), [&] { sources->read(); });
+  checkpoint_layout::require_weights_hash(checkpoint, trainer.weights_hash());
   trainer.adopt_choices(checkpoint.gpu_choices);
   publish(checkpoint, trainer);
-  checkpoint_layout::require_weights_hash(checkpoint, trainer.weights_hash());
 }
 
 void restore_weights(const Checkpoint& checkpoint, bool averages, Trainer& trainer) {
-  const StateParts places = trainer.state_parts();
+  std::optional<Source> source;
   together(trainer.group(), [&] {
     if (averages) checkpoint_layout::require_averages(checkpoint);
     const auto known = known_tensors(trainer.graph());
-    const auto parts =
-        read_all(checkpoint, averages ? checkpoint_layout::kAverageFile : checkpoint_layout::kModelFile, places.model, &known);
-    checkpoint_layout::check_finite(parts, places.model);
+    source.emplace(checkpoint, averages ? checkpoint_layout::kAverageFile : checkpoint_layout::kModelFile, trainer.state_parts().model,
+                   &known);
   });
+  trainer.begin_replacing(checkpoint.folder);
+  together(trainer.group(), [&] { source->read_finite(); });
+  if (!averages) checkpoint_layout::require_weights_hash(checkpoint, trainer.weights_hash());
   trainer.adopt_choices(checkpoint.gpu_choices);
   publish(checkpoint, trainer);
-  if (!averages) checkpoint_layout::require_weights_hash(checkpoint, trainer.weights_hash());
 }
 
 std::map<std::string, Tensor> load_parameters(const Checkpoint& checkpoint, const layers::Graph& graph, Precision precision,
@@ -232,8 +256,7 @@ std::map<std::string, Tensor> load_parameters(const Checkpoint& checkpoint, cons
     model[name] = empty(shape, DType::f32, device);
     places.push_back({name, shape, {0, shape.elements()}, model[name]});
   }
-  const auto parts = read_all(checkpoint, checkpoint_layout::shown_file(checkpoint), places, nullptr);
-  checkpoint_layout::check_finite(parts, places);
+  Source(checkpoint, checkpoint_layout::shown_file(checkpoint), places, nullptr).read_finite();
   for (const auto& parameter : graph.parameters()) model[parameter.name] = in_working_dtype(model[parameter.name], precision);
   return model;
 }

@@ -61,7 +61,8 @@ Checkpoint find_checkpoint(const std::string& path, const std::function<void(con
 /// (Optimizer::unneeded_state_names) the others: a momentum that is 0 now, or RMSProp's of checkpoints from before it was left out.
 /// GPUs go on with the checkpoint's algorithms (Trainer::adopt_choices).
 /// Errors  DataError naming a missing, extra or other-shaped parameter, with both shapes, or one with a value that is not finite; when the
-///         trainer keeps averages and the checkpoint has none.
+///         trainer keeps averages and the checkpoint has none. What can be refused before a tensor is read leaves the trainer as it was;
+///         after that it refuses everything until it is restored (Trainer::require_whole).
 void restore(const Checkpoint& checkpoint, Trainer& trainer);
 
 /// Puts the weights, or the moving averages of them, into a trainer that only evaluates: one that keeps neither optimizer states nor averages;

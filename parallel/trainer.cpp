@@ -248,7 +248,7 @@ struct Trainer::State {
   bool is_settled = false;                     ///< choices are those of all ranks
   int64_t steps_done = 0;
   bool shows_averages = false;
-  std::string failure;  ///< why the weights may be of two steps; empty when they are of one
+  std::string failure;  ///< why the weights may not belong together; empty when they do
   Trace trace;
 };
 
@@ -454,6 +454,12 @@ std::vector<std::string> Trainer::inputs_here() const {
 }
 
 std::vector<Placement> Trainer::placements() const { return parallel::placements(state_->graph, *state_->executor); }
+
+void Trainer::begin_replacing(const std::string& source) {
+  state_->require_reachable();
+  state_->failure = join("trainer: some of its weights are those of ", source,
+                         ", which could not be taken to the end; restore another checkpoint, or make a new trainer");
+}
 
 void Trainer::publish_parameters() {
   state_->require_reachable();

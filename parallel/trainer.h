@@ -155,6 +155,9 @@ class Trainer {
   std::vector<std::string> inputs_here() const;
   /// Bytes of every parameter's copy and of all running statistics on every device, as the devices count them.
   std::vector<Placement> placements() const;
+  /// Until publish_parameters() the trainer refuses to step, to evaluate and to be saved: parameters() are written from `source`, which may
+  /// fail midway.
+  void begin_replacing(const std::string& source);
   /// Makes all working copies anew from parameters(), as step number steps_done() did, tied ones at every use; call after writing to
   /// parameters(), to all of them where require_whole() throws.
   void publish_parameters();

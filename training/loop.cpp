@@ -7,6 +7,7 @@
 #include "core/steady_clock.h"
 #include "parallel/checkpoint/layout.h"
 #include "parallel/run/agreement.h"
+#include "training/data_hash.h"
 #include "training/loop_agreement.h"
 #include "training/report/training_record.h"
 
@@ -31,8 +32,9 @@ void check(const LoopOptions& options, const data::Dataset* dataset) {
   at_least("save_minutes", 0, options.save_minutes);
   at_least("keep", 1, options.keep);
   parallel::checkpoint_layout::require_file_names(options.files);
-  require(!options.files.contains(kHistoryFile), "training loop: LoopOptions::files needs other names than '", kHistoryFile,
-          "', where the loop keeps its evaluations");
+  for (const char* own : {kHistoryFile, kDataHashFile})
+    require(!options.files.contains(own), "training loop: LoopOptions::files needs other names than '", own,
+            "', which the loop writes itself");
   require(options.watched == "loss" || options.metrics.contains(options.watched),
           "training loop: LoopOptions::watched needs \"loss\" or one ", "of LoopOptions::metrics, got \"", options.watched, '"');
   const bool evaluates = options.evaluate_every > 0 || options.patience > 0 || options.keep_best;
@@ -72,12 +74,26 @@ void Loop::restore(const parallel::Checkpoint& checkpoint) {
     const std::string file = from.path_of(kHistoryFile);
     if (from.has_file(kHistoryFile)) history_.read(read_file(file), file);
   };
+  const std::string then = data_hash_of(checkpoint), now = data_hash();
+  if (!then.empty() && !now.empty() && then != now && on_warning)
+    on_warning(join(checkpoint.folder, ": was trained on other samples than those that are given now (hash ", then, ", now ", now,
+                    "): what follows is not what an uninterrupted training gives, and samples that it was trained on may be validated on"));
   // The path may end with a slash, be "." or a link: only the real one has the output folder as its parent.
   origin_ = {fs::canonical(checkpoint.folder).parent_path(), checkpoint.step};
   read(checkpoint);
   // The last evaluation comes after the last checkpoint.
   const auto best = parallel::find_latest(fs::path(origin_->folder) / kBestFolder, on_warning, parallel::Wanted::weights);
   if (best && best->step <= checkpoint.step) read(*best);
+}
+
+/// Empty where samples cannot be loaded: who needs them will say why.
+const std::string& Loop::data_hash() {
+  if (!data_hash_) try {
+      data_hash_ = data_hash_of(*dataset_);
+    } catch (const std::exception&) {
+      data_hash_ = "";
+    }
+  return *data_hash_;
 }
 
 bool Loop::resume() {
@@ -96,9 +112,26 @@ std::vector<std::string> Loop::prepare() {
   if (options_.keep_best || !parallel::on_root(trainer_.group(), has_best).empty()) {
     best_output_ = std::make_unique<parallel::OutputFolder>(best_folder(), trainer_.group());
     aside.push_back(best_output_->set_aside_after(std::max(last_own_step(output_->path()), last_own_step(best_folder()))));
+    begin_best();
   }
   std::erase(aside, "");
   return aside;
+}
+
+/// What follows has to be better than what the folder has. The best until here may be in another one, or was never kept.
+void Loop::begin_best() {
+  kept_ = EvaluationHistory(options_.watched);
+  const auto* best = history_.best();
+  if (!best) return;
+  const std::string here = parallel::on_root(trainer_.group(), [&] {
+    const auto found = parallel::find_latest(best_folder(), {}, parallel::Wanted::weights);
+    return found ? std::to_string(found->step) : std::string();
+  });
+  for (const auto& entry : history_.entries())
+    if (std::to_string(entry.step) == here) kept_.add(entry);
+  if (here.empty() && options_.keep_best && on_warning)
+    on_warning(join("the best weights until here, of step ", best->step, ", are not in ", best_folder(),
+                    ", which keeps the best of what follows"));
 }
 
 /// Of the checkpoints in a folder, the last that this training goes on from; -1: none.
@@ -113,6 +146,7 @@ void Loop::keep_room() {
   const int64_t evaluations = options_.evaluate_every > 0 ? std::min(options_.steps / options_.evaluate_every + 1, kMostEvaluations) : 1;
   size_t bytes = 2 * options_.config.size() + static_cast<size_t>(evaluations) * (options_.metrics.size() + 2) * kBytesOfAMetric;
   for (const auto& [name, content] : options_.files) bytes += content.size();
+  bytes += data_hash().size();
   output_->keep_room(trainer_, static_cast<int64_t>(bytes));
 }
 
@@ -140,6 +174,7 @@ Loop::End Loop::run() {
 Loop::End Loop::run_steps() {
   data::Loader loader = options_.sampler ? data::Loader(dataset_, options_.sampler, loading()) : data::Loader(dataset_, loading());
   saved_at_ = steady_seconds();
+  seconds_ = {};
   while (trainer_.steps_done() < options_.steps) {
     if (is_stopped()) return End::stopped;
     if (!has_patience()) return End::no_better;
@@ -154,6 +189,8 @@ Loop::End Loop::run_steps() {
 void Loop::step(data::Loader& loader) {
   const Batch batch = loader.at(trainer_.steps_done());
   const auto result = trainer_.step(batch);
+  seconds_.steps += result.seconds;
+  seconds_.data = loader.seconds_waited();
   wants_save_ = result.wish.save || (!trainer_.group() && is_time_to_save());
   if (options_.record) options_.record->note_step(trainer_, batch, result);
   if (on_step) on_step({trainer_.steps_done(), batch, result});
@@ -171,17 +208,19 @@ void Loop::note(const Evaluation& evaluation) {
   const int64_t step = trainer_.steps_done();
   if (evaluation.is_complete && evaluation.loss) {
     history_.add({step, *evaluation.loss, evaluation.metrics});
+    kept_.add({step, *evaluation.loss, evaluation.metrics});
     evaluated_step_ = step;
   }
   if (options_.record) options_.record->note_evaluation(trainer_, evaluation);
   if (on_evaluation) on_evaluation(step, evaluation);
-  const auto* best = history_.best();
+  const auto* best = kept_.best();
   if (options_.keep_best && evaluated_step_ == step && best && best->step == step) save_best();
 }
 
 std::string Loop::save_to(parallel::OutputFolder& folder, int keep) {
   auto files = options_.files;
   if (!history_.entries().empty()) files[kHistoryFile] = history_.text();
+  if (const std::string& hash = data_hash(); !hash.empty()) files[kDataHashFile] = hash;
   return folder.save(trainer_, options_.config, files, keep);
 }
 

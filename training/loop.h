@@ -75,7 +75,8 @@ class Loop {
   std::function<bool()> stop;
   /// @}
 
-  /// Goes on from a checkpoint of the same model, as parallel::restore does; with the evaluations that were made before it.
+  /// Goes on from a checkpoint of the same model, as parallel::restore does; with the evaluations that were made before it. Warns where it was
+  /// trained on other samples (data_hash.h).
   void restore(const parallel::Checkpoint& checkpoint);
   /// Goes on from the newest whole checkpoint of the output; false where there is none.
   bool resume();
@@ -88,6 +89,13 @@ class Loop {
 
   enum class End { steps_done, no_better, stopped };
   End run();
+
+  /// Seconds of the last run, by what it did.
+  struct Seconds {
+    double steps = 0;
+    double data = 0;  ///< waiting for mini-batches that were not loaded in time
+  };
+  const Seconds& seconds() const { return seconds_; }
 
   const EvaluationHistory& history() const { return history_; }
   /// Of the best checkpoint, within the output.
@@ -108,6 +116,8 @@ class Loop {
   bool has_patience() const { return options_.patience == 0 || history_.since_best() < options_.patience; }
   End run_steps();
   void step(data::Loader& loader);
+  const std::string& data_hash();
+  void begin_best();
   void evaluate_now();
   void note(const Evaluation& evaluation);
   std::string save_to(parallel::OutputFolder& folder, int keep);
@@ -123,9 +133,12 @@ class Loop {
   std::unique_ptr<parallel::OutputFolder> own_output_, best_output_;
   parallel::OutputFolder* output_ = nullptr;
   EvaluationHistory history_;
+  EvaluationHistory kept_;  ///< that of the best folder's checkpoint, and those since then
+  Seconds seconds_;
   double saved_at_ = 0;      ///< in steady_seconds()
   bool wants_save_ = false;  ///< of all ranks
   bool is_prepared_ = false;
+  std::optional<std::string> data_hash_;                ///< once it was asked for
   std::optional<Origin> origin_;                        ///< what was restored
   std::optional<int64_t> evaluated_step_, saved_step_;  ///< the last, of this loop
 };

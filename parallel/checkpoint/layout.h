@@ -17,6 +17,7 @@ inline constexpr const char* kModelFile = "model.safetensors";
 inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
 inline constexpr const char* kAverageFile = "ema.safetensors";
 inline constexpr const char* kStateFile = "state.json";
+inline constexpr const char* kLockFile = "lock";                 ///< in the output folder: held by its training
 inline constexpr const char* kLatestFile = "latest";             ///< in the output folder: the name of the newest checkpoint
 inline constexpr const char* kGpuChoicesKey = "gpu_algorithms";  ///< in the state: absent where there are none
 inline constexpr const char* kNewLatestFile = "latest.tmp";

@@ -137,7 +137,7 @@ OutputFolder::OutputFolder(std::string path, Group* group) : path_(std::move(pat
 
 void OutputFolder::lock() {
   create_synced_folder(path_);
-  lock_ = open(path_of("lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  lock_ = open(path_of(checkpoint_layout::kLockFile).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (lock_ < 0) throw_folder_error(path_, std::strerror(errno));
   if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
     close(std::exchange(lock_, -1));

@@ -46,10 +46,17 @@ class Advice {
     const int* number = options.micro_batches.given();
     work_ += nodes * std::max(number ? *number : 0, 8);
     if (devices > nodes || work_ > kMostWork) return false;
-    const auto counting = counting_devices(devices_, devices);
+    try {
+      return holds(options, counting_devices(devices_, devices));
+    } catch (const UsageError&) {
+      return false;  // replicas, virtual stages, fold blocks or a schedule leave no plan for these devices or this batch
+    }
+  }
+
+  bool holds(const PlanOptions& options, const std::vector<DevicePtr>& counting) const {
     const Plan chosen = plan(graph_, counting, options);
     const auto peaks = counted_peak_bytes(graph_, chosen, optimizer_of(options), options.batch);
-    for (int device = 0; device < devices; ++device)
+    for (size_t device = 0; device < counting.size(); ++device)
       if (peaks[device] > counting[device]->budget_bytes()) return false;
     return true;
   }

@@ -110,7 +110,7 @@ class Profile {
   /// Steps until every action was seen as often as asked for, or the time is over. The first one warms up.
   Samples run(const Way& way, int micro_batches) const {
     constexpr double kClip = 1e-6;  // the weights stay about where they are, whatever the learning rate
-    Trainer trainer(graph_, plan_of(way, micro_batches), optimizer_, {.seed = options_.seed, .clip = kClip});
+    Trainer trainer(graph_, plan_of(way, micro_batches), optimizer_, {.seed = options_.seed, .clip = kClip, .tuning = options_.tuning});
     const Batch batch = repeated(batch_, samples_, micro_batches);
     const auto end = Clock::now() + std::chrono::duration<double>(options_.seconds);
     for (const auto& device : devices_) device->reset_peak();
@@ -202,11 +202,19 @@ std::string build_name() {
               std::filesystem::last_write_time(program, unknown).time_since_epoch().count());
 }
 
-std::string circumstances(const Device& device, Precision precision, const Optimizer& optimizer, int devices) {
-  const bool is_gpu = device.kind() == DeviceKind::cuda;
-  return join(is_gpu ? describe_gpu(device).name : processor_name(), ", ", device.options().threads, " threads, ", devices,
-              " devices, tf32 ", device.options().allow_tf32, ", ", name_of(precision), ", ", optimizer.name(), ' ',
-              optimizer.state_names().size() + (optimizer.ema > 0), ", build ", build_name());
+/// What computes, as far as times depend on it.
+std::string hardware_name(const Device& device, Tuning tuning) {
+  if (device.kind() != DeviceKind::cuda) return processor_name();
+  const GpuDescription gpu = describe_gpu(device);
+  return join(gpu.name, ", driver ", gpu.driver_version, ", ", gpu_libraries(), ", tuning of ", limits_of(tuning).candidates);
+}
+
+std::string circumstances(const Device& device, Precision precision, const Optimizer& optimizer, int devices, Tuning tuning) {
+  std::string states;
+  for (const std::string& state : optimizer.state_names()) states += ' ' + state;
+  return join(hardware_name(device, tuning), ", ", device.options().threads, " threads, ", devices, " devices, tf32 ",
+              device.options().allow_tf32, ", ", name_of(precision), ", ", optimizer.name(), states, optimizer.ema > 0 ? " ema" : "",
+              ", build ", build_name());
 }
 
 int64_t free_bytes(const Device& device) {
@@ -250,7 +258,7 @@ std::vector<NodeTimes> profile_nodes(const layers::Graph& graph, const Batch& ba
   const auto counting = std::make_shared<Device>(DeviceKind::meta, 0, Device::Options{.stands_for = device->backend()});
   const auto counts = count_nodes(graph, samples, counting, precision, optimizer);
   NodeTimesCache cache(options.cache);
-  const std::string prefix = circumstances(*device, precision, optimizer, options.devices);
+  const std::string prefix = circumstances(*device, precision, optimizer, options.devices, options.tuning);
   std::vector<std::string> works;
   std::vector<NodeTimes> times;
   for (const auto& count : counts) {

@@ -5,6 +5,7 @@
 
 #include "autograd/optim/optimizer.h"
 #include "core/batch.h"
+#include "core/cuda/tuned.h"
 #include "core/precision.h"
 #include "layers/graph.h"
 #include "parallel/plan/search_watch.h"
@@ -34,7 +35,8 @@ struct ProfileOptions {
   /// CPU devices that work at the same time, each on its part of the model: they share caches and memory, and slow each other down. Taken
   /// down to the cores and nodes that are there.
   int devices = 1;
-  std::string cache{};  ///< file of earlier measurements, such as profile_cache_file(); empty = measure anew
+  Tuning tuning = Tuning::quick;  ///< that of the training: its GPUs go on with the algorithms that are chosen here
+  std::string cache{};            ///< file of earlier measurements, such as profile_cache_file(); empty = measure anew
   uint64_t seed = 1;
 };
 
@@ -46,8 +48,8 @@ struct ProfileOptions {
 /// many as time and memory allow, which shows how much longer actions take in more memory than the caches hold. The first `samples`
 /// samples of `batch` serve as every micro-batch.
 /// Cost    two steps or more of max(4, 2 devices) micro-batches, eight times, within about 8 * `seconds` where a micro-batch is short;
-///         nothing when the cache knows every node. It knows them by inputs, parameters, ops, precision, optimizer, device, threads and
-///         the program's file.
+///         nothing when the cache knows every node. It knows them by inputs, parameters, ops, precision, optimizer, device, threads,
+///         a GPU's driver, libraries and tuning, and the program's file.
 /// Errors  UsageError for a meta device, too few samples, an input without a known shape; ResourceError when the machine has not the
 ///         memory that the whole model takes.
 std::vector<NodeTimes> profile_nodes(const layers::Graph& graph, const Batch& batch, int64_t samples, const DevicePtr& device,

@@ -47,6 +47,18 @@ class BadInput(ProgramTest):
         self.assertEqual(*[json.loads(done.stdout)["loss"]["validation"] for done in evaluated])
         self.refuse(2, "pipeline.replicas", "got 1 in all", arguments=self.tiny("--resume", self.one_block(), output__dir=self.folder / "run", **keys))
 
+    def test_micro_batches_that_were_chosen_are_kept(self):
+        devices = dict(pipeline__devices='"2x cpu"', train__batch=16)
+        self.train(train__steps=2, pipeline__micro_batches=2, out="parts", **devices)
+        whole = self.train(train__steps=4, pipeline__micro_batches=2, **devices)
+        chosen = json.loads(sluice("plan", "tiny", "--json", "-", *sets(pipeline__micro_batches='"auto"', **devices)).stdout)
+        self.assertNotEqual(chosen["micro_batches"], 2, "the test needs a plan that is another one by itself")
+        resumed = self.train("--resume", self.folder / "parts", train__steps=4, pipeline__micro_batches='"auto"', out="on", **devices)
+        self.assertEqual(resumed["weights_hash"], whole["weights_hash"])
+        other = sluice(*self.tiny("--resume", self.folder / "parts", output__dir=self.folder / "other", train__steps=4, pipeline__micro_batches=8, **devices))
+        self.assertEqual(other.returncode, 0, other.stderr)
+        self.assertIn("pipeline.micro_batches: the checkpoint was trained with 2, now it is 8", other.stderr)
+
     def one_block(self):
         """A checkpoint of a training without replicas."""
         self.train(train__steps=2, out="plain")

@@ -24,7 +24,16 @@ TEST(ChangesOfAContinuedTraining, AreThoseOfTheKeysThatChanged) {
 }
 
 TEST(ChangesOfAContinuedTraining, AreNotThoseOfThePipelineOrOfAFreeEnd) {
-  EXPECT_TRUE(changes_of_answer(Settings(), with("pipeline.micro_batches=4")).empty());
+  for (const char* assignment : {"pipeline.micro_batches=4", "data.cache=elsewhere", "data.threads=3", "train.baseline=true",
+                                 "train.evaluate_batches=3", "train.on_nonfinite=skip"})
+    EXPECT_TRUE(changes_of_answer(Settings(), with(assignment)).empty()) << assignment;
+  EXPECT_FALSE(changes_of_answer(with("train.patience=2"),
+                                 [] {
+                                   Settings settings = with("train.patience=2");
+                                   settings.set("train.evaluate_batches=3");
+                                   return settings;
+                                 }())
+                   .empty());
   EXPECT_TRUE(changes_of_answer(with("optimizer.schedule=constant"),
                                 [] {
                                   Settings settings = with("optimizer.schedule=constant");

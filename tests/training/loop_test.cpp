@@ -67,6 +67,8 @@ TEST(TrainingLoop, TrainsEvaluatesAndSavesAtTheStepsThatAreAskedFor) {
   ASSERT_TRUE(latest.has_value());
   EXPECT_EQ(latest->step, 60);
   EXPECT_EQ(latest->config, "words = 1");
+  EXPECT_GT(loop.seconds().steps, 0);
+  EXPECT_GT(loop.seconds().data, 0);
   EXPECT_EQ(read_file(latest->path_of("labels.txt")), "two");
 }
 
@@ -138,6 +140,66 @@ TEST(TrainingLoop, EndsWhenNothingGetsBetterAndKeepsTheBest) {
   resumed.restore(parallel::open_checkpoint(parallel::finished_checkpoints(folder.path() / "run").back()));
   EXPECT_EQ(resumed.run(), Loop::End::no_better);
   EXPECT_EQ(again->steps_done(), trainer->steps_done()) << "it has had all its patience";
+}
+
+/// The folder once stayed empty, as nothing that followed was better than what another folder has.
+TEST(TrainingLoop, KeepsTheBestOfWhatFollowsWhereTheBestUntilThenIsElsewhere) {
+  const TemporaryFolder folder;
+  LoopOptions options = options_of(30);
+  options.output = folder.path() / "first";
+  options.keep_best = true;
+  const auto first = trainer_over("cpu:0");
+  Loop(*first, point_dataset(), options).run();
+  const auto checkpoint = parallel::find_latest(options.output, {});
+  ASSERT_TRUE(checkpoint.has_value());
+  const auto best_of_second = [](const EvaluationHistory& history) {
+    EvaluationHistory later;
+    for (const auto& entry : history.entries())
+      if (entry.step > 30) later.add(entry);
+    return later.best()->step;
+  };
+  for (const bool in_the_same : {false, true}) {
+    if (!in_the_same) options.output = folder.path() / "second";
+    options.steps = in_the_same ? 50 : 40;
+    const auto trainer = trainer_over("cpu:0", 10);  // a rate that only makes it worse
+    Loop loop(*trainer, point_dataset(), options);
+    std::vector<std::string> warnings;
+    loop.on_warning = [&](const std::string& text) { warnings.push_back(text); };
+    if (in_the_same)
+      EXPECT_TRUE(loop.resume());
+    else
+      loop.restore(*checkpoint);
+    loop.run();
+    EXPECT_EQ(loop.history().best()->step, 30) << "the test needs a training that gets worse";
+    const auto kept = parallel::find_latest(folder.path() / "second" / Loop::kBestFolder, {});
+    ASSERT_TRUE(kept.has_value());
+    EXPECT_GT(kept->step, 30);
+    ASSERT_EQ(warnings.size(), in_the_same ? 0u : 1u);
+    if (!in_the_same) {
+      EXPECT_NE(warnings[0].find("of step 30, are not in"), std::string::npos) << warnings[0];
+    }
+    EXPECT_EQ(kept->step, best_of_second(loop.history()));
+  }
+}
+
+TEST(TrainingLoop, TellsOtherSamplesFromThoseThatItWasTrainedOn) {
+  const TemporaryFolder folder;
+  LoopOptions options = options_of(10);
+  options.output = folder.path() / "run";
+  const auto first = trainer_over("cpu:0");
+  Loop(*first, point_dataset(), options).run();
+  const auto warnings_with = [&](data::DatasetPtr dataset) {
+    std::vector<std::string> warnings;
+    const auto trainer = trainer_over("cpu:0");
+    Loop loop(*trainer, std::move(dataset), options);
+    loop.on_warning = [&](const std::string& text) { warnings.push_back(text); };
+    EXPECT_TRUE(loop.resume());
+    return warnings;
+  };
+  EXPECT_TRUE(warnings_with(point_dataset()).empty());
+  const auto warnings = warnings_with(std::make_shared<data::TensorDataset>(labelled_points(256, 99), labelled_points(64, 2)));
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("was trained on other samples"), std::string::npos) << warnings[0];
 }
 
 /// Also where the earlier one got further, and kept a better best.

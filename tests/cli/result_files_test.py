@@ -1,0 +1,60 @@
+"""Files that commands write: none of them destroys what the command reads, or what a training has.
+"""
+import json
+import unittest
+
+from program import ProgramTest, sets, sluice
+
+
+class ResultFiles(ProgramTest):
+    def checkpoint(self):
+        self.train(train__steps=2)
+        return self.folder / "run" / "step-00000002"
+
+    def expect_untouched(self, path, *words, arguments):
+        """The command is refused, and the file has the bytes that it had."""
+        before = path.read_bytes()
+        self.refuse(2, *words, arguments=arguments)
+        self.assertEqual(path.read_bytes(), before)
+
+    def test_are_not_in_a_checkpoint(self):
+        checkpoint = self.checkpoint()
+        for name in ("model.safetensors", "state.json"):
+            for command in (["eval", self.folder / "run"], ["inspect", checkpoint], ["inspect", checkpoint, "--verify"], self.tiny("--resume", "auto")):
+                self.expect_untouched(checkpoint / name, "--json", "outside of checkpoints", arguments=[*command, "--json", checkpoint / name])
+        self.refuse(2, "outside of checkpoints", arguments=["plan", "tiny", "--csv", checkpoint / "new.csv"])
+        self.assertEqual(sluice("inspect", self.folder / "run", "--verify").returncode, 0)
+
+    def test_are_not_what_a_training_keeps_beside_them(self):
+        self.checkpoint()
+        for name in ("lock", "latest"):
+            self.expect_untouched(self.folder / "run" / name, "does not use itself", arguments=["inspect", self.folder / "run", "--json", self.folder / "run" / name])
+        self.assertEqual(sluice("eval", self.folder / "run", "--json", self.folder / "run" / "eval.json").returncode, 0)
+
+    def test_are_not_the_config(self):
+        config = self.write("own.toml", sluice("plan", "tiny", "--print-config").stdout)
+        for arguments in (["plan", config, "--csv", config], ["plan", config, "--json", config], ["inspect", config, "--json", config],
+                          ["plan", config, "--kernels", "h100", "--json", config], ["plan", config, "--compare", "--json", config],
+                          ["train", config, "--json", config, *sets(output__dir=self.folder / "run", train__steps=1)]):
+            self.expect_untouched(config, "needs a file of its own", "which the command reads", arguments=arguments)
+
+    def test_are_not_the_data(self):
+        text = self.write("text.txt", "to be or not to be, that is the question\n" * 400)
+        self.expect_untouched(text, "--trace", "which data.path reads",
+                              arguments=["train", "tiny", "--trace", text, *sets(data__kind="text", data__path=text, model__vocab=256, model__context=16,
+                                                                                 output__dir=self.folder / "run", train__steps=1)])
+
+    def test_orders_of_replicas_are_taken_back(self):
+        order = self.folder / "order.csv"
+        keys = dict(pipeline__devices='"4x cpu"', pipeline__replicas=2, pipeline__schedule="gpipe")
+        done = sluice("plan", "tiny", "--csv", order, *sets(**keys, pipeline__micro_batches=8))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        whole = self.train(train__steps=2, pipeline__micro_batches=8, **keys)
+        again = self.train(train__steps=2, out="again", pipeline__micro_batches="auto", **{**keys, "pipeline__schedule": order})
+        self.assertEqual(again["weights_hash"], whole["weights_hash"])
+        self.refuse(2, "--csv", "needs as many micro-batches for each of the 2 replicas, got 3 in all",
+                    arguments=["plan", "tiny", "--csv", order, *sets(**keys, pipeline__micro_batches=3)])
+
+
+if __name__ == "__main__":
+    unittest.main()
