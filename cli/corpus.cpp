@@ -118,8 +118,11 @@ void check_match(const Settings& settings, const data::ImageSource& images) {
 /// The usual strengths: of crop and cutout those of their papers at 32 pixels, in proportion.
 data::Augmentation augmentation_of(const Settings& settings) {
   const int64_t side = settings.integer("model.image_size");
+  const std::vector<std::string> names = settings.texts("data.augment");
   data::Augmentation result;
-  for (const auto& name : settings.texts("data.augment")) {
+  for (const auto& name : names) {
+    require(std::ranges::count(names, name) == 1 && (name != "none" || names.size() == 1),
+            "data.augment: needs none alone, or a list of others, each once, got ", list_text(names, ", "));
     if (name == "flip")
       result.flip = true;
     else if (name == "crop")

@@ -283,7 +283,7 @@ class Training {
       say("between ranks: {} bytes a step ({}), planned {}\n", last.bytes_between_ranks, bytes_text(last.bytes_between_ranks),
           last.planned_bytes_between_ranks);
     }
-    if (const auto [steps, data] = loop_->seconds(); data > steps / 20)
+    if (const auto [steps, data] = loop_->seconds(); data > 1 && data > steps / 20)
       say("data: {:.2f} s of waiting for mini-batches beside {:.2f} s of steps; more data.threads than {} may load them in time\n", data,
           steps, settings_.integer("data.threads"));
     if (record_.cuda_graphs) say("CUDA graphs: {}\n", record_.cuda_graphs->text());

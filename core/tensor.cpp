@@ -233,7 +233,7 @@ std::vector<double> items(Device& device, std::span<const Tensor> tensors) {
 
 Tensor empty(const Shape& shape, DType dtype, const DevicePtr& device) {
   require(device != nullptr, "empty: needs a device, got a null pointer; make_device(\"cpu:0\") makes one");
-  constexpr int64_t kMost = INT64_MAX / 2;  // what is charged is rounded up, and added up
+  constexpr int64_t kMost = INT64_MAX - 64;  // what is charged is rounded up
   int64_t bytes = 0;
   require(!__builtin_mul_overflow(shape.elements(), static_cast<int64_t>(size_of(dtype)), &bytes) && bytes <= kMost, "empty: ", shape,
           " of ", name_of(dtype), " does not fit in 63 bits of bytes");

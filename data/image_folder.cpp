@@ -70,7 +70,10 @@ void ImageFolder::add_class(const std::string& folder, int32_t label) {
     for (auto entry = fs::recursive_directory_iterator(folder); entry != fs::recursive_directory_iterator(); ++entry) {
       if (is_hidden(entry->path())) {
         entry.disable_recursion_pending();
-      } else if (!entry->is_directory()) {
+      } else if (entry->is_directory()) {
+        require<DataError>(!entry->is_symlink(), entry->path().string(),
+                           ": is a link to a folder, which is not followed; put the folder itself here, or links to its images");
+      } else {
         require<DataError>(entry->is_regular_file() && is_image_name(entry->path()), entry->path().string(),
                            ": needs an image, a file that ends in .jpg, .jpeg or .png; remove it or begin its name with a point");
         files_.push_back({entry->path().string(), label});

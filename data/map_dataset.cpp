@@ -69,6 +69,8 @@ Tensor MapDataset::mapped(const std::string& input, const Tensor& value, const S
     return inputs_.at(input).function(value, view).to(default_device());
   } catch (const DataError& error) {
     throw DataError(where(error));
+  } catch (const ResourceError& error) {
+    throw ResourceError(where(error));
   } catch (const std::exception& error) {
     throw UsageError(where(error));
   }

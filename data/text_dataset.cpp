@@ -25,7 +25,7 @@ TextDataset::TextDataset(Tokens tokens, int64_t context, double validation_fract
     const int64_t split = end - static_cast<int64_t>(validation_fraction * static_cast<double>(end - begin));
     // A range that holds a window has room for context - 1 offsets beside the last window, where it is long enough.
     add_range(train_, {begin, split}, split - begin < window ? 0 : std::max<int64_t>(1, (split - begin) / context - 1));
-    add_range(validation_, {split, end}, (end - split - 1) / context);
+    add_range(validation_, {split, end}, std::max<int64_t>(0, end - split - 1) / context);
   }
   require<DataError>(size(Split::train) > 0, "data: ", total, " tokens of text are too few for one training window of ", window,
                      " tokens; set a smaller context or give more text");

@@ -48,6 +48,8 @@ TESTS = {
     "training": Expected(10),
     "cli": Expected(1),
     "program": Expected(25),
+    "result files": Expected(7),
+    "continued trainings": Expected(10),
     "checkpoints": Expected(20),
     "models": Expected(30),
     "translation": Expected(8),

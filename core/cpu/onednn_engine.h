@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/error.h"
+
 namespace sluice::onednn {
 
 /// oneDNN takes as many OpenMP threads as the calling thread allows: exactly one here, because Sluice splits the work itself.
@@ -71,7 +73,9 @@ Compiled* find_compiled(const Kind& kind, Compiled (*compile)(const Kind&)) {
     std::optional<Compiled> compiled;
     try {
       compiled = compile(kind);
-    } catch (const dnnl::error&) {  // remembered as missing
+    } catch (const dnnl::error& error) {  // remembered as missing, but where it might be there the next time, with other bits
+      if (error.status == dnnl_out_of_memory)
+        throw ResourceError("oneDNN: no memory is left to make a kernel; use more micro-batches or fewer intra-op threads");
     }
     found = kept.emplace(kind, std::move(compiled)).first;
   }

@@ -36,8 +36,8 @@ void require_fitting(const Plan& plan, const Schedule& fixed) {
   require_complete(fixed, "Plan::schedule");
   require_places(plan, fixed);
   const int replicas = plan.replication.replicas;
-  require(int64_t{fixed.micro_batches} * replicas == plan.micro_batches, "Plan::schedule: is for ", fixed.micro_batches, " micro-batches",
-          replicas == 1 ? "" : " of each replica", ", Plan::micro_batches is ", plan.micro_batches, "; make them equal");
+  require(fixed.micro_batches == part_of(plan.micro_batches, 0, replicas).count(), "Plan::schedule: is for ", fixed.micro_batches,
+          " micro-batches", replicas == 1 ? "" : " of each replica", ", Plan::micro_batches is ", plan.micro_batches, "; make them equal");
 }
 
 void require_numbers(const Plan& plan) {

@@ -50,7 +50,7 @@ Schedule read_schedule(ByteReader& in) {
 Schedule order_of(const Plan& plan) {
   const auto* searched = plan.schedule.searched();
   if (!searched) return *plan.schedule.own();
-  const int wanted = plan.micro_batches / plan.replication.replicas;
+  const int wanted = part_of(plan.micro_batches, 0, plan.replication.replicas).count();  // as require_valid wants it of an order
   Schedule order = searched->order().micro_batches == wanted ? searched->order() : searched->search_again(wanted).schedule;
   order.name = name_of(plan.schedule);
   return order;

@@ -146,17 +146,32 @@ class ReplicaChooser {
     if (!refusal_) refusal_ = std::current_exception();
   }
 
+  /// A replica of one device is one stage, all of whose gradients come after its work: no segments, no virtual stages.
+  bool is_one_stage() const {
+    const auto* named = options_.schedule.named();
+    const bool has_one_a_device = named && *named != NamedSchedule::interleaved && *named != NamedSchedule::zb_v;
+    return has_one_a_device && !options_.remat.is_open();
+  }
+
+  /// Elements that are trained, and so exchanged.
+  double trained_elements() const {
+    double count = 0;
+    for (const auto& parameter : graph_.parameters())
+      if (!parameter.frozen) count += static_cast<double>(parameter.spec.shape.elements());
+    return count;
+  }
+
   /// What no exchange between replicas takes less than: after the last gradient the weights go from every device to its stage's replicas,
-  /// and where a replica is one device, its gradients went the same way before. Some stage has at least the mean of the parameters, and some
+  /// and where a replica is one stage, its gradients went the same way before. Some stage has at least the mean of the parameters, and some
   /// replica of it at least the mean of its shards: whichever device that is.
   double least_exchange(int replicas, ReplicaDevices which) const {
     if (replicas == 1) return 0;
     const Links links = links_of(devices_);
     const int stages = static_cast<int>(devices_.size()) / replicas;
-    const double shard = static_cast<double>(graph_.parameter_count()) / stages / replicas;
+    const double shard = trained_elements() / stages / replicas;
     const double result_bytes =
         shards_optimizer(options_) ? static_cast<double>(size_of(working_dtype(options_.precision))) : sizeof(float);
-    const double bytes = shard * (result_bytes + (stages == 1 ? sizeof(float) : 0));
+    const double bytes = shard * (result_bytes + (stages == 1 && is_one_stage() ? sizeof(float) : 0));
     double least = kInfinity;
     for (int stage = 0; stage < stages; ++stage)
       for (int replica = 0; replica < replicas; ++replica) {

@@ -86,10 +86,11 @@ class TimesCorrection {
 
   void correct_ends() {
     constexpr TimedPart kEnd{ActionKind::step, &NodeTimes::step};
+    const double shards = plan_.replication.shards() ? plan_.replication.replicas : 1;  // of which a device steps one
     Excess whole;
-    for (const auto& [device, nodes] : nodes_of_device_) whole.add({steps_.mean_end(device), sum(nodes, kEnd)});
+    for (const auto& [device, nodes] : nodes_of_device_) whole.add({shards * steps_.mean_end(device), sum(nodes, kEnd)});
     scale(all_, kEnd.time, whole.factor());
-    for (const auto& [device, nodes] : nodes_of_device_) fit(nodes, kEnd, steps_.mean_end(device));
+    for (const auto& [device, nodes] : nodes_of_device_) fit(nodes, kEnd, shards * steps_.mean_end(device));
   }
 
  private:
@@ -131,7 +132,7 @@ void StepTimes::add(const Trace& trace) {
     const double seconds = event.end - event.start;
     if (event.action.micro_batch >= 0)
       actions_[{event.action.stage, event.action.kind}].push_back(seconds);
-    else
+    else if (event.action.kind != ActionKind::shard_gradients && event.action.kind != ActionKind::fold_shards)  // which no node takes
       ends[event.device] += seconds;
   }
   for (const auto& [device, seconds] : ends) ends_[device].push_back(seconds);

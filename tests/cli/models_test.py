@@ -159,6 +159,8 @@ class Images(ProgramTest):
 
     def test_bad_keys(self):
         self.refuse(2, "data.augment", "got 'mirror'", arguments=self.tiny(**self.keys(data__augment="mirror")))
+        for names in ("none,flip", "flip,flip"):
+            self.refuse(2, "data.augment", "needs none alone", arguments=self.tiny(**self.keys(data__augment=names)))
         self.refuse(2, "data.path", arguments=self.tiny(**self.keys(data__kind="cifar")))
         self.refuse(3, "/nothing/here", arguments=self.tiny(**self.keys(data__kind="images", data__path="/nothing/here")))
         self.refuse(2, "train.baseline", arguments=self.tiny(**self.keys(train__baseline="true", train__steps=1)))

@@ -48,6 +48,17 @@ TEST(ImageFolder, NamesAnEmptyClass) {
   expect_error<DataError>([&] { ImageFolder images(folder.path()); }, {(folder.path() / "b").string() + ": this class has no images"});
 }
 
+/// Its images were once left out without a word.
+TEST(ImageFolder, RefusesALinkedFolderAndTakesALinkedImage) {
+  const TemporaryFolder folder, elsewhere;
+  folder.write("a/1.png", encode_png(kImage));
+  elsewhere.write("more/2.png", encode_png(kImage));
+  std::filesystem::create_symlink(elsewhere.path() / "more" / "2.png", folder.path() / "a" / "2.png");
+  EXPECT_EQ(ImageFolder(folder.path()).size(), 2);
+  std::filesystem::create_directory_symlink(elsewhere.path() / "more", folder.path() / "a" / "more");
+  expect_error<DataError>([&] { ImageFolder images(folder.path()); }, {"a/more: is a link to a folder", "put the folder itself here"});
+}
+
 TEST(ImageFolder, NamesAFileThatIsNoImage) {
   const TemporaryFolder folder;
   folder.write("a/1.png", encode_png(kImage));

@@ -77,9 +77,11 @@ TEST(MapDataset, ErrorsNameInputAndSample) {
   expect_error<UsageError>([&] { loaded(uneven, "x", Split::train, 0, {0, 2}); }, {"'x'", "one shape", "sample 2", "[1]", "[3]"});
   const MapDataset failing(numbers(3), {{"x", {"x", [](const Tensor&, const SampleView& view) -> Tensor {
                                                  if (view.sample == 1) throw DataError("the file is gone");
+                                                 if (view.sample == 0) throw ResourceError("the disk is full");
                                                  throw std::runtime_error("a bug");
                                                }}}});
   expect_error<DataError>([&] { loaded(failing, "x", Split::train, 0, {1}); }, {"'x' of sample 1 of the training split", "file is gone"});
+  expect_error<ResourceError>([&] { loaded(failing, "x", Split::train, 0, {0}); }, {"'x' of sample 0 of the training split", "is full"});
   expect_error<UsageError>([&] { loaded(failing, "x", Split::validation, 0, {2}); }, {"sample 2 of the validation split", "a bug"});
 }
 

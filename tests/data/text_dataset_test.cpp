@@ -111,6 +111,7 @@ TEST(TextDataset, LoadsRowsInTheOrderAskedFor) {
 
 TEST(TextDataset, SaysWhatIsTooShortOrOutOfRange) {
   EXPECT_EQ(TextDataset(counting(9), 8, 0, 1).size(Split::train), 1);
+  EXPECT_EQ(TextDataset(counting(9), 1, 0, 1).size(Split::validation), 0);
   expect_error<DataError>([] { TextDataset(counting(8), 8, 0, 1); }, {"8 tokens", "smaller context"});
   expect_error<DataError>([] { TextDataset(counting(0), 8, 0, 1); }, {"0 tokens"});
   expect_error<DataError>([] { TextDataset(counting(100), 20, 0.1, 1); }, {"validation", "10 tokens", "smaller context"});

@@ -288,7 +288,7 @@ TEST_F(NcclTraining, MakesOnlyTheGpusOfItsRank) {
     return bytes;
   };
   auto wanted = live();
-  for (size_t& bytes : wanted) bytes += Cuda::kReportBytes;
+  for (size_t& bytes : wanted) bytes += Cuda::kOwnBytes;
   run_ranks(2, [&](Group& group) {
     const auto all = devices_of_job("4x cuda", {.budget_bytes = int64_t{1} << 30}, {}, &group);
     const DeviceRanks ranks(4, group);

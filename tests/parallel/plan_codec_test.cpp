@@ -99,6 +99,18 @@ TEST(PlanCodec, SearchesAnOrderThatIsOfAnotherNumberOfMicroBatches) {
   EXPECT_EQ(schedule_of(sent_to_another(plan), 3).devices, schedule_of(plan, 3).devices);
 }
 
+/// Other ranks refused the order of 2 for the plan of 5, which the root trained by.
+TEST(PlanCodec, SendsASearchedOrderOfReplicasWithUnequalNumbersOfMicroBatches) {
+  Plan plan = hand_made(SearchedSchedule(order_of_two(), costs_of_two()));
+  plan.devices = devices("4x cpu");
+  plan.replication = {.replicas = 2, .fold_blocks = 2};
+  plan.micro_batches = 5;
+  EXPECT_NO_THROW(schedule_of(plan, 5));
+  const Plan arrived = decode_plan(encode(plan), devices("4x cpu"));
+  EXPECT_NO_THROW(require_valid(arrived));
+  EXPECT_EQ(device_of_stage(arrived), device_of_stage(plan));
+}
+
 TEST(PlanCodec, KeepsWhatThePlannerMakes) {
   const auto graph = skip_graph();
   for (const ScheduleChoice& schedule : {ScheduleChoice(NamedSchedule::one_f_one_b), {kOpen}}) {

@@ -33,10 +33,18 @@ struct Way {
   Remat remat = Remat::none;
   int micro_batches = 4;
   Precision precision = Precision::f32;
+  int replicas = 1;
+  bool shards_optimizer = true;
 };
 
 PlanOptions options_of(const Way& way) {
-  return {.batch = kSamples, .micro_batches = way.micro_batches, .schedule = way.schedule, .remat = way.remat, .precision = way.precision};
+  return {.batch = kSamples,
+          .micro_batches = way.micro_batches,
+          .schedule = way.schedule,
+          .remat = way.remat,
+          .precision = way.precision,
+          .replicas = way.replicas,
+          .shards_optimizer = way.shards_optimizer};
 }
 
 Plan plan_of(const TinyModel& model, const std::vector<DevicePtr>& devices, const Way& way,
@@ -64,8 +72,10 @@ double seconds_by(const TinyModel& model, Plan plan, std::vector<NodeTimes> time
 TEST(MeasuredTimes, PredictTheStepsThatTheyWereMeasuredIn) {
   const TinyModel model = tiny_language_model(kSamples);
   const size_t nodes = model.graph.nodes().size();
-  for (const Way& way : {Way{"cpu:0"}, Way{"cpu:0,cpu:1"}, Way{"cpu:0,cpu:1,cpu:2", NamedSchedule::zb_h1},
-                         Way{"cpu:0,cpu:1", NamedSchedule::zb_v}, Way{"cpu:0,cpu:1", NamedSchedule::gpipe, Remat::full}}) {
+  for (const Way& way :
+       {Way{"cpu:0"}, Way{"cpu:0,cpu:1"}, Way{"cpu:0,cpu:1,cpu:2", NamedSchedule::zb_h1}, Way{"cpu:0,cpu:1", NamedSchedule::zb_v},
+        Way{"cpu:0,cpu:1", NamedSchedule::gpipe, Remat::full}, Way{.devices = "4x cpu", .replicas = 2},
+        Way{.devices = "4x cpu", .replicas = 2, .shards_optimizer = false}, Way{.devices = "2x cpu", .replicas = 2}}) {
     Plan plan = plan_of(model, devices(way.devices), way);
     plan.times = {random_times(nodes, 1)};
     const Prediction step = predict(model.graph, plan, optimizer_with_averages(), kSamples, {});

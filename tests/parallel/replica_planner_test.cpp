@@ -116,6 +116,25 @@ models::TransformerOptions small_gpt() {
   return options;
 }
 
+/// Bounds once counted what is frozen, and took the exchange of gradients for the end of steps whose segments overlap it.
+TEST(ReplicaPlanner, RulesOutNothingByGradientsThatAreNotExchangedOrInTime) {
+  for (const bool frozen : {false, true})
+    for (const ScheduleChoice& schedule : {ScheduleChoice(NamedSchedule::one_f_one_b), ScheduleChoice(NamedSchedule::interleaved, 2)})
+      for (const RematChoice& remat : {RematChoice(Remat::none), RematChoice(kOpen)}) {
+        layers::Graph graph = models::transformer_lm(small_gpt());
+        if (frozen) graph.freeze("embedding.*");
+        Device::Options device;
+        device.speed = {.flops_per_second = 1e9, .bytes_per_second = 1e9, .link_bytes_per_second = 1e6};
+        const auto devices = sluice::devices("2x meta", device);
+        PlanOptions options{.batch = 8, .micro_batches = 4, .schedule = schedule, .remat = remat, .optimizer = &kOptimizer};
+        std::vector<ReplicaTrial> trials;
+        options.replicas = kOpen;
+        options.tried = [&](const ReplicaTrial& trial) { trials.push_back(trial); };
+        const Plan plan = parallel::plan(graph, devices, options);
+        EXPECT_EQ(predicted(graph, plan, options.batch).step_seconds, try_one_by_one(graph, devices, options, trials).best);
+      }
+}
+
 TEST(ReplicaPlanner, SaysWhy) {
   const layers::Graph graph = models::transformer_lm(small_gpt());
   std::vector<ReplicaTrial> trials;
