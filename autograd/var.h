@@ -69,8 +69,8 @@ struct Node {
   /// return; or undefined.
   Tensor accumulator_of(size_t input) const { return inputs[input] ? inputs[input]->accumulator : Tensor(); }
   /// What the gradient of an input has come to so far, like the input and row-major; undefined where nothing has, where gradient_dtype() is
-  /// not the input's, and where it is a view that would have to be copied first. For a backward function that can add its part in the same pass over memory: it then returns the sum, rounded as if the part
-  /// had been added to it afterwards. Called once an input.
+  /// not the input's, and where it is a view that would have to be copied first. For a backward function that can add its part in the same
+  /// pass over memory: it then returns the sum, rounded as if the part had been added to it afterwards. Called once an input.
   Tensor take_sum(size_t input) const {
     return input < sums.size() && sums[input].defined() && sums[input].is_contiguous() ? std::exchange(sums[input], Tensor()) : Tensor();
   }

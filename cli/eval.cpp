@@ -75,11 +75,7 @@ std::unique_ptr<parallel::Trainer> build_evaluator(const parallel::Checkpoint& c
 /// Where nobody asked for other data.
 void warn_of_other_data(const parallel::Checkpoint& checkpoint, const Corpus& corpus, const std::vector<std::string>& assignments) {
   if (std::ranges::any_of(assignments, [](const std::string& assignment) { return assignment.starts_with("data."); })) return;
-  const std::string then = training::data_hash_of(checkpoint);
-  if (!then.empty() && then != training::data_hash_of(*corpus.dataset))
-    warn(checkpoint.folder +
-         ": was trained on other samples than those that are there now: validation samples may be among those that it " +
-         "was trained on, and classes may have other names");
+  if (const std::string told = training::told_of_other_data(checkpoint, training::data_hash_of(*corpus.dataset)); !told.empty()) warn(told);
 }
 
 int evaluate(const parallel::Checkpoint& checkpoint, const Arguments& arguments) {

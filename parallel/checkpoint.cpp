@@ -27,9 +27,11 @@ std::set<std::string> known_tensors(const layers::Graph& graph) {
 /// The tensors of one kind, found to be those that their places want; nothing is read yet.
 class Source {
  public:
+  enum class Values { any, finite };
   /// Nothing else than what is `known` may be there, if given.
-  Source(const Checkpoint& checkpoint, const char* name, const std::vector<StatePart>& places, const std::set<std::string>* known)
-      : parts_(checkpoint, name), places_(places) {
+  Source(const Checkpoint& checkpoint, const char* name, const std::vector<StatePart>& places, const std::set<std::string>* known,
+         Values values)
+      : parts_(checkpoint, name), places_(places), values_(values) {
     for (const StatePart& part : places_) parts_.require_tensor(part.name, part.tensor.dtype(), part.shape);
     if (known) parts_.require_no_more(*known);
   }
@@ -44,15 +46,13 @@ class Source {
         put({{part.name, whole}}, {part});
       }
     }
-  }
-  void read_finite() const {
-    read();
-    checkpoint_layout::check_finite(parts_, places_);
+    if (values_ == Values::finite) checkpoint_layout::check_finite(parts_, places_);
   }
 
  private:
   checkpoint_layout::TensorParts parts_;
   std::vector<StatePart> places_;
+  Values values_;
 };
 
 /// A state that was not written by us may nest so deep that showing or comparing it would end the process.
@@ -195,57 +195,52 @@ Checkpoint find_checkpoint(const std::string& path, const std::function<void(con
 
 namespace {
 
-/// The step comes first: stochastic rounding of the working copies depends on it.
-void publish(const Checkpoint& checkpoint, Trainer& trainer) {
-  trainer.set_steps_done(checkpoint.step);
-  trainer.publish_parameters();
+/// All that a trainer that goes on has, in the order of reading.
+std::vector<Source> sources_of(const Checkpoint& checkpoint, const Trainer& trainer) {
+  const StateParts places = trainer.state_parts();
+  const auto known = known_tensors(trainer.graph()), known_states = checkpoint_layout::known_states(trainer);
+  std::vector<Source> sources;
+  if (trainer.optimizer().ema > 0) {
+    checkpoint_layout::require_averages(checkpoint);
+    sources.emplace_back(checkpoint, checkpoint_layout::kAverageFile, places.averages, &known, Source::Values::any);
+  }
+  // After the averages: those of a frozen parameter are the parameter itself.
+  sources.emplace_back(checkpoint, checkpoint_layout::kModelFile, places.model, &known, Source::Values::finite);
+  sources.emplace_back(checkpoint, checkpoint_layout::kOptimizerFile, places.states, &known_states, Source::Values::any);
+  return sources;
 }
 
-/// All that a trainer that goes on has.
-struct TrainerSources {
-  TrainerSources(const Checkpoint& checkpoint, const Trainer& trainer) {
-    const StateParts places = trainer.state_parts();
-    const auto known = known_tensors(trainer.graph()), known_states = checkpoint_layout::known_states(trainer);
-    if (trainer.optimizer().ema > 0) {
-      checkpoint_layout::require_averages(checkpoint);
-      averages.emplace(checkpoint, checkpoint_layout::kAverageFile, places.averages, &known);
-    }
-    model.emplace(checkpoint, checkpoint_layout::kModelFile, places.model, &known);
-    states.emplace(checkpoint, checkpoint_layout::kOptimizerFile, places.states, &known_states);
-  }
-  void read() const {
-    if (averages) averages->read();
-    model->read_finite();  // after the averages: those of a frozen parameter are the parameter itself
-    states->read();
-  }
-  std::optional<Source> averages, model, states;
-};
+/// Of a trainer that only evaluates.
+std::vector<Source> evaluated_sources(const Checkpoint& checkpoint, bool averages, const Trainer& trainer) {
+  if (averages) checkpoint_layout::require_averages(checkpoint);
+  const auto known = known_tensors(trainer.graph());
+  std::vector<Source> sources;
+  sources.emplace_back(checkpoint, averages ? checkpoint_layout::kAverageFile : checkpoint_layout::kModelFile, trainer.state_parts().model,
+                       &known, Source::Values::finite);
+  return sources;
+}
+
+/// Reads only once all ranks have found everything.
+template <class Open>
+void replace(const Checkpoint& checkpoint, Trainer& trainer, bool is_model, const Open& open) {
+  std::vector<Source> sources;
+  together(trainer.group(), [&] { sources = open(); });
+  trainer.begin_replacing(checkpoint.folder);
+  together(trainer.group(), [&] { std::ranges::for_each(sources, &Source::read); });
+  if (is_model) checkpoint_layout::require_weights_hash(checkpoint, trainer.weights_hash());
+  trainer.adopt_choices(checkpoint.gpu_choices);
+  trainer.set_steps_done(checkpoint.step);  // first: stochastic rounding of the working copies depends on it
+  trainer.publish_parameters();
+}
 
 }  // namespace
 
 void restore(const Checkpoint& checkpoint, Trainer& trainer) {
-  std::optional<TrainerSources> sources;
-  together(trainer.group(), [&] { sources.emplace(checkpoint, trainer); });
-  trainer.begin_replacing(checkpoint.folder);
-  together(trainer.group(), [&] { sources->read(); });
-  checkpoint_layout::require_weights_hash(checkpoint, trainer.weights_hash());
-  trainer.adopt_choices(checkpoint.gpu_choices);
-  publish(checkpoint, trainer);
+  replace(checkpoint, trainer, true, [&] { return sources_of(checkpoint, trainer); });
 }
 
 void restore_weights(const Checkpoint& checkpoint, bool averages, Trainer& trainer) {
-  std::optional<Source> source;
-  together(trainer.group(), [&] {
-    if (averages) checkpoint_layout::require_averages(checkpoint);
-    const auto known = known_tensors(trainer.graph());
-    source.emplace(checkpoint, averages ? checkpoint_layout::kAverageFile : checkpoint_layout::kModelFile, trainer.state_parts().model,
-                   &known);
-  });
-  trainer.begin_replacing(checkpoint.folder);
-  together(trainer.group(), [&] { source->read_finite(); });
-  if (!averages) checkpoint_layout::require_weights_hash(checkpoint, trainer.weights_hash());
-  trainer.adopt_choices(checkpoint.gpu_choices);
-  publish(checkpoint, trainer);
+  replace(checkpoint, trainer, !averages, [&] { return evaluated_sources(checkpoint, averages, trainer); });
 }
 
 std::map<std::string, Tensor> load_parameters(const Checkpoint& checkpoint, const layers::Graph& graph, Precision precision,
@@ -256,7 +251,7 @@ std::map<std::string, Tensor> load_parameters(const Checkpoint& checkpoint, cons
     model[name] = empty(shape, DType::f32, device);
     places.push_back({name, shape, {0, shape.elements()}, model[name]});
   }
-  Source(checkpoint, checkpoint_layout::shown_file(checkpoint), places, nullptr).read_finite();
+  Source(checkpoint, checkpoint_layout::shown_file(checkpoint), places, nullptr, Source::Values::finite).read();
   for (const auto& parameter : graph.parameters()) model[parameter.name] = in_working_dtype(model[parameter.name], precision);
   return model;
 }

@@ -35,8 +35,14 @@ std::string data_hash_of(const data::Dataset& dataset) {
   return hash.text();
 }
 
-std::string data_hash_of(const parallel::Checkpoint& checkpoint) {
-  return checkpoint.has_file(kDataHashFile) ? read_file(checkpoint.path_of(kDataHashFile)) : std::string();
+std::string told_of_other_data(const parallel::Checkpoint& checkpoint, const std::string& hash) {
+  if (hash.empty() || !checkpoint.has_file(kDataHashFile)) return "";
+  const std::string then = read_file(checkpoint.path_of(kDataHashFile));
+  if (then == hash) return "";
+  return join(
+      checkpoint.folder, ": was trained on other samples than those that are there now (hash ", then, ", now ", hash,
+      "): it goes on as no uninterrupted training would, samples that it was trained on may be validated on, and classes may have other "
+      "names; give the data that it had, or begin a new training with its weights (--init)");
 }
 
 }  // namespace sluice::training

@@ -14,7 +14,8 @@ std::string data_hash_of(const data::Dataset& dataset);
 /// The file of a checkpoint that has the hash of the training's data set.
 inline constexpr const char* kDataHashFile = "data.hash";
 
-/// That of the checkpoint; empty where it has none, as those of older versions.
-std::string data_hash_of(const parallel::Checkpoint& checkpoint);
+/// What to say where a checkpoint was trained on other samples than those of this hash; empty where it was not, or where one of the two is not
+/// known, as in checkpoints of older versions.
+std::string told_of_other_data(const parallel::Checkpoint& checkpoint, const std::string& hash);
 
 }  // namespace sluice::training

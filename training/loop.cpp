@@ -74,10 +74,7 @@ void Loop::restore(const parallel::Checkpoint& checkpoint) {
     const std::string file = from.path_of(kHistoryFile);
     if (from.has_file(kHistoryFile)) history_.read(read_file(file), file);
   };
-  const std::string then = data_hash_of(checkpoint), now = data_hash();
-  if (!then.empty() && !now.empty() && then != now && on_warning)
-    on_warning(join(checkpoint.folder, ": was trained on other samples than those that are given now (hash ", then, ", now ", now,
-                    "): what follows is not what an uninterrupted training gives, and samples that it was trained on may be validated on"));
+  if (const std::string told = told_of_other_data(checkpoint, data_hash()); !told.empty() && on_warning) on_warning(told);
   // The path may end with a slash, be "." or a link: only the real one has the output folder as its parent.
   origin_ = {fs::canonical(checkpoint.folder).parent_path(), checkpoint.step};
   read(checkpoint);
@@ -88,11 +85,12 @@ void Loop::restore(const parallel::Checkpoint& checkpoint) {
 
 /// Empty where samples cannot be loaded: who needs them will say why.
 const std::string& Loop::data_hash() {
-  if (!data_hash_) try {
-      data_hash_ = data_hash_of(*dataset_);
-    } catch (const std::exception&) {
-      data_hash_ = "";
-    }
+  if (data_hash_) return *data_hash_;
+  try {
+    data_hash_ = data_hash_of(*dataset_);
+  } catch (const std::exception&) {
+    data_hash_ = "";
+  }
   return *data_hash_;
 }
 

@@ -32,12 +32,19 @@ void require_places(const Plan& plan, const Schedule& order) {
           " stages, Plan::partition has ", plan.partition.stage_count(), "; cut the model into as many");
 }
 
-void require_fitting(const Plan& plan, const Schedule& fixed) {
-  require_complete(fixed, "Plan::schedule");
-  require_places(plan, fixed);
+/// Every replica has an order for its own number of micro-batches.
+void require_fitting(const Plan& plan, const std::vector<Schedule>& fixed) {
+  for (const Schedule& order : fixed) {
+    require_complete(order, "Plan::schedule");
+    require_places(plan, order);
+    require(order.device_of_stage == fixed[0].device_of_stage, "Plan::schedule: needs orders that place stages alike, got '", order.name,
+            "' for ", order.micro_batches, " micro-batches, which places them otherwise; make them for one placement");
+  }
   const int replicas = plan.replication.replicas;
-  require(fixed.micro_batches == part_of(plan.micro_batches, 0, replicas).count(), "Plan::schedule: is for ", fixed.micro_batches,
-          " micro-batches", replicas == 1 ? "" : " of each replica", ", Plan::micro_batches is ", plan.micro_batches, "; make them equal");
+  for (int replica = 0; replica < replicas; ++replica)
+    require(plan.schedule.own_for(part_of(plan.micro_batches, replica, replicas).count()) != nullptr, "Plan::schedule: is for ",
+            fixed[0].micro_batches, " micro-batches", replicas == 1 ? "" : " of each replica", ", Plan::micro_batches is ",
+            plan.micro_batches, "; make them equal");
 }
 
 void require_numbers(const Plan& plan) {
@@ -84,7 +91,7 @@ void require_valid(const Plan& plan) {
   require(plan.devices.size() % replicas == 0, "Plan::replication: needs equally many devices for each of the ", replicas,
           " replicas, got ", plan.devices.size(), "; give a multiple of ", replicas);
   if (const auto* name = plan.schedule.named()) require_fitting(plan, *name);
-  if (const auto* own = plan.schedule.own()) require_fitting(plan, *own);
+  if (plan.schedule.own()) require_fitting(plan, plan.schedule.all_own());
   if (const auto* searched = plan.schedule.searched()) require_places(plan, searched->order());
   require_numbers(plan);
 }

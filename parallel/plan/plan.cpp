@@ -26,10 +26,10 @@ Schedule stage_schedule(const Plan& plan, int micro_batches) {
     if (order.micro_batches == micro_batches) return order;
     return searched->search_again(micro_batches).schedule;
   }
-  const Schedule& fixed = *plan.schedule.own();
-  require(fixed.micro_batches == micro_batches, "Plan::schedule: '", fixed.name, "' is for ", fixed.micro_batches,
+  const Schedule* fixed = plan.schedule.own_for(micro_batches);
+  require(fixed != nullptr, "Plan::schedule: '", plan.schedule.own()->name, "' is for ", plan.schedule.own()->micro_batches,
           " micro-batches, got a mini-batch of ", micro_batches, "; set PlanOptions::micro_batches, or use a schedule by name");
-  return fixed;
+  return *fixed;
 }
 
 /// At least one of `what` a `whole`, and no more in all than an int counts.
@@ -80,8 +80,17 @@ SearchedSchedule::SearchedSchedule(Schedule order, StageCosts costs) : order_(st
   }
 }
 
-PlannedSchedule::PlannedSchedule(Schedule own) : own_(std::make_shared<const Schedule>(std::move(own))) {}
+PlannedSchedule::PlannedSchedule(Schedule own) : PlannedSchedule(std::vector{std::move(own)}) {}
+PlannedSchedule::PlannedSchedule(std::vector<Schedule> own) : own_(std::make_shared<const std::vector<Schedule>>(std::move(own))) {
+  require(!own_->empty(), "Plan::schedule: needs at least one order, got none");
+}
 PlannedSchedule::PlannedSchedule(SearchedSchedule searched) : searched_(std::make_shared<const SearchedSchedule>(std::move(searched))) {}
+
+const Schedule* PlannedSchedule::own_for(int micro_batches) const {
+  if (!own_) return nullptr;
+  const auto found = std::ranges::find(*own_, micro_batches, &Schedule::micro_batches);
+  return found == own_->end() ? nullptr : &*found;
+}
 
 std::string name_of(const PlannedSchedule& schedule) {
   if (const auto* name = schedule.named()) return std::string(name_of(*name));

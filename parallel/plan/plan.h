@@ -57,21 +57,26 @@ class SearchedSchedule {
   StageCosts costs_;
 };
 
-/// The order of work of a plan: by name for any number of micro-batches, the user's own for its number alone, or searched.
+/// The order of work of a plan: by name for any number of micro-batches, the user's own for its numbers alone, or searched.
 class PlannedSchedule {
  public:
   PlannedSchedule(NamedSchedule name) : named_(name) {}
   PlannedSchedule(Schedule own);
+  /// For several numbers of micro-batches, as replicas with unequal ones have them. Errors  UsageError for none.
+  PlannedSchedule(std::vector<Schedule> own);
   PlannedSchedule(SearchedSchedule searched);
 
-  /// Null for orders of the other kinds.
+  /// Null for orders of the other kinds; own: the first.
   const NamedSchedule* named() const { return own_ || searched_ ? nullptr : &named_; }
-  const Schedule* own() const { return own_.get(); }
+  const Schedule* own() const { return own_ ? &own_->front() : nullptr; }
+  /// All of the user's own, which there are; that for a number, or null.
+  const std::vector<Schedule>& all_own() const { return *own_; }
+  const Schedule* own_for(int micro_batches) const;
   const SearchedSchedule* searched() const { return searched_.get(); }
 
  private:
   NamedSchedule named_ = NamedSchedule::gpipe;
-  std::shared_ptr<const Schedule> own_;
+  std::shared_ptr<const std::vector<Schedule>> own_;
   std::shared_ptr<const SearchedSchedule> searched_;
 };
 

@@ -1,5 +1,7 @@
 #include "parallel/plan/plan_codec.h"
 
+#include <set>
+
 #include "parallel/plan/check.h"
 #include "parallel/program/byte_stream.h"
 #include "parallel/run/agreement.h"
@@ -9,10 +11,10 @@ namespace sluice::parallel {
 namespace {
 
 constexpr std::string_view kPlanMagic = "SlPl";
-constexpr int64_t kPlanVersion = 3;
+constexpr int64_t kPlanVersion = 4;
 constexpr size_t kLeastComputeAction = 3;  // bytes: one a field
 
-enum class ScheduleKind { named, order };
+enum class ScheduleKind { named, orders };
 
 void write(ByteWriter& out, const Schedule& schedule) {
   out.text(schedule.name);
@@ -46,28 +48,35 @@ Schedule read_schedule(ByteReader& in) {
   return schedule;
 }
 
-/// The order of a plan that is not named. A searched one may be of another number of micro-batches than the plan.
-Schedule order_of(const Plan& plan) {
+/// The orders of a plan that is not named. A searched one may be of another number of micro-batches than the replicas.
+std::vector<Schedule> orders_of(const Plan& plan) {
   const auto* searched = plan.schedule.searched();
-  if (!searched) return *plan.schedule.own();
-  const int wanted = part_of(plan.micro_batches, 0, plan.replication.replicas).count();  // as require_valid wants it of an order
-  Schedule order = searched->order().micro_batches == wanted ? searched->order() : searched->search_again(wanted).schedule;
-  order.name = name_of(plan.schedule);
-  return order;
+  if (!searched) return plan.schedule.all_own();
+  std::set<int> numbers;
+  for (int replica = 0; replica < plan.replication.replicas; ++replica)
+    numbers.insert(part_of(plan.micro_batches, replica, plan.replication.replicas).count());
+  std::vector<Schedule> orders;
+  for (const int number : numbers) {
+    orders.push_back(searched->order().micro_batches == number ? searched->order() : searched->search_again(number).schedule);
+    orders.back().name = name_of(plan.schedule);
+  }
+  return orders;
 }
 
 void write_order_of_work(ByteWriter& out, const Plan& plan) {
   const auto* named = plan.schedule.named();
-  out.choice(named ? ScheduleKind::named : ScheduleKind::order);
-  if (named)
-    out.choice(*named);
-  else
-    write(out, order_of(plan));
+  out.choice(named ? ScheduleKind::named : ScheduleKind::orders);
+  if (named) return out.choice(*named);
+  const std::vector<Schedule> orders = orders_of(plan);
+  out.count(orders.size());
+  for (const Schedule& order : orders) write(out, order);
 }
 
 PlannedSchedule read_order_of_work(ByteReader& in) {
-  if (in.choice(ScheduleKind::order) == ScheduleKind::named) return in.choice(NamedSchedule::zb_v);
-  return read_schedule(in);
+  if (in.choice(ScheduleKind::orders) == ScheduleKind::named) return in.choice(NamedSchedule::zb_v);
+  std::vector<Schedule> orders(in.count(kLeastComputeAction));
+  for (Schedule& order : orders) order = read_schedule(in);
+  return orders;
 }
 
 void write(ByteWriter& out, const std::vector<NodeTimes>& times) {

@@ -146,7 +146,8 @@ class ReplicaChooser {
     if (!refusal_) refusal_ = std::current_exception();
   }
 
-  /// A replica of one device is one stage, all of whose gradients come after its work: no segments, no virtual stages.
+  /// Whether a replica of one device is one stage, which sends its gradients behind all of its work: each of several stages and segments sends
+  /// its own behind its last backward (lower.cpp).
   bool is_one_stage() const {
     const auto* named = options_.schedule.named();
     const bool has_one_a_device = named && *named != NamedSchedule::interleaved && *named != NamedSchedule::zb_v;

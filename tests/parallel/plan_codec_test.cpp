@@ -99,16 +99,30 @@ TEST(PlanCodec, SearchesAnOrderThatIsOfAnotherNumberOfMicroBatches) {
   EXPECT_EQ(schedule_of(sent_to_another(plan), 3).devices, schedule_of(plan, 3).devices);
 }
 
-/// Other ranks refused the order of 2 for the plan of 5, which the root trained by.
+/// Other ranks refused the plan of 5 by which the root trained: one order was sent, for 2.
 TEST(PlanCodec, SendsASearchedOrderOfReplicasWithUnequalNumbersOfMicroBatches) {
   Plan plan = hand_made(SearchedSchedule(order_of_two(), costs_of_two()));
   plan.devices = devices("4x cpu");
   plan.replication = {.replicas = 2, .fold_blocks = 2};
   plan.micro_batches = 5;
-  EXPECT_NO_THROW(schedule_of(plan, 5));
   const Plan arrived = decode_plan(encode(plan), devices("4x cpu"));
-  EXPECT_NO_THROW(require_valid(arrived));
   EXPECT_EQ(device_of_stage(arrived), device_of_stage(plan));
+  EXPECT_EQ(schedule_of(arrived, 5).devices, schedule_of(plan, 5).devices);
+}
+
+TEST(PlanCodec, RefusesOwnOrdersThatAReplicaLacks) {
+  Plan plan = hand_made(order_of_two());
+  plan.devices = devices("4x cpu");
+  plan.replication = {.replicas = 2, .fold_blocks = 2};
+  plan.micro_batches = 7;  // 3 and 4, and the order is for 4
+  expect_error<UsageError>([&] { encode(plan); }, {"Plan::schedule: is for 4 micro-batches of each replica", "Plan::micro_batches is 7"});
+  plan.schedule = std::vector{order_of_two(), make_schedule(NamedSchedule::one_f_one_b, 2, 3)};
+  EXPECT_NO_THROW(encode(plan));
+  Schedule elsewhere = make_schedule(NamedSchedule::one_f_one_b, 2, 3);
+  std::ranges::reverse(elsewhere.device_of_stage);
+  std::ranges::reverse(elsewhere.devices);
+  plan.schedule = std::vector{order_of_two(), elsewhere};
+  expect_error<UsageError>([&] { encode(plan); }, {"place stages alike"});
 }
 
 TEST(PlanCodec, KeepsWhatThePlannerMakes) {
