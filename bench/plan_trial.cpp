@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/device_speeds.h"
+
 namespace sluice::bench {
 
 namespace {
@@ -48,7 +50,8 @@ double median_of(std::vector<double> values) {
 PlanTrial::PlanTrial(const StepModel& model, int devices, const parallel::PlanOptions& options)
     : model_(model),
       plan_(parallel::plan(model.graph, cpu_devices(devices), options)),
-      predicted_(parallel::predict(model.graph, plan_, *model.optimizer, options.batch, plan_.devices[0]->options().speed)) {}
+      predicted_(
+          parallel::predict(model.graph, plan_, *model.optimizer, options.batch, nominal_speeds_of(plan_.devices, plan_.precision))) {}
 
 void PlanTrial::step(const Batch& batch, bool counts) {
   if (!trainer_) trainer_ = std::make_unique<parallel::Trainer>(model_.graph, plan_, *model_.optimizer);

@@ -30,6 +30,8 @@ parallel::NodeTimer measured_times(const layers::Graph& graph, const std::vector
   require(devices[0]->kind() != DeviceKind::meta, "pipeline.costs: measured needs cpu or cuda devices, got ", devices[0]->name(),
           "; use counted for devices that are not here");
   return [&graph, &optimizer, devices, settings](int64_t samples, const DevicePtr& device) {
+    require(!device->options().elsewhere, "pipeline.costs: measured needs GPUs of one kind for all ranks, as one measures for all, and ",
+            device->name(), " of another rank is of another kind; use counted");
     const parallel::ProfileOptions options{.devices = static_cast<int>(devices.size()),
                                            .tuning = choice_at(settings, "pipeline.tune", kTuningWords),
                                            .cache = parallel::profile_cache_file()};

@@ -45,15 +45,16 @@ void print_plan(std::FILE* out, const layers::Graph& graph, const parallel::Plan
     fmt::print(out, "does not fit: {}\n", prediction.reason);
 }
 
-void print_trials(std::FILE* out, const std::vector<parallel::ReplicaTrial>& trials) {
+void print_trials(std::FILE* out, const std::vector<parallel::ReplicaTrial>& trials, const parallel::Plan& plan) {
   if (trials.empty()) return;
-  fmt::print(out, "{:>8} {:>8} {:>8} {:>12} {:>8} {:>12}\n", "replicas", "devices", "which", "step", "bubble", "peak");
+  const char* step = is_searched_by_other_speeds(plan) ? "nominal step" : "step";
+  fmt::print(out, "{:>8} {:>8} {:>8} {:>12} {:>8} {:>12}\n", "replicas", "devices", "which", step, "bubble", "peak");
   for (const auto& trial : trials) {
     const std::string devices = fmt::format("{:>8} {:>8} {:>8}", trial.replicas, trial.devices_of_replica,
                                             trial.devices_of_replica == 1 || trial.replicas == 1 ? "-" : name_of(trial.replica_devices));
     const std::string seconds = fmt::format("{:.4g} s", trial.step_seconds);
-    const std::string step = trial.is_bound ? ">= " + seconds : trial.fits ? seconds : "does not fit";
-    fmt::print(out, "{} {:>12} {:>8} {:>12}  {}\n", devices, step, trial.fits ? fmt::format("{:.1f} %", trial.bubble * 100) : "-",
+    const std::string shown = trial.is_bound ? ">= " + seconds : trial.fits ? seconds : "does not fit";
+    fmt::print(out, "{} {:>12} {:>8} {:>12}  {}\n", devices, shown, trial.fits ? fmt::format("{:.1f} %", trial.bubble * 100) : "-",
                trial.is_bound ? "-" : bytes_text(trial.peak_bytes), trial.obstacle);
   }
   if (const std::string why = parallel::why_so_many_replicas(trials); !why.empty()) fmt::print(out, "{}\n", why);
@@ -131,7 +132,7 @@ int run_plan(const Arguments& arguments) {
   prediction.reason = in_config_words(prediction.reason);
 
   if (json != "-") {
-    print_trials(stdout, trials);
+    print_trials(stdout, trials, plan);
     print_plan(stdout, graph, plan, prediction);
   }
   write_json(plan_json(graph, plan, prediction, trials), json);

@@ -130,7 +130,9 @@ void describe(std::ostream& out, const Device& device) { out << device.name(); }
 
 GpuDescription describe_gpu(const Device& device) {
   const auto& elsewhere = device.options().elsewhere;
-  return elsewhere ? *elsewhere : describe_gpu(device.gpu());
+  if (elsewhere) return *elsewhere;
+  if constexpr (build::has_cuda) return device.cuda().description();
+  return describe_gpu(device.gpu());  // says why there is none
 }
 
 void Device::set_budget_bytes(int64_t bytes) {

@@ -157,7 +157,7 @@ using DevicePtr = std::shared_ptr<Device>;
 /// Its name: a message that is given the device makes the name on failure only.
 void describe(std::ostream& out, const Device& device);
 
-/// The GPU of a CUDA device, also of one elsewhere.
+/// The GPU of a CUDA device, also of one elsewhere, as it was when the device was made.
 GpuDescription describe_gpu(const Device& device);
 
 /// "cuda:1" in parts.

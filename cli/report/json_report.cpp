@@ -111,6 +111,8 @@ Json trial_json(const parallel::ReplicaTrial& trial) {
 
 }  // namespace
 
+bool is_searched_by_other_speeds(const parallel::Plan& plan) { return plan.devices[0]->kind() == DeviceKind::cpu && plan.times.empty(); }
+
 Json plan_json(const layers::Graph& graph, const parallel::Plan& plan, const parallel::Prediction& prediction,
                const std::vector<parallel::ReplicaTrial>& trials) {
   Json json = model_json(graph);
@@ -127,7 +129,7 @@ Json plan_json(const layers::Graph& graph, const parallel::Plan& plan, const par
   for (const auto& trial : trials) json["replica_trials"].push_back(trial_json(trial));
   json["schedule"] = name_of(plan.schedule);
   json["transfer_window"] = {{"ahead", plan.window.ahead}, {"behind", plan.window.behind}};
-  json["bound_seconds"] = plan.bound_seconds > 0 ? Json(plan.bound_seconds) : Json(nullptr);
+  json["bound_seconds"] = plan.bound_seconds > 0 && !is_searched_by_other_speeds(plan) ? Json(plan.bound_seconds) : Json(nullptr);
   json["is_exact"] = plan.is_exact;
   json["is_out_of_time"] = plan.is_out_of_time;
   json["remat"] = remat_json(graph, plan.rematerialize);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/device_speeds.h"
 #include "parallel/plan/model_topology.h"
 #include "parallel/plan/node_bytes.h"
 #include "parallel/plan/stage_chain.h"
@@ -50,7 +51,7 @@ class Chooser {
         state_shards_(state_shards),
         budgets_(budgets_of(devices_)),
         watch_(options.search_seconds, options.progress) {
-    problem_ = {topology_of(graph), std::move(choices), {}, budgets_, links_of(devices_)};
+    problem_ = {topology_of(graph), std::move(choices), {}, budgets_, links_of(devices_, nominal_speeds_of(devices_, options.precision))};
   }
 
   Plan choose() {
@@ -292,8 +293,8 @@ std::vector<DevicePtr> one_of_each_kind(const std::vector<DevicePtr>& devices) {
 std::vector<NodeTimes> node_times(const layers::Graph& graph, const PlanOptions& options, const DevicePtr& device, int64_t samples,
                                   int micro_batches, SearchWatch& watch) {
   if (options.times) return options.times(samples, device);
-  return counted_nodes(graph, samples, device->options().speed, options.precision, optimizer_of(options), device->backend(), &watch,
-                       micro_batches);
+  return counted_nodes(graph, samples, nominal_speed(*device, options.precision), options.precision, optimizer_of(options),
+                       device->backend(), &watch, micro_batches);
 }
 
 const Optimizer& optimizer_of(const PlanOptions& options) {

@@ -4,6 +4,8 @@
 #include <limits>
 #include <numeric>
 
+#include "core/cuda/cuda.h"
+#include "core/device_speeds.h"
 #include "parallel/plan/check.h"
 #include "parallel/program/schedule_check.h"
 
@@ -101,8 +103,10 @@ std::string name_of(const PlannedSchedule& schedule) {
 std::vector<int> device_kinds(const std::vector<DevicePtr>& devices) {
   const auto is_alike = [](const Device& a, const Device& b) {
     const Device::Options &x = a.options(), &y = b.options();
-    return a.kind() == b.kind() && a.backend() == b.backend() && x.speed == y.speed && x.threads == y.threads && x.model == y.model &&
-           x.allow_tf32 == y.allow_tf32;
+    if (a.kind() != b.kind() || a.backend() != b.backend() || x.threads != y.threads || x.model != y.model || x.allow_tf32 != y.allow_tf32)
+      return false;
+    if (a.kind() == DeviceKind::cuda && describe_gpu(a).name != describe_gpu(b).name) return false;
+    return nominal_speed(a, Precision::f32) == nominal_speed(b, Precision::f32);
   };
   std::vector<int> kinds;
   std::vector<const Device*> first;  // by kind

@@ -93,9 +93,10 @@ struct Plan {
   std::vector<bool> rematerialize;                  ///< by node
   TransferWindow window{};                          ///< how early receives are posted, and how late sends are waited for
   Precision precision = Precision::f32;
-  /// By kind of device (device_kinds) and node, one micro-batch: what predictions use; empty: counted at the devices' speeds.
+  /// By kind of device (device_kinds) and node, one micro-batch: what predictions use; empty: counted.
   std::vector<std::vector<NodeTimes>> times{};
-  double bound_seconds = 0;  ///< the step of no plan of the same choices takes less; 0 when nothing was searched
+  /// The step of no plan of the same choices takes less, by `times` or at the devices' nominal speeds; 0 when nothing was searched.
+  double bound_seconds = 0;
   /// No plan of the same choices that fits is faster by a thousandth or more (which is what a wider window has to save), by the nodes' times
   /// added up over a chain of stages. Claimed for models that are a chain without tied parameters, without crowding, when all plans were
   /// tried, and none that is faster was ruled out for bytes that are only estimated.

@@ -218,7 +218,7 @@ std::string circumstances(const Device& device, Precision precision, const Optim
 }
 
 int64_t free_bytes(const Device& device) {
-  return device.kind() == DeviceKind::cuda ? describe_gpu(device).free_bytes : available_memory_bytes();
+  return device.kind() == DeviceKind::cuda ? describe_gpu(device.gpu()).free_bytes : available_memory_bytes();
 }
 
 /// As many devices of this kind as were asked for, as far as there are cores and nodes for them.

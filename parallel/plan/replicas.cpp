@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/device_speeds.h"
 #include "parallel/plan/choose.h"
 #include "parallel/plan/predict.h"
 #include "parallel/run/device_links.h"
@@ -48,8 +49,25 @@ Replication replication_of(const PlanOptions& options, int replicas) {
   return {replicas, options.fold_blocks == 0 ? replicas : options.fold_blocks, shards_optimizer(options)};
 }
 
+/// The times on all kinds of `devices`: those of the first replica's, and those that kinds which only other replicas have are asked for.
+std::vector<std::vector<NodeTimes>> times_of_all(const Plan& first, const std::vector<DevicePtr>& devices, const PlanOptions& of_first) {
+  std::vector<std::vector<NodeTimes>> times;
+  if (first.times.empty()) return times;
+  std::vector<DevicePtr> both = first.devices;  // in front, so that their kinds have the numbers that they have in the plan
+  for (const auto& device : one_of_each_kind(devices)) both.push_back(device);
+  const auto kinds = device_kinds(both);
+  for (size_t i = first.devices.size(); i < both.size(); ++i) {
+    const auto kind = static_cast<size_t>(kinds[i]);
+    times.push_back(kind < first.times.size() ? first.times[kind]
+                                              : of_first.times((of_first.batch + first.micro_batches - 1) / first.micro_batches, both[i]));
+  }
+  return times;
+}
+
 /// Makes the first replica's plan that of all.
-Plan for_all(Plan plan, const std::vector<DevicePtr>& devices, const PlanOptions& options, int replicas, ReplicaDevices which) {
+Plan for_all(Plan plan, const PlanOptions& of_first, const std::vector<DevicePtr>& devices, const PlanOptions& options, int replicas,
+             ReplicaDevices which) {
+  plan.times = times_of_all(plan, devices, of_first);
   const int* number = options.micro_batches.given();
   plan.micro_batches = number ? *number : static_cast<int>(std::min(int64_t{plan.micro_batches} * replicas, options.batch));
   micro_batch_bounds(options.batch, plan.micro_batches);
@@ -58,7 +76,6 @@ Plan for_all(Plan plan, const std::vector<DevicePtr>& devices, const PlanOptions
   plan.devices = devices;
   plan.replica_devices = which;
   plan.replication = replication_of(options, replicas);
-  if (plan.times.size() != static_cast<size_t>(std::ranges::max(device_kinds(plan.devices)) + 1)) plan.times.clear();
   plan.bound_seconds = 0;
   plan.is_exact = false;
   return plan;
@@ -68,17 +85,16 @@ Plan plan_with(const layers::Graph& graph, const std::vector<DevicePtr>& devices
                ReplicaDevices which) {
   const FirstReplica first = first_replica(devices, options, replicas, which);
   const int state_shards = shards_optimizer(options) ? replicas : 1;
-  return for_all(plan_of_pipeline(graph, first.devices, first.options, state_shards), devices, options, replicas, which);
+  return for_all(plan_of_pipeline(graph, first.devices, first.options, state_shards), first.options, devices, options, replicas, which);
 }
 
 /// Those that are worth trying.
 std::vector<ReplicaDevices> ways_of(const std::vector<DevicePtr>& devices, const PlanOptions& options, int replicas) {
   if (const auto* fixed = options.replica_devices.given()) return {*fixed};
-  const auto is_like_the_first = [&](const auto& device) {
-    return device->options().host == devices[0]->options().host && device->options().speed == devices[0]->options().speed;
-  };
+  const auto is_in_another_host = [&](const auto& device) { return device->options().host != devices[0]->options().host; };
   const bool is_one = replicas == 1 || replicas == static_cast<int>(devices.size());
-  if (is_one || std::ranges::all_of(devices, is_like_the_first)) return {ReplicaDevices::together};
+  const bool are_alike = one_of_each_kind(devices).size() == 1 && std::ranges::none_of(devices, is_in_another_host);
+  if (is_one || are_alike) return {ReplicaDevices::together};
   return {ReplicaDevices::together, ReplicaDevices::apart};
 }
 
@@ -167,7 +183,7 @@ class ReplicaChooser {
   /// replica of it at least the mean of its shards: whichever device that is.
   double least_exchange(int replicas, ReplicaDevices which) const {
     if (replicas == 1) return 0;
-    const Links links = links_of(devices_);
+    const Links links = links_of(devices_, nominal_speeds_of(devices_, options_.precision));
     const int stages = static_cast<int>(devices_.size()) / replicas;
     const double shard = trained_elements() / stages / replicas;
     const double result_bytes =
@@ -230,9 +246,7 @@ class ReplicaChooser {
   }
 
   Prediction predicted(const Plan& plan) const {
-    std::vector<DeviceSpeed> speeds;
-    for (const auto& device : plan.devices) speeds.push_back(device->options().speed);
-    return predict(graph_, plan, optimizer_, options_.batch, speeds);
+    return predict(graph_, plan, optimizer_, options_.batch, nominal_speeds_of(plan.devices, plan.precision));
   }
 
   /// Empty for one that a stage may have.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/device_speeds.h"
 #include "parallel/program/clock.h"
 #include "parallel/program/link_sharing.h"
 #include "parallel/run/device_links.h"
@@ -34,7 +35,8 @@ struct Executor::Attempt {
 
   static std::optional<Clock> clock_of(const std::vector<DevicePtr>& devices) {
     if (devices[0]->kind() != DeviceKind::meta) return std::nullopt;
-    return Clock(static_cast<int>(devices.size()), links_of(devices));
+    return Clock(static_cast<int>(devices.size()),
+                 links_of(devices, nominal_speeds_of(devices, Precision::f32)));  // as declared: devices that count have one precision
   }
 
   /// Only the first failure counts; it stops all devices.

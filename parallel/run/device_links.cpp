@@ -11,12 +11,6 @@ Link host_link_of(const DeviceSpeed& speed) {
 
 }  // namespace
 
-Links links_of(const std::vector<DevicePtr>& devices) {
-  std::vector<DeviceSpeed> speeds;
-  for (const auto& device : devices) speeds.push_back(device->options().speed);
-  return links_of(devices, speeds);
-}
-
 Links links_of(const std::vector<DevicePtr>& devices, const std::vector<DeviceSpeed>& speeds) {
   Links links;
   for (size_t device = 0; device < devices.size(); ++device) {

@@ -6,9 +6,7 @@
 
 namespace sluice::parallel {
 
-/// The links between devices, where they are, at the speeds that they were given.
-Links links_of(const std::vector<DevicePtr>& devices);
-/// At other speeds, by device.
+/// The links between devices of these speeds, where they are.
 Links links_of(const std::vector<DevicePtr>& devices, const std::vector<DeviceSpeed>& speeds);
 
 }  // namespace sluice::parallel

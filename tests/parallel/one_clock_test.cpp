@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "autograd/optim/optimizer.h"
+#include "core/device_speeds.h"
 #include "parallel/plan.h"
 #include "parallel/plan/node_bytes.h"
 #include "parallel/plan/stage_chain.h"
@@ -169,7 +170,7 @@ struct Instance {
     devices = random_devices(schedule.device_count(), draw);
     costs = costs_of(graph, devices);
     stages = stage_costs(topology, costs, partition, schedule.device_of_stage, marks);
-    chain = chain_of(topology, costs.any(), partition, stages, links_of(devices));
+    chain = chain_of(topology, costs.any(), partition, stages, links_of(devices, nominal_speeds_of(devices, Precision::f32)));
   }
 
   SimulationCosts simulation_costs() const {
