@@ -4,10 +4,10 @@
 #include <filesystem>
 
 #include "cli/build.h"
+#include "cli/data_cache.h"
 #include "cli/list_text.h"
 #include "cli/messages.h"
 #include "core/error.h"
-#include "core/file/cache_folder.h"
 #include "data/cifar.h"
 #include "data/idx.h"
 #include "data/image_folder.h"
@@ -23,29 +23,6 @@ namespace sluice::cli {
 namespace {
 
 uint64_t seed_of(const Settings& settings) { return static_cast<uint64_t>(settings.integer("train.seed")); }
-
-std::filesystem::path cache_folder(const Settings& settings) {
-  const std::string& chosen = settings.text("data.cache");
-  return chosen.empty() ? user_cache_folder() : std::filesystem::path(chosen);
-}
-
-/// What `make` makes with the cache folder; without one, and with a warning, where that cannot be written.
-template <class F>
-auto with_cache(const Settings& settings, F make) {
-  const auto cannot = [&](const std::exception& error) {
-    warn(join("data.cache: ", error.what(), "; going on without a cache"));
-    return make(std::filesystem::path());
-  };
-  try {
-    return make(cache_folder(settings));
-  } catch (const OutOfMemory&) {
-    throw;
-  } catch (const ResourceError& error) {
-    return cannot(error);
-  } catch (const std::filesystem::filesystem_error& error) {
-    return cannot(error);
-  }
-}
 
 const std::string& path_of(const Settings& settings, const char* what) {
   const std::string& path = settings.text("data.path");
@@ -75,9 +52,6 @@ Corpus text_corpus(const Settings& settings, const std::string& serialized_token
   require(corpus.tokenizer->vocabulary() == vocabulary, "model.vocab: needs ", corpus.tokenizer->vocabulary(),
           ", the vocabulary of tokenizer ", corpus.tokenizer->name(), ", got ", vocabulary);
   const data::Tokens tokens = with_cache(settings, [&](const auto& cache) { return data::tokenize(texts, *corpus.tokenizer, cache); });
-  int64_t bytes = 0;
-  for (const auto& text : texts) bytes += static_cast<int64_t>(text.text.size());
-  corpus.bytes_per_token = static_cast<double>(bytes) / static_cast<double>(std::max<int64_t>(1, tokens.size()));
   corpus.text =
       std::make_shared<data::TextDataset>(tokens, settings.integer("model.context"), settings.number("data.validation"), seed_of(settings));
   corpus.dataset = corpus.text;
@@ -159,7 +133,7 @@ Corpus image_corpus(const Settings& settings, const std::optional<data::Normalis
 
 Corpus pairs_corpus(const Settings& settings, const std::string& serialized_tokenizer) {
   Corpus corpus;
-  corpus.parallel = with_cache(settings, [&](const auto& cache) { return load_parallel_corpus(settings, serialized_tokenizer, cache); });
+  corpus.parallel = load_parallel_corpus(settings, serialized_tokenizer);
   corpus.dataset = corpus.parallel.dataset;
   corpus.tokenizer = corpus.parallel.tokenizer;
   return corpus;
@@ -210,6 +184,17 @@ Corpus load_corpus(const Settings& settings, const Preparation& preparation) {
 }
 
 int64_t validation_limit(const Settings& settings) { return settings.integer("train.evaluate_batches") * settings.integer("train.batch"); }
+
+std::optional<double> validation_bytes_per_token(const Corpus& corpus, const Settings& settings) {
+  const auto samples = data::validation_samples(*corpus.dataset, validation_limit(settings));
+  if (samples.empty()) return std::nullopt;
+  std::vector<int32_t> targets;
+  for (const int64_t sample : samples) {
+    const auto of_sample = corpus.dataset->load("targets", data::Split::validation, 0, std::span(&sample, 1)).to_vector<int32_t>();
+    targets.insert(targets.end(), of_sample.begin(), of_sample.end());
+  }
+  return static_cast<double>(corpus.tokenizer->decode(targets).size()) / static_cast<double>(targets.size());
+}
 
 data::BatchSamplerPtr training_sampler(const Corpus& corpus, const Settings& settings) {
   const auto& pairs = corpus.parallel.dataset;

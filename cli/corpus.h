@@ -20,7 +20,6 @@ struct Corpus {
   std::shared_ptr<const data::ImageDataset> images;  ///< the same data set when it is images
   ParallelCorpus parallel;                           ///< with the same data set when it is pairs of sentences
   data::TokenizerPtr tokenizer;                      ///< of a text, or of all languages
-  double bytes_per_token = 0;                        ///< of a text
   std::vector<std::string> class_names;              ///< of images, or of their pixels
   std::string labels;                                ///< the input that holds their classes: "label" or "mask"
 };
@@ -35,6 +34,9 @@ struct Preparation {
 /// A cache folder that cannot be written is told to warn(); what it would have kept is made again the next time.
 /// Errors  UsageError naming the key and the cure, also when model and data do not belong together; DataError for bad files.
 Corpus load_corpus(const Settings& settings, const Preparation& preparation = {});
+
+/// Of a text: bytes for each token that validation scores. Nothing without a validation split.
+std::optional<double> validation_bytes_per_token(const Corpus& corpus, const Settings& settings);
 
 /// The most samples of a validation; 0 for all.
 int64_t validation_limit(const Settings& settings);

@@ -22,7 +22,8 @@ namespace {
 constexpr size_t kMostClassesShown = 32;
 
 std::string tell_of_text(Json& json, double loss, const Corpus& corpus, const Settings& settings) {
-  const double bits_per_byte = loss / std::log(2.0) / corpus.bytes_per_token, baseline = trigram_loss(corpus, settings).value();
+  const double bits_per_byte = loss / std::log(2.0) / validation_bytes_per_token(corpus, settings).value();
+  const double baseline = trigram_loss(corpus, settings).value();
   json["bits_per_byte"] = bits_per_byte;
   json["loss"]["trigram"] = baseline;
   return fmt::format("{:.4f} bits per byte; trigram model on the same split: loss {:.4f}\n", bits_per_byte, baseline);

@@ -16,7 +16,7 @@ namespace {
 
 std::string explain_plainly(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
-    return "the system has no memory left; use more micro-batches, pipeline.remat=auto or a smaller model";
+    return "the system has no memory left; end other programs, or use a smaller model, vocabulary or number of micro-batches or beams";
   const auto* system = dynamic_cast<const std::system_error*>(&error);
   if (system == nullptr || dynamic_cast<const std::filesystem::filesystem_error*>(&error) != nullptr) return error.what();
   if (system->code() == std::errc::resource_unavailable_try_again)

@@ -6,6 +6,7 @@
 #include "cli/build.h"
 #include "cli/commands.h"
 #include "cli/trained_model.h"
+#include "data/stream_decoder.h"
 #include "training/decoding/sampling.h"
 
 namespace sluice::cli {
@@ -22,28 +23,10 @@ training::SamplingOptions sampling_of(const Arguments& arguments) {
   return sampling;
 }
 
-/// Prints text as its tokens come. A token's text may depend on those before it, so all are decoded and the new end is printed.
-class TokenPrinter {
- public:
-  TokenPrinter(const data::Tokenizer& tokenizer, std::vector<int32_t> tokens) : tokenizer_(tokenizer), tokens_(std::move(tokens)) {}
-
-  void print_new() {
-    const std::string text = tokenizer_.decode(tokens_);
-    if (text.size() <= printed_.size() || !text.starts_with(printed_)) return;
-    std::fwrite(text.data() + printed_.size(), 1, text.size() - printed_.size(), stdout);
-    std::fflush(stdout);
-    printed_ = text;
-  }
-  void add(int32_t token) {
-    tokens_.push_back(token);
-    print_new();
-  }
-
- private:
-  const data::Tokenizer& tokenizer_;
-  std::vector<int32_t> tokens_;
-  std::string printed_;
-};
+void print(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
 
 int generate(const parallel::Checkpoint& checkpoint, const Arguments& arguments) {
   constexpr int64_t kTokens = 200;
@@ -69,14 +52,14 @@ int generate(const parallel::Checkpoint& checkpoint, const Arguments& arguments)
   const auto precision = precision_of(settings);
   training::Decoder decoder(graph, parallel::load_parameters(checkpoint, graph, precision), build_devices(settings),
                             {.pipeline = {.precision = precision}});
-  TokenPrinter printer(*tokenizer, prompt);
-  printer.print_new();
+  data::StreamDecoder text(*tokenizer);
+  print(text.add(prompt));
   const auto began = std::chrono::steady_clock::now();
   training::sample(decoder, prompt, count, sampling, [&](int32_t token) {
-    printer.add(token);
+    print(text.add(token));
     return true;
   });
-  fmt::print("\n");
+  print(text.finish() + "\n");
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   const auto done = static_cast<double>(count);
   tell(stderr, fmt::format("{} tokens, {:.2f} ms a token, {:.0f} tokens/s\n", count, 1e3 * seconds / done, done / seconds));

@@ -150,7 +150,7 @@ std::vector<Option> make_options() {
       with(Option{"data.test_pairs", integer, int64_t{100}, "of each language that eval translates; 0 = all", {}, 0, 1e9},
            {of_data({"parallel"}), decides_no_answer}),
       with(Option{"data.tokenizer", text, word("bytes"),
-                  "bytes, bpe (trained on the data, model.vocab pieces), or a SentencePiece FILE.model"},
+                  "bytes, bpe (model.vocab pieces, learnt from all of the text, the validation part too), or a SentencePiece FILE.model"},
            {of_data({"text"}), never_empty}),
       with(Option{"data.validation",
                   number,

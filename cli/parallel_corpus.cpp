@@ -5,12 +5,14 @@
 #include <algorithm>
 
 #include "cli/choice_words.h"
+#include "cli/data_cache.h"
 #include "cli/list_text.h"
 #include "core/error.h"
 #include "data/parallel/locale_tree.h"
 #include "data/parallel/pair_filter.h"
 #include "data/parallel/synthetic_translation.h"
 #include "data/parallel/text_pair_files.h"
+#include "data/readable_path.h"
 
 namespace sluice::cli {
 
@@ -37,15 +39,36 @@ std::vector<data::ParallelText> read_moses(const Settings& settings, const fs::p
   const std::string& source = settings.text("data.source_language");
   const auto languages = settings.texts("data.languages");
   require(!languages.empty(), "data.languages: needs the languages of ", stem.string(), ".LANGUAGE, got none");
-  require<DataError>(fs::exists(stem.string() + "." + source), "data.path: needs a .tsv, .mo or .po file, a folder of locales, or ",
-                     stem.string(), ".", source, " with ", stem.string(), ".", languages[0], " beside it; found none of these");
+  require<DataError>(data::exists_readably(stem.string() + "." + source),
+                     "data.path: needs a .tsv, .mo or .po file, a folder of locales, or ", stem.string(), ".", source, " with ",
+                     stem.string(), ".", languages[0], " beside it; found none of these");
   std::vector<data::ParallelText> texts;
   for (const auto& language : languages) texts.push_back(data::read_moses_pairs(stem, source, language));
   return texts;
 }
 
+/// Of data.languages, where they are given, and the source language: files of two of them.
+std::vector<data::ParallelText> read_tsv_folder(const Settings& settings, const fs::path& path) {
+  auto texts = data::read_tsv_folder(path);
+  std::vector<std::string> wanted = settings.texts("data.languages");
+  if (wanted.empty()) return texts;
+  const auto is_of = [](const data::ParallelText& text, const std::string& language) {
+    return text.source_language == language || text.target_language == language;
+  };
+  const std::vector<std::string> languages = wanted;
+  wanted.push_back(settings.text("data.source_language"));
+  std::erase_if(texts, [&](const data::ParallelText& text) {
+    return std::ranges::count(wanted, text.source_language) == 0 || std::ranges::count(wanted, text.target_language) == 0;
+  });
+  for (const std::string& language : languages)
+    require<DataError>(std::ranges::any_of(texts, [&](const auto& text) { return is_of(text, language); }),
+                       "data.languages: needs a file of ", language, " and another of ", list_text(wanted, ", "), " in ", path.string(),
+                       ", found none; add it, or leave ", language, " out");
+  return texts;
+}
+
 bool has_tsv(const fs::path& folder) {
-  return std::ranges::any_of(fs::directory_iterator(folder), [](const auto& entry) { return entry.path().extension() == ".tsv"; });
+  return std::ranges::any_of(data::entries_of(folder), [](const auto& entry) { return entry.path().extension() == ".tsv"; });
 }
 
 std::vector<data::ParallelText> read_texts(const Settings& settings, std::string& summary) {
@@ -54,7 +77,7 @@ std::vector<data::ParallelText> read_texts(const Settings& settings, std::string
           "of locales such as /usr/share/locale, got none; set it, or data.kind = \"synthetic\"");
   const fs::path path = settings.text("data.path");
   const std::string& source = settings.text("data.source_language");
-  if (fs::is_directory(path)) return has_tsv(path) ? data::read_tsv_folder(path) : read_tree(settings, path, summary);
+  if (data::is_folder_readably(path)) return has_tsv(path) ? read_tsv_folder(settings, path) : read_tree(settings, path, summary);
   if (path.extension() == ".tsv") return {data::read_tsv_pairs(path, source, the_language(settings, path))};
   if (path.extension() == ".mo" || path.extension() == ".po") return {data::read_catalogue(path, source, the_language(settings, path))};
   return read_moses(settings, path);
@@ -91,20 +114,42 @@ ParallelCorpus synthetic(const Settings& settings) {
   return {{}, nullptr, data::synthetic_translation(options), ""};
 }
 
+bool has_tag(const data::MultilingualTokenizer& tokenizer, const std::string& language) {
+  return std::ranges::binary_search(tokenizer.languages(), language);
+}
+
 std::shared_ptr<const data::MultilingualTokenizer> tokenizer_of(const Settings& settings, const std::string& serialized,
-                                                                const data::TranslationSplit& texts, const fs::path& cache) {
+                                                                const data::TranslationSplit& texts) {
   const int64_t vocabulary = settings.integer("model.vocab");
-  if (serialized.empty()) return data::train_multilingual(vocabulary, texts.train, settings.number("data.temperature"), cache);
+  if (serialized.empty())
+    return with_cache(settings, [&](const fs::path& cache) {
+      return data::train_multilingual(vocabulary, texts.train, settings.number("data.temperature"), cache);
+    });
   auto tokenizer = std::dynamic_pointer_cast<const data::MultilingualTokenizer>(data::load_tokenizer(serialized));
   require<DataError>(tokenizer != nullptr, "tokenizer: needs one of several languages, the checkpoint has another kind");
   require(tokenizer->vocabulary() == vocabulary, "model.vocab: needs ", tokenizer->vocabulary(), ", the vocabulary of the tokenizer, got ",
           vocabulary);
+  for (const auto& text : texts.train)
+    for (const std::string& language : {text.source_language, text.target_language})
+      require(text.pairs.empty() || has_tag(*tokenizer, language), "data.languages: needs languages that the checkpoint's tokenizer has, ",
+              list_text(tokenizer->languages(), ", "), ", got pairs of ", language, "; leave them out, or begin without the checkpoint");
   return tokenizer;
+}
+
+/// Of a language without a training pair nothing is learnt, and nothing held out can be scored.
+void leave_out_untaught(std::vector<data::ParallelText>& texts, const data::MultilingualTokenizer& tokenizer, std::string& summary) {
+  std::erase_if(texts, [&](const data::ParallelText& text) {
+    const bool is_taught = has_tag(tokenizer, text.source_language) && has_tag(tokenizer, text.target_language);
+    if (!is_taught && !text.pairs.empty())
+      summary += fmt::format("left out {} validation pairs from {} to {}: there are no training pairs of one of the two\n",
+                             text.pairs.size(), text.source_language, text.target_language);
+    return !is_taught;
+  });
 }
 
 }  // namespace
 
-ParallelCorpus load_parallel_corpus(const Settings& settings, const std::string& serialized_tokenizer, const fs::path& cache) {
+ParallelCorpus load_parallel_corpus(const Settings& settings, const std::string& serialized_tokenizer) {
   if (settings.text("data.kind") == "synthetic") return synthetic(settings);
   ParallelCorpus corpus;
   auto texts = read_texts(settings, corpus.summary);
@@ -112,7 +157,8 @@ ParallelCorpus load_parallel_corpus(const Settings& settings, const std::string&
                                                           .seed = static_cast<uint64_t>(settings.integer("train.seed")),
                                                           .directions = choice_at(settings, "data.directions", kDirectionWords)});
   filter(corpus.texts, settings.flag("data.keep_copies"), corpus.summary);
-  corpus.tokenizer = tokenizer_of(settings, serialized_tokenizer, corpus.texts, cache);
+  corpus.tokenizer = tokenizer_of(settings, serialized_tokenizer, corpus.texts);
+  leave_out_untaught(corpus.texts.validation, *corpus.tokenizer, corpus.summary);
   const data::TranslationOptions options{longest_of(settings), settings.integer("data.buckets")};
   corpus.dataset = std::make_shared<data::TranslationDataset>(data::tokenize_pairs(corpus.texts.train, *corpus.tokenizer),
                                                               data::tokenize_pairs(corpus.texts.validation, *corpus.tokenizer), options);

@@ -17,9 +17,8 @@ struct ParallelCorpus {
   std::string summary;  ///< of what was read and left out, in lines; empty for synthetic data
 };
 
-/// What [data] describes for a translation model. `serialized_tokenizer`  that of a checkpoint; empty trains one, kept in `cache` unless that
-/// is empty.
+/// What [data] describes for a translation model. `serialized_tokenizer`  that of a checkpoint; empty trains one.
 /// Errors  UsageError naming the key and the cure; DataError for bad files.
-ParallelCorpus load_parallel_corpus(const Settings& settings, const std::string& serialized_tokenizer, const std::filesystem::path& cache);
+ParallelCorpus load_parallel_corpus(const Settings& settings, const std::string& serialized_tokenizer);
 
 }  // namespace sluice::cli

@@ -55,7 +55,7 @@ void print_trials(std::FILE* out, const std::vector<parallel::ReplicaTrial>& tri
     const std::string seconds = fmt::format("{:.4g} s", trial.step_seconds);
     const std::string shown = trial.is_bound ? ">= " + seconds : trial.fits ? seconds : "does not fit";
     fmt::print(out, "{} {:>12} {:>8} {:>12}  {}\n", devices, shown, trial.fits ? fmt::format("{:.1f} %", trial.bubble * 100) : "-",
-               trial.is_bound ? "-" : bytes_text(trial.peak_bytes), trial.obstacle);
+               trial.is_bound ? "-" : bytes_text(trial.peak_bytes), in_config_words(trial.obstacle));
   }
   if (const std::string why = parallel::why_so_many_replicas(trials); !why.empty()) fmt::print(out, "{}\n", why);
 }

@@ -79,7 +79,8 @@ class Training {
       if (settings_.flag("train.baseline")) require_text(corpus_);
     });
     say("{}", corpus_.parallel.summary);
-    parallel::on_root(ranks(), [&] { predicted_peaks(); });  // refuses lengths that do not fit
+    parallel::on_root(ranks(), [&] { note_predicted_peaks(); });  // refuses lengths that do not fit
+    if (corpus_.parallel.dataset) replanner_.require_room_for(mini_batch_shapes(corpus_, graph_, settings_));
     auto trainer = std::make_unique<parallel::Trainer>(graph_, plan_, *optimizer_, trainer_options());
     loop_.emplace(*trainer, corpus_.dataset, loop_options(), output);
     loop_->on_warning = warn;
@@ -137,6 +138,13 @@ class Training {
     std::vector<int64_t> peaks;
     for (const auto& device : record_.prediction.devices) peaks.push_back(device.peak_bytes);
     return peaks;
+  }
+
+  /// Those of a run are those of whichever of its plans needs more.
+  void note_predicted_peaks() {
+    const auto peaks = predicted_peaks();
+    predicted_peaks_.resize(peaks.size());
+    for (size_t i = 0; i < peaks.size(); ++i) predicted_peaks_[i] = std::max(predicted_peaks_[i], peaks[i]);
   }
 
   void resume(training::Loop& loop) {
@@ -207,6 +215,7 @@ class Training {
     if (!finding) return;
     const std::string text = note_finding(*finding, trainer, record_);
     plan_ = trainer.plan();
+    note_predicted_peaks();
     if (finding->next)
       record_.counted_seconds = training::counted_step_seconds(graph_, plan_, *optimizer_, settings_.integer("train.batch"), speeds_);
     if (!text.empty()) progress.say(text);
@@ -252,12 +261,14 @@ class Training {
   /// All is saved by now: what follows may take a while, and a second signal ends the program.
   void finish(std::unique_ptr<parallel::Trainer> trainer) {
     if (trainer->cuda_graphs().is_possible()) record_.cuda_graphs = trainer->cuda_graphs();
-    const auto predicted = job_.is_root() ? predicted_peaks() : std::vector<int64_t>();
-    for (size_t i = 0; i < predicted.size(); ++i) record_.devices[i].predicted_peak_bytes = predicted[i];
+    if (job_.is_root()) note_predicted_peaks();
+    for (size_t i = 0; i < predicted_peaks_.size(); ++i) record_.devices[i].predicted_peak_bytes = predicted_peaks_[i];
     if (settings_.flag("train.baseline") && end_signal() == 0 && job_.is_root()) baseline();
     if (job_.is_root()) tell();
-    if (!report_.empty() && end_signal() == 0) show_samples(std::move(trainer));
     parallel::on_root(ranks(), [&] { write_results(); });
+    if (report_.empty()) return;
+    if (end_signal() == 0) show_samples(std::move(trainer));
+    parallel::on_root(ranks(), [&] { training::write_report(report_, record_, report_sections(record_)); });
   }
 
   void baseline() {
@@ -295,32 +306,40 @@ class Training {
   void write_results() {
     write_json(train_json(record_), arguments_.text("--json"));
     if (!trace_.empty()) write_file(trace_, parallel::chrome_trace(record_.trace, parallel::topology_of(graph_), record_.prediction.trace));
-    if (!report_.empty()) training::write_report(report_, record_, report_sections(record_));
   }
 
   void show_samples(std::unique_ptr<parallel::Trainer> trainer) {
     constexpr int64_t kImages = 32;
     const EndAtOnce all_is_saved;
-    if (corpus_.text && job_.is_root())
-      record_.sample = sample_text(parallel::open_checkpoint(saved_, parallel::Wanted::weights), graph_, *corpus_.tokenizer, settings_);
-    if (corpus_.images) record_.images = judge_images(*trainer, corpus_.images, kImages, settings_.integer("train.batch"));
+    if (corpus_.images)
+      show_if_there_is_memory("images",
+                              [&] { record_.images = judge_images(*trainer, corpus_.images, kImages, settings_.integer("train.batch")); });
     trainer.reset();  // what follows has its memory
-    if (corpus_.parallel.tokenizer && job_.is_root()) show_translations();
+    if (!job_.is_root()) return;
+    if (corpus_.text)
+      show_if_there_is_memory("a sample of text", [&] {
+        record_.sample = sample_text(parallel::open_checkpoint(saved_, parallel::Wanted::weights), graph_, *corpus_.tokenizer, settings_);
+      });
+    if (corpus_.parallel.tokenizer)
+      show_if_there_is_memory("translations of held-out pairs, or the attention of one", [&] { show_translations(); });
   }
 
-  /// As `sluice eval` does, but over ranks on the root's first device alone. Where memory is short, all else of the report stays.
-  void show_translations() try {
+  /// Where memory is short, all else of the report stays.
+  template <class F>
+  void show_if_there_is_memory(const char* what, F show) try {
+    show();
+  } catch (const ResourceError& error) {
+    warn(fmt::format("the report lacks {}: {}; once there is more memory, train --resume auto writes it anew", what, error.what()));
+  }
+
+  /// As `sluice eval` does, but over ranks on the root's first device alone.
+  void show_translations() {
     const auto checkpoint = parallel::open_checkpoint(saved_, parallel::Wanted::weights);
     const auto devices = ranks() ? std::vector{plan_.devices[0]} : plan_.devices;
     say("translating held-out pairs for the report\n");
     record_.translation = score_translations(checkpoint, corpus_.parallel, settings_, devices);
     record_.attention =
         sample_attention(checkpoint, graph_, *corpus_.parallel.tokenizer, record_.translation->examples, settings_, devices);
-  } catch (const ResourceError& error) {
-    warn(
-        fmt::format("the report lacks translations of held-out pairs, or the attention of one: {}; once there is more memory, train "
-                    "--resume auto writes it anew",
-                    error.what()));
   }
 
   template <class... Parts>
@@ -341,7 +360,8 @@ class Training {
   parallel::Plan plan_;
   std::vector<DeviceSpeed> speeds_;  ///< by device
   parallel::Replanner replanner_;
-  std::optional<double> peak_flops_;  ///< of all devices together, in the precision of the products
+  std::vector<int64_t> predicted_peaks_;  // by device
+  std::optional<double> peak_flops_;      ///< of all devices together, in the precision of the products
   Corpus corpus_;
   std::optional<training::Loop> loop_;
   std::shared_ptr<training::Classification> classification_;  ///< of the last evaluation, of a model of classes

@@ -19,6 +19,13 @@ namespace {
 
 bool is_blank(const std::string& line) { return line.find_first_not_of(" \t") == line.npos; }
 
+/// A line for a line: what ends one within a translation, as catalogues have it in their messages, is a space.
+std::string in_one_line(std::string text) {
+  std::ranges::replace_if(
+      text, [](char byte) { return byte == '\n' || byte == '\r'; }, ' ');
+  return text;
+}
+
 /// Translates lines and prints them in order. A blank line stays blank. Lines before a bad one are translated all the same.
 void translate_lines(TextTranslator& model, const std::vector<std::string>& lines, size_t first, const std::string& from,
                      const std::string& to) {
@@ -41,7 +48,7 @@ void translate_lines(TextTranslator& model, const std::vector<std::string>& line
   };
   model.translate(sentences, [&](size_t number, const std::string& text) {
     print_until(places[number]);
-    fmt::print("{}\n", text);
+    fmt::print("{}\n", in_one_line(text));
     ++printed;
     std::fflush(stdout);
   });

@@ -77,9 +77,9 @@ class Keys {
   std::optional<double> number_if_there(const char* key, double least) const {
     if (!table_.contains(key)) return std::nullopt;
     const auto value = table_[key].value<double>();
-    require(value && std::isfinite(*value) && *value >= least && *value<9e18, file_, ": needs ", prefix_, key, " to be a number ", least> 0
-                ? "> 0"
-                : ">= 0");
+    constexpr double kMost = 9e18;
+    const bool is_in_range = value && std::isfinite(*value) && *value >= least && *value < kMost;
+    require(is_in_range, file_, ": needs ", prefix_, key, " to be a number >= ", least, " and below ", kMost);
     return value;
   }
 
@@ -100,11 +100,11 @@ class Keys {
   std::string file_, prefix_;
 };
 
-constexpr double kPositive = 1e-300;
+constexpr double kLeastSpeed = 1;  // a second: what takes longer for one byte or operation is a slip of the pen, and times overflow
 
 LinkDescription link_of(const toml::table& table, const std::string& file, const std::string& name) {
   const Keys keys(table, file, name + ".", {"name", "bytes_per_second", "latency_seconds"});
-  return {keys.text("name"), keys.number("bytes_per_second", kPositive), keys.number("latency_seconds", 0)};
+  return {keys.text("name"), keys.number("bytes_per_second", kLeastSpeed), keys.number("latency_seconds", 0)};
 }
 
 /// Of every op that the table names.
@@ -138,11 +138,11 @@ DeviceDescription describe_device(std::string_view name_or_path) {
   require(backend == "cpu" || backend == "cuda", file, ": needs backend to be \"cpu\" or \"cuda\", got '", backend, "'");
   result.backend = backend == "cuda" ? DeviceKind::cuda : DeviceKind::cpu;
   result.memory_bytes = static_cast<int64_t>(keys.number("memory_bytes", 1));
-  result.bytes_per_second = keys.number("bytes_per_second", kPositive);
+  result.bytes_per_second = keys.number("bytes_per_second", kLeastSpeed);
   const std::vector<std::string> precisions{"f32", "tf32", "bf16"};
   const Keys flops(keys.table("flops_per_second"), file, "flops_per_second.", precisions);
   for (const auto& precision : precisions)
-    if (const auto value = flops.number_if_there(precision.c_str(), kPositive)) result.flops_per_second[precision] = *value;
+    if (const auto value = flops.number_if_there(precision.c_str(), kLeastSpeed)) result.flops_per_second[precision] = *value;
   if (root.contains("efficiency")) result.efficiency = efficiencies(keys.table("efficiency"), file);
   result.launch_seconds = keys.number_if_there("launch_seconds", 0).value_or(0);
   result.link = link_of(keys.table("link"), file, "link");

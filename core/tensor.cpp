@@ -69,7 +69,8 @@ struct Tensor::Storage {
     } catch (const std::bad_alloc&) {
       device->release(charged);
       throw OutOfMemory(
-          join(device->name(), ": the system has no ", charged, " bytes of memory left; use more micro-batches or more rematerialization"));
+          join(device->name(), ": the system has no ", charged,
+               " bytes of memory left; end other programs, or where a model is trained use more micro-batches or more rematerialization"));
     } catch (...) {
       device->release(charged);
       throw;

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/file/file.h"
+#include "data/readable_path.h"
 
 namespace sluice::data {
 
@@ -31,7 +32,7 @@ Layout layout_of(CifarLabels kind) {
 
 std::vector<std::string> class_names(const fs::path& folder, const Layout& layout) {
   const fs::path path = folder / layout.names;
-  if (!fs::exists(path)) return numbered_classes(layout.classes);
+  if (!exists_readably(path)) return numbered_classes(layout.classes);
   auto names = read_class_names(path);
   require<DataError>(static_cast<int>(names.size()) == layout.classes, path.string(), ": needs ", layout.classes, " class names, got ",
                      names.size());
@@ -53,7 +54,21 @@ ImageSourcePtr open_files(const std::vector<fs::path>& files, CifarLabels kind) 
 }
 
 ImageSplits open_splits(const std::vector<fs::path>& train, const fs::path& test, CifarLabels kind) {
-  return {open_files(train, kind), fs::exists(test) ? open_files({test}, kind) : nullptr};
+  return {open_files(train, kind), exists_readably(test) ? open_files({test}, kind) : nullptr};
+}
+
+/// data_batch_1.bin and on, without a gap; empty where there is none. The data set has five, some of its copies fewer or more.
+std::vector<fs::path> training_batches(const fs::path& folder) {
+  constexpr size_t kBatches = 5;
+  std::vector<fs::path> batches;
+  for (size_t i = 1; i <= kBatches || batches.size() + 1 == i; ++i) {
+    const fs::path batch = folder / join("data_batch_", i, ".bin");
+    if (!exists_readably(batch)) continue;
+    require<DataError>(batches.size() + 1 == i, folder.string(), ": lacks data_batch_", batches.size() + 1, ".bin, but has ",
+                       batch.filename().string(), "; get the missing file, or move those behind it away");
+    batches.push_back(batch);
+  }
+  return batches;
 }
 
 }  // namespace
@@ -78,13 +93,12 @@ void parse_cifar(const std::string& name, std::string_view bytes, CifarLabels ki
 
 ImageSplits open_cifar(const std::string& path, bool coarse) {
   const fs::path folder = path;
-  std::vector<fs::path> batches;
-  for (int i = 1; fs::exists(folder / join("data_batch_", i, ".bin")); ++i) batches.push_back(folder / join("data_batch_", i, ".bin"));
+  const std::vector<fs::path> batches = training_batches(folder);
   if (!batches.empty()) {
     require(!coarse, "data: coarse labels are of CIFAR-100, but ", path, " is CIFAR-10");
     return open_splits(batches, folder / "test_batch.bin", CifarLabels::ten);
   }
-  require<DataError>(fs::exists(folder / "train.bin"), path, ": has neither data_batch_1.bin (CIFAR-10) nor train.bin (CIFAR-100)",
+  require<DataError>(exists_readably(folder / "train.bin"), path, ": has neither data_batch_1.bin (CIFAR-10) nor train.bin (CIFAR-100)",
                      "; give the folder of the binary version");
   return open_splits({folder / "train.bin"}, folder / "test.bin", coarse ? CifarLabels::hundred_coarse : CifarLabels::hundred_fine);
 }

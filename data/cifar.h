@@ -17,7 +17,7 @@ void parse_cifar(const std::string& name, std::string_view bytes, CifarLabels ki
 /// A folder of the binary version: CIFAR-10 (`data_batch_1.bin` and on, `test_batch.bin`, `batches.meta.txt`) or CIFAR-100 (`train.bin`,
 /// `test.bin`, `fine_label_names.txt`, `coarse_label_names.txt`). The test file is for validation. Without the file of names classes are
 /// called by their numbers. `coarse` takes the 20 superclasses of CIFAR-100.
-/// Errors  DataError for a missing or bad file, and batches of CIFAR-10 that do not all have as many images.
+/// Errors  DataError for a missing or bad file, a gap in the batches of CIFAR-10, and batches that do not all have as many images.
 ImageSplits open_cifar(const std::string& folder, bool coarse = false);
 
 }  // namespace sluice::data

@@ -18,7 +18,14 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-bool hides_its_content(std::string_view tag) { return is_one_of(tag, {"head", "script", "style", "nav"}); }
+bool hides_its_content(std::string_view tag) { return is_one_of(tag, {"script", "style", "nav"}); }
+
+/// The other elements that a head may hold have no content.
+bool has_content_in_head(std::string_view tag) { return is_one_of(tag, {"noscript", "script", "style", "template", "title"}); }
+
+bool may_stand_in_head(std::string_view tag) {
+  return has_content_in_head(tag) || is_one_of(tag, {"base", "basefont", "bgsound", "link", "meta"});
+}
 
 bool is_block(std::string_view tag) {
   return is_one_of(tag, {"address", "article", "aside",    "blockquote", "body",   "br",   "caption", "center", "dd", "div",
@@ -28,6 +35,30 @@ bool is_block(std::string_view tag) {
 }
 
 char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
+
+bool is_space(char c) { return std::isspace(static_cast<unsigned char>(c)); }
+
+struct Tag {
+  std::string_view text;  ///< from '<' to '>'
+  std::string name;       ///< in small letters; empty for <!...> and <?...>
+  bool is_end() const { return text.starts_with("</"); }
+};
+
+/// HTML5 lets `</head>` be left out: the first tag that cannot be in a head ends it, too.
+bool ends_head(const Tag& tag) {
+  if (tag.name.empty()) return false;
+  return tag.is_end() ? is_one_of(tag.name, {"head", "body", "html", "br"}) : !may_stand_in_head(tag.name);
+}
+
+/// A page of XHTML begins with a declaration of XML, or has the word XHTML in its document type or in the name space of its html tag. Word
+/// writes `<?xml:namespace ...>` and other name spaces into HTML.
+bool names_xhtml(const Tag& tag) {
+  if (tag.text.starts_with("<?xml ")) return true;
+  if (tag.name != "html" && !tag.text.starts_with("<!")) return false;
+  constexpr std::string_view word = "xhtml";
+  return std::search(tag.text.begin(), tag.text.end(), word.begin(), word.end(), [](char a, char b) { return lower(a) == b; }) !=
+         tag.text.end();
+}
 
 /// The code point of "amp", "#8217" or "#x2019"; 0 when it names none.
 char32_t entity(std::string_view name) {
@@ -54,7 +85,7 @@ char32_t entity(std::string_view name) {
 class Prose {
  public:
   void character(char c) {
-    if (std::isspace(static_cast<unsigned char>(c))) {
+    if (is_space(c)) {
       space_ = true;
       return;
     }
@@ -88,14 +119,12 @@ class Reader {
 
   std::string read() {
     while (at_ < page_.size()) {
-      const char c = page_[at_];
-      if (c == '<' && is_markup()) {
+      if (is_markup()) {
         markup();
-      } else if (c == '&') {
+      } else if (page_[at_] == '&') {
         reference();
       } else {
-        prose_.character(c);
-        ++at_;
+        prose_.character(page_[at_++]);
       }
     }
     return prose_.finish();
@@ -104,6 +133,7 @@ class Reader {
  private:
   /// A '<' before anything else is text, as in "a < b".
   bool is_markup() const {
+    if (at_ >= page_.size() || page_[at_] != '<') return false;
     const char next = at_ + 1 < page_.size() ? page_[at_ + 1] : ' ';
     return std::isalpha(static_cast<unsigned char>(next)) || next == '/' || next == '!' || next == '?';
   }
@@ -114,18 +144,68 @@ class Reader {
   }
 
   void markup() {
-    if (page_.substr(at_).starts_with("<!--")) return skip_behind("-->");
-    const bool closing = page_.substr(at_).starts_with("</");
-    const std::string tag = tag_name(at_ + (closing ? 2 : 1));
-    skip_behind(">");
-    if (is_block(tag)) prose_.end_block();
-    if (!closing && hides_its_content(tag)) skip_element(tag);
+    if (is_comment()) return skip_behind("-->");
+    const Tag tag = read_tag();
+    is_xhtml_ = is_xhtml_ || names_xhtml(tag);
+    if (is_block(tag.name)) prose_.end_block();
+    if (!has_content(tag)) return;
+    if (tag.name == "head") return skip_head();
+    if (hides_its_content(tag.name)) skip_element(tag.name);
+  }
+
+  bool is_comment() const { return page_.substr(at_).starts_with("<!--"); }
+
+  /// HTML5 ignores the slash of `<script src="x.js"/>` and waits for the end tag. In XHTML that is the whole element.
+  bool has_content(const Tag& tag) const { return !tag.is_end() && !(is_xhtml_ && tag.text.ends_with("/>")); }
+
+  Tag read_tag() {
+    const size_t begin = std::exchange(at_, tag_end());
+    const bool is_end = page_.substr(begin).starts_with("</");
+    return {page_.substr(begin, at_ - begin), tag_name(begin + (is_end ? 2 : 1))};
+  }
+
+  /// Behind the first '>' from here that is in no quoted value, as `content="a > b"` is; behind the first one where a quote stays open.
+  size_t tag_end() const {
+    char quote = 0, before = 0;
+    for (size_t i = at_; i < page_.size(); ++i) {
+      const char c = page_[i];
+      if (quote == 0 && c == '>') return i + 1;
+      if (c == quote) {
+        quote = 0;
+      } else if (quote == 0 && before == '=' && (c == '"' || c == '\'')) {
+        quote = c;
+      }
+      if (!is_space(c)) before = c;
+    }
+    const size_t first = page_.find('>', at_);
+    return first == npos ? page_.size() : first + 1;
   }
 
   std::string tag_name(size_t begin) const {
     std::string name;
     for (size_t i = begin; i < page_.size() && std::isalnum(static_cast<unsigned char>(page_[i])); ++i) name.push_back(lower(page_[i]));
     return name;
+  }
+
+  /// To the end of the head: a tag that ends it, or text, which HTML5 puts into the body without a tag before it.
+  void skip_head() {
+    for (skip_space(); is_markup(); skip_space()) {
+      if (is_comment()) {
+        skip_behind("-->");
+        continue;
+      }
+      const size_t begin = at_;
+      const Tag tag = read_tag();
+      if (ends_head(tag)) {
+        at_ = begin;
+        return;
+      }
+      if (has_content(tag) && has_content_in_head(tag.name)) skip_element(tag.name);
+    }
+  }
+
+  void skip_space() {
+    while (at_ < page_.size() && is_space(page_[at_])) ++at_;
   }
 
   void skip_element(const std::string& tag) {
@@ -149,6 +229,7 @@ class Reader {
 
   std::string_view page_;
   size_t at_ = 0;
+  bool is_xhtml_ = false;
   Prose prose_;
 };
 

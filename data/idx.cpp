@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/file/file.h"
 #include "data/gunzip.h"
+#include "data/readable_path.h"
 
 namespace sluice::data {
 
@@ -54,7 +55,7 @@ fs::path find_file(const fs::path& folder, const std::string& set, const std::st
   for (const char* separator : {"-", "."})
     for (const char* ending : {"", ".gz"}) {
       const fs::path path = folder / (set + separator + kind + "-ubyte" + ending);
-      if (fs::exists(path)) return path;
+      if (exists_readably(path)) return path;
     }
   return {};
 }
@@ -111,7 +112,7 @@ IdxArray parse_idx(const std::string& name, std::string bytes) {
 ImageSplits open_idx(const std::string& folder, std::vector<std::string> class_names) {
   const fs::path names = fs::path(folder) / "classes.txt";
   LabelledFiles train = read_set(folder, "train");
-  if (class_names.empty() && fs::exists(names)) class_names = read_class_names(names);
+  if (class_names.empty() && exists_readably(names)) class_names = read_class_names(names);
   if (class_names.empty()) {
     const auto largest = std::max_element(train.labels.bytes.begin(), train.labels.bytes.end(),
                                           [](char a, char b) { return static_cast<uint8_t>(a) < static_cast<uint8_t>(b); });

@@ -1,12 +1,13 @@
 #include "data/image_folder.h"
 
 #include <algorithm>
-#include <cctype>
+#include <array>
 
 #include "core/error.h"
 #include "core/file/file.h"
 #include "data/content_hash.h"
 #include "data/image_decode.h"
+#include "data/readable_path.h"
 
 namespace sluice::data {
 
@@ -16,33 +17,19 @@ namespace {
 
 constexpr uintmax_t kMostFileBytes = uintmax_t{1} << 28;
 
-bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
-
 bool is_image_name(const fs::path& path) {
-  std::string ending = path.extension().string();
-  std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string ending = ending_of(path);
   return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
-}
-
-/// Calls `list` and turns what the file system says into an error that names the folder.
-template <class List>
-void read_folder(const fs::path& folder, const List& list) {
-  try {
-    list();
-  } catch (const fs::filesystem_error& error) {
-    throw DataError(join(folder.string(), ": cannot read the folder of images: ", error.code().message(), "; check the path"));
-  }
 }
 
 std::vector<std::string> folders_in(const fs::path& folder) {
   std::vector<std::string> names;
-  read_folder(folder, [&] {
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      if (is_hidden(entry.path())) continue;
-      require<DataError>(entry.is_directory(), entry.path().string(), ": needs a folder a class here, and images in those; move it away");
-      names.push_back(entry.path().filename().string());
-    }
-  });
+  for (const auto& entry : entries_of(folder)) {
+    if (is_hidden(entry.path())) continue;
+    require<DataError>(is_folder_readably(entry), entry.path().string(),
+                       ": needs a folder a class here, and images in those; move it away");
+    names.push_back(entry.path().filename().string());
+  }
   std::sort(names.begin(), names.end());
   require<DataError>(!names.empty(), folder.string(), ": is empty; needs a folder a class, and images in those");
   return names;
@@ -53,6 +40,35 @@ std::string first_difference(const std::vector<std::string>& a, const std::vecto
   std::vector<std::string> different;
   std::set_symmetric_difference(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(different));
   return different.empty() ? "" : different.front();
+}
+
+constexpr std::array kValidationNames{"val", "valid", "validation"};
+
+bool is_split_name(const std::string& name) {
+  return name == "train" || name == "test" || std::find(kValidationNames.begin(), kValidationNames.end(), name) != kValidationNames.end();
+}
+
+/// A folder that is no split shows that `train` may be a class, as in bus, car, train: its images would be all that is trained on.
+void require_splits(const fs::path& folder) {
+  for (const auto& entry : entries_of(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (is_hidden(entry.path()) || is_split_name(name) || !is_folder_readably(entry)) continue;
+    throw DataError(join(entry.path().string(), ": beside the folder train, which holds the training images, needs only val, valid, ",
+                         "validation or test, got the folder ", name, "; if train is a class, rename its folder, as to trains; else move ",
+                         name, " away"));
+  }
+}
+
+/// The folder of the validation images beside `train`, those of the test where there is no other; empty without both.
+fs::path validation_folder(const fs::path& folder) {
+  std::vector<fs::path> found;
+  for (const char* name : kValidationNames)
+    if (is_folder_readably(folder / name)) found.push_back(folder / name);
+  if (found.size() > 1)
+    throw DataError(join(folder.string(), ": needs one folder of validation images, got ", found[0].filename().string(), " and ",
+                         found[1].filename().string(), "; move one of the two away"));
+  if (!found.empty()) return found.front();
+  return is_folder_readably(folder / "test") ? folder / "test" : fs::path();
 }
 
 }  // namespace
@@ -66,19 +82,11 @@ ImageFolder::ImageFolder(const std::string& folder, const std::vector<std::strin
 
 void ImageFolder::add_class(const std::string& folder, int32_t label) {
   const size_t first = files_.size();
-  read_folder(folder, [&] {
-    for (auto entry = fs::recursive_directory_iterator(folder); entry != fs::recursive_directory_iterator(); ++entry) {
-      if (is_hidden(entry->path())) {
-        entry.disable_recursion_pending();
-      } else if (entry->is_directory()) {
-        require<DataError>(!entry->is_symlink(), entry->path().string(),
-                           ": is a link to a folder, which is not followed; put the folder itself here, or links to its images");
-      } else {
-        require<DataError>(entry->is_regular_file() && is_image_name(entry->path()), entry->path().string(),
-                           ": needs an image, a file that ends in .jpg, .jpeg or .png; remove it or begin its name with a point");
-        files_.push_back({entry->path().string(), label});
-      }
-    }
+  visit_files_below(folder, [&](const fs::directory_entry& entry) {
+    std::error_code ignored;
+    require<DataError>(entry.is_regular_file(ignored) && is_image_name(entry.path()), entry.path().string(),
+                       ": needs an image, a file that ends in .jpg, .jpeg or .png; remove it or begin its name with a point");
+    files_.push_back({entry.path().string(), label});
   });
   require<DataError>(files_.size() > first, folder, ": this class has no images; add some or remove the folder");
   std::sort(files_.begin() + static_cast<int64_t>(first), files_.end(), [](const File& a, const File& b) { return a.path < b.path; });
@@ -103,11 +111,11 @@ std::string ImageFolder::identity() const {
 
 ImageSplits open_image_folder(const std::string& path) {
   const fs::path folder = path;
-  if (!fs::is_directory(folder / "train")) return {std::make_shared<ImageFolder>(path), nullptr};
+  if (!is_folder_readably(folder / "train")) return {std::make_shared<ImageFolder>(path), nullptr};
+  require_splits(folder);
+  const fs::path validation = validation_folder(folder);
   ImageSplits splits{std::make_shared<ImageFolder>(folder / "train"), nullptr};
-  for (const char* name : {"val", "validation", "test"})
-    if (!splits.validation && fs::is_directory(folder / name))
-      splits.validation = std::make_shared<ImageFolder>(folder / name, splits.train->class_names());
+  if (!validation.empty()) splits.validation = std::make_shared<ImageFolder>(validation, splits.train->class_names());
   return splits;
 }
 

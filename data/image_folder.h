@@ -33,7 +33,10 @@ class ImageFolder : public ImageSource {
   std::vector<File> files_;
 };
 
-/// A folder of class folders, or one that has such folders in `train` and, for validation, in `val`, `validation` or `test`.
+/// A folder of class folders, or one that has such folders in `train` and, for validation, in one of `val`, `valid` and `validation`, or
+/// else in `test`.
+/// Errors  those of ImageFolder; DataError for any other folder beside `train`, since `train` may then be a class, and for two of `val`,
+///         `valid` and `validation`.
 ImageSplits open_image_folder(const std::string& folder);
 
 }  // namespace sluice::data

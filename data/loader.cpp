@@ -8,18 +8,36 @@ namespace sluice::data {
 
 namespace {
 
-/// A batch of the given samples; the inputs of `prefetched` are loaded now, others when asked for.
-Batch load_batch(const DatasetPtr& dataset, Split split, int64_t epoch, std::vector<int64_t> samples,
-                 const std::vector<std::string>& prefetched) {
-  std::map<std::string, Tensor> ready;
-  for (const auto& input : prefetched) ready[input] = dataset->load(input, split, epoch, samples);
+/// Samples of one input of a mini-batch that are there.
+struct Ready {
+  SampleRange range;
+  Tensor samples;
+};
+
+/// A batch of the given samples; what is prefetched is loaded now, the rest when asked for.
+Batch load_batch(const DatasetPtr& dataset, Split split, int64_t epoch, std::vector<int64_t> samples, const Prefetched& prefetched) {
   const auto count = static_cast<int64_t>(samples.size());
-  auto load = [=, ready = std::move(ready), samples = std::move(samples)](const std::string& input, int64_t first, int64_t rows) {
+  auto load_samples = [=, samples = std::move(samples)](const std::string& input, SampleRange range) {
+    const auto wanted = std::span(samples).subspan(static_cast<size_t>(range.begin), static_cast<size_t>(range.end - range.begin));
+    const Tensor loaded = dataset->load(input, split, epoch, wanted);
+    const bool fits = loaded.defined() && loaded.rank() >= 1 && loaded.dim(0) == range.end - range.begin;
+    require(fits, "data set: load(\"", input, "\") was asked for ", range.end - range.begin,
+            " samples, needs to give a tensor of as many along its ", "first axis, and gave ",
+            loaded.defined() ? join(loaded) : "an empty handle", "; Dataset::load() has the samples' numbers in `samples`");
+    return loaded;
+  };
+  std::map<std::string, Ready> ready;
+  for (const auto& input : prefetched.inputs) {
+    const SampleRange range = prefetched.part(input, count);
+    if (range.begin < range.end) ready[input] = {range, load_samples(input, range)};
+  }
+  auto load = [=, ready = std::move(ready)](const std::string& input, int64_t first, int64_t rows) {
     require(first >= 0 && rows >= 0 && first + rows <= count, "batch: needs samples within 0..", count - 1, ", got ", rows, " from ",
             first);
     const auto found = ready.find(input);
-    if (found != ready.end()) return found->second.slice(0, first, first + rows);
-    return dataset->load(input, split, epoch, std::span(samples).subspan(static_cast<size_t>(first), static_cast<size_t>(rows)));
+    if (found == ready.end() || first < found->second.range.begin || first + rows > found->second.range.end)
+      return load_samples(input, {first, first + rows});
+    return found->second.samples.slice(0, first - found->second.range.begin, first + rows - found->second.range.begin);
   };
   return {count, std::move(load)};
 }
@@ -29,8 +47,9 @@ const Dataset& there(const DatasetPtr& dataset) {
   return *dataset;
 }
 
-std::vector<std::string> inputs_of(const LoaderOptions& options, const Dataset& dataset) {
-  return options.inputs.empty() ? dataset.inputs() : options.inputs;
+Prefetched prefetched_of(const LoaderOptions& options, const Dataset& dataset) {
+  const auto all = [](const std::string&, int64_t samples) { return SampleRange{0, samples}; };
+  return {options.inputs.value_or(dataset.inputs()), options.part ? options.part : all};
 }
 
 BatchSamplerPtr sequential_sampler(const Dataset& dataset, int64_t batch, int64_t limit) {
@@ -47,12 +66,12 @@ Loader::Loader(DatasetPtr dataset, LoaderOptions options)
 Loader::Loader(DatasetPtr dataset, BatchSamplerPtr sampler, LoaderOptions options)
     : dataset_(std::move(dataset)),
       sampler_(std::move(sampler)),
-      inputs_(inputs_of(options, there(dataset_))),
+      prefetched_(prefetched_of(options, there(dataset_))),
       prefetcher_([this](int64_t step) { return make(step); }, options.threads, options.ahead) {}
 
 Batch Loader::make(int64_t step) const {
   const int64_t epoch = step / steps_per_epoch(), number = step % steps_per_epoch();
-  return load_batch(dataset_, Split::train, epoch, sampler_->samples(epoch, number), inputs_);
+  return load_batch(dataset_, Split::train, epoch, sampler_->samples(epoch, number), prefetched_);
 }
 
 Batch Loader::at(int64_t step) {
@@ -72,16 +91,16 @@ std::vector<int64_t> validation_samples(const Dataset& dataset, int64_t limit) {
 }
 
 ValidationLoader::ValidationLoader(DatasetPtr dataset, LoaderOptions options, int64_t limit)
-    : ValidationLoader(dataset, sequential_sampler(*dataset, options.batch, limit), options) {}
+    : ValidationLoader(dataset, sequential_sampler(there(dataset), options.batch, limit), options) {}
 
 ValidationLoader::ValidationLoader(DatasetPtr dataset, BatchSamplerPtr sampler, LoaderOptions options)
     : dataset_(std::move(dataset)),
       sampler_(std::move(sampler)),
-      inputs_(inputs_of(options, *dataset_)),
+      prefetched_(prefetched_of(options, there(dataset_))),
       prefetcher_([this](int64_t number) { return make(number); }, options.threads, options.ahead, sampler_->batches_per_epoch()) {}
 
 Batch ValidationLoader::make(int64_t number) const {
-  return load_batch(dataset_, Split::validation, 0, sampler_->samples(0, number), inputs_);
+  return load_batch(dataset_, Split::validation, 0, sampler_->samples(0, number), prefetched_);
 }
 
 Batch ValidationLoader::at(int64_t number) {

@@ -1,5 +1,7 @@
 #pragma once
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,19 +13,33 @@ namespace sluice::data {
 
 using DatasetPtr = std::shared_ptr<const Dataset>;
 
+/// Consecutive samples of a mini-batch.
+struct SampleRange {
+  int64_t begin = 0, end = 0;
+};
+
 struct LoaderOptions {
-  int64_t batch = 1;                     ///< samples a step, where no sampler is given
-  uint64_t seed = 0;                     ///< of their order, where no sampler is given
-  int threads = 1;                       ///< prefetch workers; 0 loads when asked
-  int ahead = 4;                         ///< batches that workers load beyond the last one asked for
-  std::vector<std::string> inputs = {};  ///< inputs to prefetch, the ones that stages here consume; empty means all
+  int64_t batch = 1;  ///< samples a step, where no sampler is given
+  uint64_t seed = 0;  ///< of their order, where no sampler is given
+  int threads = 1;    ///< prefetch workers; 0 loads when asked
+  int ahead = 4;      ///< batches that workers load beyond the last one asked for
+  /// To prefetch: those that stages here consume. Nothing given: all.
+  std::optional<std::vector<std::string>> inputs{};
+  /// Which samples of a mini-batch of so many are prefetched of an input: those that replicas here train on. Called from any thread; empty: all.
+  std::function<SampleRange(const std::string& input, int64_t samples)> part{};
+};
+
+/// What is loaded before it is asked for.
+struct Prefetched {
+  std::vector<std::string> inputs;
+  std::function<SampleRange(const std::string& input, int64_t samples)> part;  ///< never empty
 };
 
 /// The training batches of a data set, loaded ahead by worker threads.
 ///
 /// Batch `step` is a pure function of (data set, sampler, step): epochs follow each other, and which samples a batch of an epoch has is up
 /// to the sampler; without one a ShuffledSampler. So a run resumes from its step alone, and the number of threads changes nothing. Batches
-/// may have different numbers of samples. Inputs that are not prefetched are loaded when asked for.
+/// may have different numbers of samples. Inputs and samples that are not prefetched are loaded when asked for.
 /// Errors   UsageError for options out of range; DataError when the data set has fewer samples than a batch. What a worker meets is thrown
 ///          by `at` for that step; asking again tries again.
 /// Threads  the public functions: one at a time. A Batch may outlive the loader.
@@ -42,7 +58,7 @@ class Loader {
 
   DatasetPtr dataset_;
   BatchSamplerPtr sampler_;
-  std::vector<std::string> inputs_;
+  Prefetched prefetched_;
   double seconds_waited_ = 0;
   Prefetcher prefetcher_;
 };
@@ -67,7 +83,7 @@ class ValidationLoader {
 
   DatasetPtr dataset_;
   BatchSamplerPtr sampler_;
-  std::vector<std::string> inputs_;
+  Prefetched prefetched_;
   Prefetcher prefetcher_;
 };
 

@@ -23,8 +23,9 @@ std::string_view next_chunk(std::string_view text) {
   if (line_end != std::string_view::npos) return text.substr(0, line_end + 1);
   if (text.size() <= kLongestChunk) return text;
   const size_t space = text.rfind(' ', kLongestChunk);
-  const bool has_space = space != std::string_view::npos && space > 0;
-  return text.substr(0, has_space ? space : character_start(text, kLongestChunk));
+  if (space != std::string_view::npos && space > 0) return text.substr(0, space);
+  const size_t start = character_start(text, kLongestChunk);
+  return text.substr(0, start > 0 ? start : kLongestChunk);  // of bytes that no character begins with
 }
 
 /// Reads one protobuf varint from the front of `bytes`. False when it is cut.

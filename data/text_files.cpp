@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/file/file.h"
 #include "data/html.h"
+#include "data/readable_path.h"
 #include "data/utf8.h"
 
 namespace sluice::data {
@@ -16,25 +17,16 @@ namespace {
 
 constexpr std::array<const char*, 7> kExtensions{".txt", ".text", ".md", ".markdown", ".rst", ".html", ".htm"};
 
-bool is_text_name(const fs::path& path) { return std::find(kExtensions.begin(), kExtensions.end(), path.extension()) != kExtensions.end(); }
+bool is_text_name(const fs::path& path) { return std::find(kExtensions.begin(), kExtensions.end(), ending_of(path)) != kExtensions.end(); }
 
-bool is_html_name(const fs::path& path) { return path.extension() == ".html" || path.extension() == ".htm"; }
-
-bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
+bool is_html_name(const fs::path& path) { return ending_of(path) == ".html" || ending_of(path) == ".htm"; }
 
 std::vector<fs::path> text_files_below(const fs::path& folder) {
   std::vector<fs::path> files;
-  try {
-    for (auto entry = fs::recursive_directory_iterator(folder); entry != fs::recursive_directory_iterator(); ++entry) {
-      if (is_hidden(entry->path())) {
-        entry.disable_recursion_pending();
-      } else if (entry->is_regular_file() && is_text_name(entry->path())) {
-        files.push_back(entry->path());
-      }
-    }
-  } catch (const fs::filesystem_error& error) {
-    throw DataError(join("corpus ", folder.string(), ": cannot read the folder: ", error.what()));
-  }
+  visit_files_below(folder, [&](const fs::directory_entry& entry) {
+    std::error_code ignored;
+    if (entry.is_regular_file(ignored) && is_text_name(entry.path())) files.push_back(entry.path());
+  });
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -86,8 +78,7 @@ TextFile read_text(const fs::path& path) {
 }  // namespace
 
 std::vector<TextFile> find_text(const std::string& path) {
-  std::error_code ignored;
-  const bool is_folder = fs::is_directory(path, ignored);
+  const bool is_folder = is_folder_readably(path);
   std::vector<TextFile> texts;
   for (const auto& file : is_folder ? text_files_below(path) : std::vector{fs::path(path)}) {
     TextFile text = read_text(file);

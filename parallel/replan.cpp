@@ -64,6 +64,15 @@ bool Replanner::holds_copy(const Trainer& trainer) const {
   return bytes <= available_memory_bytes();
 }
 
+bool Replanner::holds_shapes(const Plan& plan, const Trainer& trainer) const {
+  try {
+    peak_bytes_of_steps(trainer.graph(), plan, trainer.optimizer(), shapes_);
+    return true;
+  } catch (const OutOfMemory&) {
+    return false;
+  }
+}
+
 /// Returns what the step will take when it moves.
 std::optional<Prediction> Replanner::move(Trainer& trainer, const Plan& measured, const DeviceSpeeds& speeds, double seconds) {
   const Plan next = chosen_by(measured, trainer);
@@ -72,7 +81,7 @@ std::optional<Prediction> Replanner::move(Trainer& trainer, const Plan& measured
   const bool is_worth_it = prediction.fits && prediction.step_seconds <= seconds * (1 - kWorthMoving);
   if (!is_worth_it || !predict_evaluation(trainer.graph(), next, trainer.optimizer(), options_.batch, with_output_).fits)
     return std::nullopt;
-  if (!holds_copy(trainer)) return std::nullopt;
+  if (!holds_shapes(next, trainer) || !holds_copy(trainer)) return std::nullopt;
   trainer.move_to(next);
   return prediction;
 }

@@ -33,6 +33,9 @@ class Replanner {
   /// for the output, which then needs room.
   Replanner(PlanOptions options, DeviceSpeeds speeds, bool moves, bool with_output = false);
 
+  /// No plan is moved to that does not hold steps of mini-batches of these shapes too. Without it those of the declared shape have room.
+  void require_room_for(std::vector<BatchShape> shapes) { shapes_ = std::move(shapes); }
+
   /// Takes the trace of the step that the trainer has just done. Returns what was found, once or, when the training moves, twice.
   std::optional<Finding> note_step(Trainer& trainer);
 
@@ -42,10 +45,12 @@ class Replanner {
   DeviceSpeeds measured_speeds(const Plan& plan, const StepTimes& steps) const;
   Prediction predicted(const Plan& plan, const Trainer& trainer, const DeviceSpeeds& speeds) const;
   bool holds_copy(const Trainer& trainer) const;
+  bool holds_shapes(const Plan& plan, const Trainer& trainer) const;
   std::optional<Prediction> move(Trainer& trainer, const Plan& measured, const DeviceSpeeds& speeds, double seconds);
 
   PlanOptions options_;
   DeviceSpeeds speeds_;
+  std::vector<BatchShape> shapes_;
   bool moves_, with_output_, is_done_ = false;
   int steps_ = 0;              ///< of the plan
   std::vector<Trace> traces_;  ///< of the measured ones

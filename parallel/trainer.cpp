@@ -6,6 +6,7 @@
 #include <optional>
 #include <ranges>
 #include <string_view>
+#include <typeinfo>
 
 #include "core/cuda/cuda.h"
 #include "core/keep_to_the_end.h"
@@ -24,11 +25,25 @@
 
 namespace sluice::parallel {
 
+namespace {
+
+/// Of the same class: one that inherits clone() would train by the rule of the class that it inherits from.
+std::unique_ptr<Optimizer> clone_of(const Optimizer& rule) {
+  std::unique_ptr<Optimizer> clone = rule.clone();
+  const Optimizer* made = clone.get();
+  require(made != nullptr && typeid(*made) == typeid(rule), "Optimizer::clone: needs another optimizer of the class of this one, '",
+          rule.name(), "', got ", made ? join("one of another class, '", made->name(), "'") : "a null pointer",
+          "; define it as return std::make_unique<YourClass>(*this)");
+  return clone;
+}
+
+}  // namespace
+
 struct Trainer::State {
   State(const layers::Graph& model, Plan chosen, const Optimizer& rule, TrainerOptions wanted)
       : graph(model),
         plan(checked(std::move(chosen), graph)),
-        optimizer(rule.clone()),
+        optimizer(clone_of(rule)),
         options(std::move(wanted)),
         group(options.group && options.group->size() > 1 ? options.group.get() : nullptr),
         topology(topology_of(graph)),
@@ -36,6 +51,8 @@ struct Trainer::State {
     require(!options.stochastic_rounding || plan.precision == Precision::bf16,
             "TrainerOptions::stochastic_rounding (train.stochastic_rounding): needs a plan in bf16 (train.precision), got ",
             name_of(plan.precision), "; switch one of them");
+    require(options.timeout_seconds > 0,
+            "TrainerOptions::timeout_seconds (pipeline.timeout): needs seconds > 0, which may be infinite, got ", options.timeout_seconds);
     optimizer->rate.validate();
     require(optimizer->ema >= 0 && optimizer->ema < 1, "Optimizer::ema (optimizer.ema): needs a decay in [0, 1), got ", optimizer->ema,
             "; 0 keeps no averages");
@@ -138,6 +155,7 @@ struct Trainer::State {
   /// Lets evaluation read the moving averages and training the weights. Nothing is done when they are shown already.
   void show_averages(bool wanted) {
     if (optimizer->ema == 0 || shows_averages == wanted) return;
+    shows_averages.reset();  // some stages show one and some the other, where this fails midway
     for (auto& stage : executor->stages()) wanted ? stage->show_averages() : stage->write_working(steps_done);
     share_weights(graph, *executor, group);
     shows_averages = wanted;
@@ -247,7 +265,7 @@ struct Trainer::State {
   bool has_adopted = false;                    ///< a checkpoint's choices
   bool is_settled = false;                     ///< choices are those of all ranks
   int64_t steps_done = 0;
-  bool shows_averages = false;
+  std::optional<bool> shows_averages = false;
   std::string failure;  ///< why the weights may not belong together; empty when they do
   Trace trace;
 };
@@ -270,6 +288,7 @@ void Trainer::require_whole() const {
 
 StepResult Trainer::step(const Batch& batch, int micro_batches) {
   require_whole();
+  require(micro_batches >= 0, "step: needs a number of micro-batches from 1 on, or 0 for the plan's, got ", micro_batches);
   const auto use = state_->programs->step(shape_of(state_->graph, batch), micro_batches);
   RunContext run = state_->context(batch, use);
   if (state_->is_here(state_->graph.loss_node())) {
@@ -372,7 +391,11 @@ const Plan& Trainer::plan() const { return state_->plan; }
 const Optimizer& Trainer::optimizer() const { return *state_->optimizer; }
 Group* Trainer::group() const { return state_->group; }
 int64_t Trainer::steps_done() const { return state_->steps_done; }
-void Trainer::set_steps_done(int64_t steps) { state_->steps_done = steps; }
+void Trainer::set_steps_done(int64_t steps) {
+  constexpr int64_t kMost = int64_t{1} << 62;  // so that no training counts beyond the range
+  require(steps >= 0 && steps <= kMost, "Trainer::set_steps_done: needs a number from 0 to 2^62, got ", steps);
+  state_->steps_done = steps;
+}
 GpuChoices Trainer::gpu_choices() const { return state_->computes_on_gpus() ? sluice::gpu_choices() : GpuChoices(); }
 void Trainer::adopt_choices(const GpuChoices& choices) {
   if (!state_->computes_on_gpus() || choices.empty()) return;
@@ -443,6 +466,23 @@ std::map<std::string, Tensor> Trainer::model() const { return whole(state_parts(
 std::map<std::string, Tensor> Trainer::averages() const { return whole(state_parts().averages); }
 std::map<std::string, Tensor> Trainer::optimizer_states() const { return whole(state_parts().states); }
 
+namespace {
+
+/// In their order: those with a device in this rank.
+std::vector<int> replicas_here(const Plan& plan, const DeviceRanks& ranks) {
+  std::vector<int> here;
+  const int replicas = plan.replication.replicas, each = devices_of_replica(plan);
+  for (int replica = 0; replica < replicas; ++replica) {
+    const auto is_here = [&](int device) {
+      return ranks.is_here(device_of_replica(plan.replica_devices, device, replica, replicas, each));
+    };
+    if (std::ranges::any_of(std::views::iota(0, each), is_here)) here.push_back(replica);
+  }
+  return here;
+}
+
+}  // namespace
+
 std::vector<std::string> Trainer::inputs_here() const {
   const Topology& topology = state_->topology;
   std::vector<std::string> inputs;
@@ -451,6 +491,19 @@ std::vector<std::string> Trainer::inputs_here() const {
     if (std::ranges::any_of(std::views::iota(0, topology.node_count()), reads)) inputs.push_back(topology.inputs[input]);
   }
   return inputs;
+}
+
+std::function<std::pair<int64_t, int64_t>(const std::string&, int64_t)> Trainer::samples_here() const {
+  std::vector<std::string> of_loss;
+  for (const int value : graph().nodes()[static_cast<size_t>(graph().loss_node())].inputs)
+    if (graph().node_of(value) < 0) of_loss.push_back(graph().inputs()[static_cast<size_t>(value)].name);
+  return [of_loss, micro_batches = plan().micro_batches, replicas = replicas_here(plan(), state_->executor->ranks()),
+          all = plan().replication.replicas](const std::string& input, int64_t samples) -> std::pair<int64_t, int64_t> {
+    if (std::ranges::count(of_loss, input) > 0) return {0, samples};
+    const int parts = static_cast<int>(std::min<int64_t>(micro_batches, samples));
+    const auto bounds = micro_batch_bounds(samples, parts);
+    return {bounds[part_of(parts, replicas.front(), all).first], bounds[part_of(parts, replicas.back(), all).end]};
+  };
 }
 
 std::vector<Placement> Trainer::placements() const { return parallel::placements(state_->graph, *state_->executor); }

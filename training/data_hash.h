@@ -6,8 +6,9 @@
 
 namespace sluice::training {
 
-/// Tells a data set from others: a hash of the names of its inputs, of how many samples it has, and of all inputs of some of them, spread evenly
-/// over both splits. So it sees what moves samples, and what changes all of them or many, but not a change of one that it does not look at.
+/// Tells a data set from others: two hashes, of the names of its inputs, of how many samples it has and of some that it validates on; and of some
+/// that it trains on, as they are prepared for training. They are spread evenly over both splits, so that what moves samples is seen, and what
+/// changes all of them or many, but not a change of one that is not looked at.
 /// Cost  loads 16 samples a split, one after another.
 std::string data_hash_of(const data::Dataset& dataset);
 

@@ -250,16 +250,18 @@ bool Loop::is_due(int64_t every) const { return every > 0 && trainer_.steps_done
 bool Loop::is_time_to_save() const { return options_.save_minutes > 0 && steady_seconds() - saved_at_ >= options_.save_minutes * 60; }
 
 data::LoaderOptions Loop::loading() const {
-  data::LoaderOptions loading{
-      .batch = options_.batch, .seed = options_.seed, .threads = options_.threads, .inputs = trainer_.inputs_here()};
-  if (loading.inputs.empty()) loading.threads = 0;
-  return loading;
+  std::vector<std::string> inputs = trainer_.inputs_here();
+  const int threads = inputs.empty() ? 0 : options_.threads;
+  const auto part = [samples_here = trainer_.samples_here()](const std::string& input, int64_t samples) {
+    const auto [begin, end] = samples_here(input, samples);
+    return data::SampleRange{begin, end};
+  };
+  return {.batch = options_.batch, .seed = options_.seed, .threads = threads, .inputs = std::move(inputs), .part = part};
 }
 
 data::ValidationLoader Loop::validation_batches() const {
-  const data::LoaderOptions loading{.batch = options_.batch, .threads = options_.threads};
-  if (options_.evaluate_sampler) return {dataset_, options_.evaluate_sampler, loading};
-  return {dataset_, loading, options_.evaluate_samples};
+  if (options_.evaluate_sampler) return {dataset_, options_.evaluate_sampler, loading()};
+  return {dataset_, loading(), options_.evaluate_samples};
 }
 
 }  // namespace sluice::training

@@ -48,8 +48,11 @@ class Optimizer {
   /// Those that only other options need. A checkpoint may have them, of a training with such options; they are left aside then.
   virtual std::vector<std::string> unneeded_state_names() const { return {}; }
   /// Changes the parameters, their states, which come in the order of states_of(), and their working copies in place. All are of one
-  /// device. Groups have no part in it.
+  /// device. Groups have no part in it. Nobody else heeds `update.clip` and the working copies: one of the user's own leaves everything as it
+  /// is where the norm is not finite, scales gradients by it (GradientClip), and writes `working`, which the model computes with, wherever it
+  /// is there and no alias of the parameter.
   virtual void apply(const std::vector<OptimizerSlot>& slots, const Update& update) const = 0;
+  /// Another of the same class, with the same settings: each class that is trained with defines it anew.
   virtual std::unique_ptr<Optimizer> clone() const = 0;
 
   /// Gives parameters of some names settings of their own; of several groups that say a name the first one counts.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cli/config_words.h"
 #include "cli/messages.h"
 #include "core/file/file.h"
 #include "training/metrics/bleu.h"
@@ -106,7 +107,7 @@ Json trial_json(const parallel::ReplicaTrial& trial) {
           {"is_bound", trial.is_bound},
           {"bubble", trial.is_bound ? Json(nullptr) : Json(trial.bubble)},
           {"peak_bytes", trial.is_bound ? Json(nullptr) : Json(trial.peak_bytes)},
-          {"obstacle", trial.obstacle}};
+          {"obstacle", in_config_words(trial.obstacle)}};
 }
 
 }  // namespace
@@ -117,7 +118,7 @@ Json plan_json(const layers::Graph& graph, const parallel::Plan& plan, const par
                const std::vector<parallel::ReplicaTrial>& trials) {
   Json json = model_json(graph);
   json["fits"] = prediction.fits;
-  json["reason"] = prediction.reason;
+  json["reason"] = in_config_words(prediction.reason);
   json["partition"] = plan.partition.stage_sizes();
   json["segments"] = plan.partition.has_whole_stages() ? std::vector<int>{} : plan.partition.segments_of_stage();
   json["micro_batches"] = plan.micro_batches;

@@ -44,7 +44,7 @@ std::string summary_table(const PlannedStep& step) {
   return "<table>\n" +
          training::html_row("parameters", fmt::format("{} in {} nodes", step.graph.parameter_count(), step.graph.nodes().size())) +
          training::html_row("nodes by stage", list_text(step.plan.partition.stage_sizes(), " + ")) +
-         training::html_row("schedule", name_of(step.plan.schedule)) +
+         training::html_row("schedule", training::xml_text(name_of(step.plan.schedule))) +
          training::html_row("micro-batches", std::to_string(step.plan.micro_batches)) + training::html_row("step", outcome) + "</table>\n";
 }
 
@@ -53,9 +53,9 @@ std::string device_table(const std::vector<parallel::DevicePrediction>& devices)
       "<tr><th>device</th><th>parameters</th><th>gradients</th><th>optimizer</th><th>activations</th><th>peak</th>"
       "<th>budget</th></tr>\n";
   for (const auto& device : devices)
-    rows += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n", device.name,
-                        bytes_text(device.parameter_bytes), bytes_text(device.gradient_bytes), bytes_text(device.optimizer_bytes),
-                        bytes_text(device.activation_peak_bytes), bytes_text(device.peak_bytes),
+    rows += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+                        training::xml_text(device.name), bytes_text(device.parameter_bytes), bytes_text(device.gradient_bytes),
+                        bytes_text(device.optimizer_bytes), bytes_text(device.activation_peak_bytes), bytes_text(device.peak_bytes),
                         device.budget_bytes == kUnlimited ? "-" : bytes_text(device.budget_bytes));
   return "<table>\n" + rows + "</table>\n";
 }

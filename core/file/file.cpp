@@ -122,9 +122,36 @@ void write_atomically(const std::filesystem::path& path, std::string_view text) 
   write_atomically(path, [&](const std::filesystem::path& temporary) { write_file(temporary, text); });
 }
 
-void write_atomically(const std::filesystem::path& path, const std::function<void(const std::filesystem::path& temporary)>& write) {
+namespace {
+
+/// The file that a name stands for: behind links, which stay.
+std::filesystem::path target_of(const std::filesystem::path& name) {
+  constexpr int kMostLinks = 40;  // as Linux follows
+  std::filesystem::path path = name;
+  std::error_code error;
+  for (int links = 0; std::filesystem::is_symlink(path, error); ++links) {
+    require<ResourceError>(links < kMostLinks, name.string(), ": is a link that leads back to itself; choose another file");
+    const auto next = std::filesystem::read_symlink(path, error);
+    require<ResourceError>(!error, name.string(), ": cannot follow the link: ", error.message(), "; choose another file");
+    path = path.parent_path() / next;  // which is `next` alone where that is absolute
+  }
+  return path;
+}
+
+/// Whether it is a device or a pipe, which nothing may be renamed over.
+bool is_written_in_place(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) && !std::filesystem::is_directory(status);
+}
+
+}  // namespace
+
+void write_atomically(const std::filesystem::path& name, const std::function<void(const std::filesystem::path& temporary)>& write) {
   static std::atomic<int> count{0};
   std::error_code error;
+  const std::filesystem::path path = target_of(name);
+  if (is_written_in_place(path)) return write(path);
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
   require<ResourceError>(!error, path.parent_path().string(), ": cannot make the folder: ", error.message(), "; choose another one");
   const std::string temporary = join(path.string(), ".", getpid(), ".", count++, ".tmp");

@@ -46,7 +46,8 @@ FileSummary write_file(const std::filesystem::path& path, std::string_view text)
 std::pair<ByteReader, int64_t> open_bytes(const std::filesystem::path& path);
 
 /// Writes a whole file so that every reader, also while others write it, sees the old one or the new one: temporary file, then rename.
-/// Makes the folder of the file. Errors  ResourceError, or what `write` throws; the temporary file is removed then.
+/// Makes the folder of the file. A link stays, and the file behind it is replaced; a device or a pipe is written as it is.
+/// Errors  ResourceError, or what `write` throws; the temporary file is removed then.
 void write_atomically(const std::filesystem::path& path, std::string_view text);
 /// The same with a function that writes the file under the temporary name.
 void write_atomically(const std::filesystem::path& path, const std::function<void(const std::filesystem::path& temporary)>& write);

@@ -57,6 +57,15 @@ std::vector<std::string> languages_below(const fs::path& root, const std::vector
   return languages;
 }
 
+/// The first of the catalogues that could not be read, and why.
+std::string left_out(const std::vector<std::string>& skipped) {
+  constexpr size_t kMostShown = 3;
+  std::string text;
+  for (size_t i = 0; i < std::min(skipped.size(), kMostShown); ++i) text += join(i == 0 ? "; left out: " : "; ", skipped[i]);
+  if (skipped.size() > kMostShown) text += join(" and ", skipped.size() - kMostShown, " more");
+  return text;
+}
+
 }  // namespace
 
 ParallelText read_catalogue(const fs::path& path, const std::string& source_language, const std::string& target_language) {
@@ -74,12 +83,16 @@ LocaleTree read_locale_tree(const fs::path& root, const LocaleTreeOptions& optio
       } catch (const DataError& error) {
         tree.skipped.emplace_back(error.what());
       }
-    require<DataError>(options.languages.empty() || !text.pairs.empty(), "locales ", root.string(), ": language ", language,
-                       " has no catalogue that matches; leave it out, or install its catalogues (apt-get install iso-codes)");
+    require<DataError>(
+        options.languages.empty() || !text.pairs.empty(), "locales ", root.string(), ": language ", language,
+        " has no catalogue that matches and can be read; leave it out, or install its catalogues (apt-get install iso-codes)",
+        left_out(tree.skipped));
     if (!text.pairs.empty()) tree.texts.push_back(std::move(text));
   }
   require<DataError>(!tree.texts.empty(), "locales ", root.string(),
-                     ": needs LANGUAGE/LC_MESSAGES/DOMAIN.mo, got no catalogue that matches; install some (apt-get install iso-codes)");
+                     ": needs LANGUAGE/LC_MESSAGES/DOMAIN.mo, got no catalogue that matches and can be read; install some (apt-get install "
+                     "iso-codes)",
+                     left_out(tree.skipped));
   return tree;
 }
 

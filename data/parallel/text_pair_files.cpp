@@ -44,8 +44,9 @@ std::vector<TextPair> parse_tsv_pairs(const std::string& name, std::string_view 
     if (line.empty()) continue;
     const size_t tab = line.find('\t');
     const bool is_pair = tab != std::string_view::npos && line.find('\t', tab + 1) == std::string_view::npos;
-    require<DataError>(is_pair, name, ": line ", number, " needs source<TAB>target, got ",
-                       tab == std::string_view::npos ? "no tab" : "more than one tab", "; cut the columns: cut -f1,2");
+    require<DataError>(
+        is_pair, name, ": line ", number, " needs source<TAB>target, got ",
+        tab == std::string_view::npos ? "no tab; put one between source and target" : "more than one tab; cut the columns: cut -f1,2");
     pairs.push_back({std::string(line.substr(0, tab)), std::string(line.substr(tab + 1))});
   }
   return pairs;

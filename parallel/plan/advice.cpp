@@ -27,13 +27,13 @@ std::vector<DevicePtr> counting_devices(const std::vector<DevicePtr>& devices, i
 class Advice {
  public:
   Advice(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options)
-      : graph_(graph), devices_(devices), options_(options) {
+      : graph_(graph), devices_(devices), asked_(options), options_(options) {
     options_.memory = kUnlimited;  // the devices have it already
-    if (options_.partition.given()) options_.partition = kOpen;
   }
 
   std::string text() {
     rematerialization();
+    partition();
     micro_batches();
     more_devices();
     smaller_batch();
@@ -41,6 +41,8 @@ class Advice {
   }
 
  private:
+  int have() const { return static_cast<int>(devices_.size()); }
+
   bool fits(const PlanOptions& options, int devices) {
     const auto nodes = static_cast<int64_t>(graph_.nodes().size());
     const int* number = options.micro_batches.given();
@@ -61,17 +63,40 @@ class Advice {
     return true;
   }
 
-  bool fits(const PlanOptions& options) { return fits(options, static_cast<int>(devices_.size())); }
+  /// All that is other than what was asked for.
+  std::string changes(const PlanOptions& options, int devices) const {
+    std::vector<std::string> list;
+    if (devices != have()) list.push_back(join(devices, " devices"));
+    if (options.batch != asked_.batch) list.push_back(join("PlanOptions::batch=", options.batch));
+    if (const int* now = options.micro_batches.given(), *then = asked_.micro_batches.given(); then && (!now || *now != *then))
+      list.push_back("PlanOptions::micro_batches=" + (now ? std::to_string(*now) : "kOpen"));
+    if (asked_.partition.given() && !options.partition.given()) list.emplace_back("PlanOptions::partition=kOpen");
+    if (options.remat.is_open() && !asked_.remat.is_open()) list.emplace_back("PlanOptions::remat=kOpen");
+    std::string text;
+    for (size_t i = 0; i < list.size(); ++i) text += join(i == 0 ? "" : i + 1 == list.size() ? " and " : ", ", list[i]);
+    return text;
+  }
 
-  template <class... Parts>
-  void add(const Parts&... parts) {
-    text_ += join(text_.empty() ? "it fits with " : ", or with ", parts...);
+  /// Whether it fits; then it is said.
+  bool try_out(const PlanOptions& options, int devices) {
+    if (!fits(options, devices)) return false;
+    text_ += join(text_.empty() ? "it fits with " : ", or with ", changes(options, devices));
+    return true;
   }
 
   void rematerialization() {
     if (options_.remat.is_open()) return;
     options_.remat = kOpen;
-    if (fits(options_)) add("PlanOptions::remat=kOpen");
+    try_out(options_, have());
+  }
+
+  /// Alone, and from here on with all that follows.
+  void partition() {
+    if (!options_.partition.given()) return;
+    options_.partition = kOpen;
+    PlanOptions alone = options_;
+    alone.remat = asked_.remat;
+    if (!try_out(alone, have()) && text_.empty() && !asked_.remat.is_open()) try_out(options_, have());
   }
 
   void micro_batches() {
@@ -80,23 +105,16 @@ class Advice {
     PlanOptions more = options_;
     for (int64_t number = 2 * int64_t{*given}; number <= more.batch; number *= 2) {
       more.micro_batches = static_cast<int>(number);
-      if (!fits(more)) continue;
-      add("PlanOptions::remat=kOpen and PlanOptions::micro_batches=", number);
-      return;
+      if (try_out(more, have())) return;
     }
   }
 
   void more_devices() {
     if (options_.schedule.fixed()) return;
-    const int have = static_cast<int>(devices_.size());
     PlanOptions open = options_;
     open.micro_batches = kOpen;
-    for (int count = have + 1; count <= 16 * have; count = count < have + 3 ? count + 1 : count * 2) {
-      const bool as_cut = fits(options_, count);
-      if (!as_cut && !fits(open, count)) continue;
-      add(count, " devices", as_cut ? "" : ", PlanOptions::micro_batches=kOpen", " and PlanOptions::remat=kOpen");
-      return;
-    }
+    for (int count = have() + 1; count <= 16 * have(); count = count < have() + 3 ? count + 1 : count * 2)
+      if (try_out(options_, count) || try_out(open, count)) return;
   }
 
   void smaller_batch() {
@@ -107,14 +125,13 @@ class Advice {
       if (fixed && fixed->micro_batches > smaller.batch) return;
       if (const int* number = smaller.micro_batches.given())
         smaller.micro_batches = static_cast<int>(std::min<int64_t>(*number, smaller.batch));
-      if (!fits(smaller)) continue;
-      add("PlanOptions::batch=", smaller.batch, " and PlanOptions::remat=kOpen");
-      return;
+      if (try_out(smaller, have())) return;
     }
   }
 
   const layers::Graph& graph_;
   const std::vector<DevicePtr>& devices_;
+  const PlanOptions& asked_;
   PlanOptions options_;
   std::string text_;
   int64_t work_ = 0;

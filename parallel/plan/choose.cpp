@@ -188,7 +188,7 @@ class Chooser {
     const PlanProblem open = problem_;
     problem_.choices.rematerialize = std::vector<bool>(graph_.nodes().size(), false);
     for (auto& budget : problem_.budgets)
-      if (budget != kUnlimited) budget = static_cast<int64_t>(kSlack * static_cast<double>(budget));
+      budget = budget < kUnlimited / 2 ? static_cast<int64_t>(kSlack * static_cast<double>(budget)) : kUnlimited;
     PlanSearchResult result = search();
     problem_ = open;
     result.is_exact = false;  // of all choices

@@ -10,6 +10,7 @@
 #include "build_config.h"
 #include "core/cuda/cuda.h"
 #include "core/file/cache_folder.h"
+#include "core/file/hash.h"
 #include "core/machine_limits.h"
 #include "core/ops/concat.h"
 #include "parallel/plan/choose.h"
@@ -194,6 +195,21 @@ std::map<std::string, NodeTimes> means_by_work(const std::vector<NodeTimes>& tim
   return means;
 }
 
+/// How much memory slows a model down is a fact of it all, which nodes of other models do not have.
+std::vector<NodeTimes> with_crowding(std::vector<NodeTimes> times, const NodeTimes& of_model) {
+  for (NodeTimes& node : times) {
+    node.crowding = of_model.crowding;
+    node.crowding_bytes = of_model.crowding_bytes;
+  }
+  return times;
+}
+
+std::string hash_of_all(const std::vector<std::string>& works) {
+  std::string all;
+  for (const auto& work : works) all += work + "\n";
+  return sluice::hash_of(all);
+}
+
 /// Which build this is: its version, and the size and time of the program's file.
 std::string build_name() {
   std::error_code unknown;
@@ -265,14 +281,17 @@ std::vector<NodeTimes> profile_nodes(const layers::Graph& graph, const Batch& ba
     works.push_back(prefix + count.work);
     if (const auto known = cache.find(works.back())) times.push_back(*known);
   }
-  if (times.size() == counts.size()) return times;
+  const std::string model = prefix + "all of " + hash_of_all(works);
+  if (const auto crowding = cache.find(model); crowding && times.size() == counts.size()) return with_crowding(times, *crowding);
 
   const Profile profile(graph, batch, samples, devices_at_work(*device, options.devices, static_cast<int>(counts.size())), precision,
                         optimizer, options, counts);
   const int64_t needed = profile.bytes(), there = free_bytes(*device);
   require<ResourceError>(needed <= there, "profile: needs ", needed, " bytes to train the whole model on devices like ", device->name(),
                          ", there are ", there, "; plan with counted costs, or with more micro-batches");
-  const auto measured = means_by_work(profile.measure(there), works);
+  const auto by_node = profile.measure(there);
+  auto measured = means_by_work(by_node, works);
+  measured[model] = with_crowding({NodeTimes()}, by_node[0])[0];
   cache.keep(measured);
   times.clear();
   for (const auto& work : works) times.push_back(measured.at(work));

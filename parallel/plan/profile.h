@@ -48,7 +48,7 @@ struct ProfileOptions {
 /// many as time and memory allow, which shows how much longer actions take in more memory than the caches hold. The first `samples`
 /// samples of `batch` serve as every micro-batch.
 /// Cost    two steps or more of max(4, 2 devices) micro-batches, eight times, within about 8 * `seconds` where a micro-batch is short;
-///         nothing when the cache knows every node. It knows them by inputs, parameters, ops, precision, optimizer, device, threads,
+///         nothing when the cache knows every node, and the model for how more memory slows it down. It knows them by inputs, parameters, ops, precision, optimizer, device, threads,
 ///         a GPU's driver, libraries and tuning, and the program's file.
 /// Errors  UsageError for a meta device, too few samples, an input without a known shape; ResourceError when the machine has not the
 ///         memory that the whole model takes.

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <unordered_map>
 
+#include "parallel/group/deadline.h"
 #include "parallel/run/transport.h"
 
 namespace sluice::parallel {
@@ -175,7 +176,7 @@ class LocalChannel {
     }
     std::unique_lock lock(mutex_);
     bool taken = false;
-    changed_.wait_until(lock, start + std::chrono::duration<double>(seconds), [&] { return closed_ || (taken = taken || take()); });
+    changed_.wait_until(lock, start + duration_of(seconds), [&] { return closed_ || (taken = taken || take()); });
     if (!taken) check_open();
   }
 

@@ -67,7 +67,8 @@ std::string chrome_trace(const Trace& trace, const Topology& topology, const Tra
   json events = json::array();
   if (!predicted.events.empty()) append_process(events, 0, "predicted", predicted, topology);
   append_process(events, 1, "measured", trace, topology);
-  return json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump();
+  return json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump(-1, ' ', false,
+                                                                       json::error_handler_t::replace);  // of names that are no UTF-8
 }
 
 }  // namespace sluice::parallel

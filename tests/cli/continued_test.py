@@ -1,6 +1,8 @@
 """Trainings that go on, and evaluations: with what was, or with a word about what is not.
 """
 import json
+import math
+import random
 import unittest
 
 from program import ProgramTest, sets, sluice
@@ -44,6 +46,22 @@ class Continued(ProgramTest):
         link.unlink()
         self.assertEqual(sluice("eval", self.folder / "run").returncode, 0)
         self.refuse(2, "link.toml", arguments=["eval", self.folder / "run", *sets(pipeline__link=link)])
+
+
+class TextsOfTwoKinds(ProgramTest):
+    """Of words, and behind them, where validation is, of digits, which take nearly a token each."""
+    def test_have_their_own_bits_per_byte(self):
+        digits = random.Random(3)
+        self.write("a.txt", "the pipeline sends gradients between its stages\n" * 1000)
+        self.write("b.txt", "".join(digits.choice("0123456789abcdef") for _ in range(6000)))
+        self.train(data__kind="text", data__path=self.folder, data__tokenizer="bpe", data__cache=self.folder / "cache", model__vocab=330, model__context=128,
+                   data__validation=0.1, train__steps=1)
+        done = sluice("eval", self.folder / "run", "--json", "-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result = json.loads(done.stdout)
+        bytes_per_token = result["loss"]["validation"] / math.log(2) / result["bits_per_byte"]
+        self.assertLess(bytes_per_token, 2.5)
+        self.assertGreater(bytes_per_token, 1)
 
 
 class PlansThatDoNotFit(ProgramTest):

@@ -184,6 +184,48 @@ lr = 3e-3
             self.assertEqual(process.stdout.read(), b"")
             self.assertEqual(process.wait(patience(60)), 0)
 
+    def test_line_breaks_within_a_translation_are_spaces(self):
+        entries = "".join(f'\nmsgid "word {number}"\nmsgstr "ja\\n"\n"nein"\n' for number in range(300))
+        header = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n'
+        self.train(data__path=self.write("de.po", header + entries), data__validation=0.2, train__steps=150)
+        done = self.translate(b"word 7\n\nword 8\n", "--to", "de")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count(b"\n"), 3, done.stdout)
+        self.assertIn(b"ja nein", done.stdout)
+
+    def test_languages_of_a_folder_are_chosen(self):
+        folder = self.folder / "corpus"
+        folder.mkdir()
+        text = self.pairs.read_text()
+        for name in ["en-de", "en-fr", "de-fr"]:
+            (folder / f"{name}.tsv").write_text(text)
+        _, said = self.train(data__path=folder, data__languages='["de"]', train__steps=1)
+        self.assertIn("pairs in 2 languages", said)
+        _, said = self.train(data__path=folder, data__languages="[]", train__steps=1)
+        self.assertIn("pairs in 3 languages", said)
+        self.refuse(3, "data.languages", "it", "leave it out",
+                    arguments=self.command(data__path=folder, data__languages='["de", "it"]'))
+
+    def test_languages_that_only_validation_has_are_left_out(self):
+        folder = self.folder / "corpus"
+        folder.mkdir()
+        (folder / "en-de.tsv").write_text(self.pairs.read_text())
+        (folder / "en-xx.tsv").write_text("".join(f"copy {number}\tcopy {number}\n" for number in range(300)))  # of training none stays
+        _, said = self.train(data__path=folder, data__languages="[]", train__steps=1)
+        self.assertRegex(said, "left out [0-9]+ validation pairs from en to xx")
+        self.assertIn("pairs in 2 languages", said)
+
+    def test_a_checkpoint_without_a_language_says_so(self):
+        self.train(train__steps=1)
+        self.refuse(2, "data.languages", "de, en", "fr", "without the checkpoint",
+                    arguments=self.command("--init", self.folder / "run", data__languages='["fr"]', output__dir=self.folder / "other"))
+
+    def test_unreadable_data_is_no_fault_of_the_cache(self):
+        (self.folder / "loop").symlink_to("loop")
+        done = sluice(*self.command(data__path=self.folder / "loop" / "en-de.tsv"))
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertNotIn("data.cache", done.stderr)
+
     def test_a_translation_model_does_not_generate(self):
         self.train(train__steps=3)
         self.refuse(2, "generate", "use translate", arguments=["generate", self.folder / "run", "--prompt", "red"])

@@ -108,8 +108,9 @@ TEST(DeviceDescription, RefusesFilesThatAreWrongWithFileAndKey) {
   const struct {
     std::string line, by;
     std::string key, need;
-  } cases[] = {{"memory_bytes = 1e9", "memory_bytes = -1", "memory_bytes", "> 0"},
+  } cases[] = {{"memory_bytes = 1e9", "memory_bytes = -1", "memory_bytes", ">= 1"},
                {"memory_bytes = 1e9", "memory_bytes = 1e9\nlaunch_seconds = -1", "launch_seconds", ">= 0"},
+               {"bytes_per_second = 1e8", "bytes_per_second = 1e-300", "link.bytes_per_second", ">= 1 and below"},
                {"memory_bytes = 1e9", "memory_bytes = nan", "memory_bytes", ""},
                {"memory_bytes = 1e9", "memory_byte = 1e9", ":3: unknown key 'memory_byte'", ""},
                {"memory_bytes = 1e9", "", "needs the key memory_bytes", ""},

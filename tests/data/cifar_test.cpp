@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "core/error.h"
 #include "expect_error.h"
 #include "temporary_folder.h"
@@ -66,6 +68,32 @@ TEST(Cifar, ThatIsCutOffOrOfAnotherCountIsRefused) {
   folder.write("data_batch_1.bin", two);
   folder.write("data_batch_2.bin", two.substr(0, 3073));
   expect_error<DataError>([&] { open_cifar(folder.path()); }, {"data_batch_2.bin: has 1 images", "data_batch_1.bin has 2"});
+}
+
+/// Only the first batch was once trained on, without a word.
+TEST(Cifar, NamesABatchThatIsMissingBetweenOthers) {
+  const TemporaryFolder folder;
+  for (const char* name : {"data_batch_1.bin", "data_batch_3.bin", "data_batch_4.bin"}) folder.write(name, record("\1", 0));
+  expect_error<DataError>([&] { open_cifar(folder.path()); },
+                          {folder.path().string() + ": lacks data_batch_2.bin, but has data_batch_3.bin", "get the missing file"});
+  folder.write("data_batch_2.bin", record("\1", 0));
+  EXPECT_EQ(open_cifar(folder.path()).train->size(), 4);
+  folder.write("data_batch_5.bin", record("\1", 0));
+  folder.write("data_batch_6.bin", record("\1", 0));
+  EXPECT_EQ(open_cifar(folder.path()).train->size(), 6);
+  std::filesystem::remove(folder.path() / "data_batch_1.bin");
+  expect_error<DataError>([&] { open_cifar(folder.path()); }, {"lacks data_batch_1.bin, but has data_batch_2.bin"});
+}
+
+TEST(Cifar, NamesALinkThatLeadsBackToItself) {
+  const TemporaryFolder folder;
+  for (const char* name : {"train.bin", "test.bin", "fine_label_names.txt", "data_batch_1.bin"}) {
+    const auto link = folder.path() / name;
+    std::filesystem::create_symlink(link, link);
+    expect_error<DataError>([&] { open_cifar(folder.path()); }, {link.string() + ": cannot be looked up: ", "point it elsewhere"});
+    std::filesystem::remove(link);
+    folder.write("train.bin", record("\1\1", 0));
+  }
 }
 
 TEST(Cifar, FolderWithoutItsFilesOrWithOtherNamesIsRefused) {

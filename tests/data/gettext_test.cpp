@@ -218,6 +218,15 @@ TEST_F(LocaleTreeTest, SkipsDamagedCataloguesWithAMessage) {
   EXPECT_NE(tree.skipped[0].find("fr/LC_MESSAGES/iso_639-2.mo: byte 0"), std::string::npos) << tree.skipped[0];
 }
 
+TEST_F(LocaleTreeTest, SaysWhyNothingCanBeRead) {
+  for (const char* name : {"a", "b", "c", "d"})
+    write(join("fr/LC_MESSAGES/iso_x", name, ".mo"), "not a catalogue, though long enough to be one");
+  expect_error<DataError>([&] { read_locale_tree(folder.path(), {.languages = {"fr"}}); },
+                          {"left out", "fr/LC_MESSAGES/iso_xa.mo: byte 0", "and 1 more"});
+  expect_error<DataError>([&] { read_locale_tree(folder.path(), {.domains = {"iso_x*"}}); },
+                          {"left out", "fr/LC_MESSAGES/iso_xa.mo: byte 0", "and 1 more"});
+}
+
 TEST_F(LocaleTreeTest, SaysWhatIsMissing) {
   expect_error<DataError>([&] { read_locale_tree(folder.path() / "none"); }, {"none", "cannot read"});
   expect_error<DataError>([&] { read_locale_tree(folder.path(), {.languages = {"de", "xx"}}); }, {"language xx", "iso-codes"});

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <filesystem>
+
 #include "core/error.h"
 #include "expect_error.h"
 #include "image_files.h"
@@ -88,6 +90,17 @@ TEST(IdxFolder, NamesFileAndByteOfALabelWithoutAClass) {
   expect_error<DataError>([&] { open_idx(folder.path(), {"a", "b", "c"}); }, {"train-labels-idx1-ubyte: byte 9 is label 3", "0..2"});
   write_set(folder, "t10k", {4, 0});
   expect_error<DataError>([&] { open_idx(folder.path()); }, {"t10k-labels-idx1-ubyte: byte 8 is label 4", "0..3"});
+}
+
+TEST(IdxFolder, NamesALinkThatLeadsBackToItself) {
+  const TemporaryFolder folder;
+  for (const char* name : {"train-images-idx3-ubyte", "t10k-images-idx3-ubyte", "classes.txt"}) {
+    const auto link = folder.path() / name;
+    std::filesystem::create_symlink(link, link);
+    expect_error<DataError>([&] { open_idx(folder.path()); }, {link.string() + ": cannot be looked up: ", "point it elsewhere"});
+    std::filesystem::remove(link);
+    write_set(folder, "train", {1, 9});
+  }
 }
 
 TEST(IdxFolder, NamesWhatIsMissingOrDoesNotMatch) {

@@ -41,6 +41,45 @@ TEST(ImageFolder, TakesTheSplitsThatAreThere) {
   expect_error<DataError>([&] { open_image_folder(folder.path()); }, {"val: needs the classes of the training images", "'c'"});
 }
 
+void write_images(const TemporaryFolder& folder, std::initializer_list<std::string> names) {
+  for (const auto& name : names) folder.write(name, encode_png(kImage));
+}
+
+TEST(ImageFolder, TakesTheTestImagesToValidateWhereThereAreNoOthersAndLeavesFilesBesideTheSplitsOut) {
+  const TemporaryFolder folder;
+  write_images(folder, {"train/a/1.png", "test/a/1.png", "test/a/2.png", "notes.png", ".cache/1.png"});
+  EXPECT_EQ(open_image_folder(folder.path()).validation->size(), 2);
+  write_images(folder, {"valid/a/1.png"});
+  EXPECT_EQ(open_image_folder(folder.path()).validation->size(), 1);
+}
+
+/// A class called train was once all that was trained on, without a word of its siblings.
+TEST(ImageFolder, RefusesAnotherFolderBesideTrainForThatMayBeAClass) {
+  for (const char* of_train : {"train/1.png", "train/steam/1.png"}) {
+    const TemporaryFolder folder;
+    write_images(folder, {of_train, "bus/1.png", "val/a/1.png"});
+    expect_error<DataError>([&] { open_image_folder(folder.path()); }, {(folder.path() / "bus").string() + ": beside the folder train",
+                                                                        "if train is a class, rename its folder", "else move bus away"});
+  }
+}
+
+TEST(ImageFolder, RefusesTwoFoldersOfValidationImages) {
+  const TemporaryFolder folder;
+  write_images(folder, {"train/a/1.png", "val/a/1.png", "validation/a/1.png"});
+  expect_error<DataError>([&] { open_image_folder(folder.path()); },
+                          {folder.path().string() + ": needs one folder of validation images, got val and validation", "move one"});
+}
+
+TEST(ImageFolder, NamesALinkThatLeadsBackToItself) {
+  for (const char* name : {"train", "val", "train/b", "train/a/2.png"}) {
+    const TemporaryFolder folder;
+    if (name != std::string("train")) write_images(folder, {"train/a/1.png"});
+    const auto link = folder.path() / name;
+    std::filesystem::create_symlink(link, link);
+    expect_error<DataError>([&] { open_image_folder(folder.path()); }, {link.string() + ": cannot be looked up: ", "point it elsewhere"});
+  }
+}
+
 TEST(ImageFolder, NamesAnEmptyClass) {
   const TemporaryFolder folder;
   folder.write("a/1.png", encode_png(kImage));

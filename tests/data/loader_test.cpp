@@ -59,7 +59,7 @@ RC_GTEST_PROP(Loader, GivesTheSameBatchesForAnyNumberOfThreadsInAnyOrderOfSteps,
 
 TEST(Loader, SeesEverySampleOnceAnEpochInAnOrderOfItsOwn) {
   const auto dataset = std::make_shared<Telltale>(20);
-  Loader loader(dataset, {.batch = 3, .seed = 1, .threads = 2, .inputs = {"sample"}});
+  Loader loader(dataset, {.batch = 3, .seed = 1, .threads = 2, .inputs = {{"sample"}}});
   EXPECT_EQ(loader.steps_per_epoch(), 6);
   std::vector<int64_t> orders[2];
   for (int64_t step = 0; step < 12; ++step) {
@@ -75,7 +75,7 @@ TEST(Loader, SeesEverySampleOnceAnEpochInAnOrderOfItsOwn) {
 
 TEST(Loader, LoadsOnlyTheInputsWantedUntilAnotherIsAskedFor) {
   const auto dataset = std::make_shared<Telltale>(20);
-  Loader loader(dataset, {.batch = 4, .threads = 1, .inputs = {"sample"}});
+  Loader loader(dataset, {.batch = 4, .threads = 1, .inputs = {{"sample"}}});
   const Batch batch = loader.at(0);
   loader.at(1);
   EXPECT_EQ(dataset->unused_loads, 0);
@@ -83,10 +83,46 @@ TEST(Loader, LoadsOnlyTheInputsWantedUntilAnotherIsAskedFor) {
   EXPECT_EQ(dataset->unused_loads, 1);
 }
 
+TEST(Loader, LoadsTheSamplesWantedUntilOthersAreAskedFor) {
+  const auto dataset = std::make_shared<Telltale>(20);
+  const auto part = [](const std::string&, int64_t samples) { return SampleRange{samples / 2, samples}; };
+  const Tensor all = Loader(dataset, {.batch = 4, .threads = 0, .inputs = {{"sample"}}}).at(0).load("sample", 0, 4);
+  Loader loader(dataset, {.batch = 4, .threads = 0, .inputs = {{"sample"}}, .part = part});
+  const Batch batch = loader.at(0);
+  const int before = dataset->loads;
+  EXPECT_EQ(batch.load("sample", 2, 2).to_vector<int64_t>(), all.slice(0, 2, 4).to_vector<int64_t>());
+  EXPECT_EQ(batch.load("sample", 3, 1).to_vector<int64_t>(), all.slice(0, 3, 4).to_vector<int64_t>());
+  EXPECT_EQ(dataset->loads, before);
+  EXPECT_EQ(batch.load("sample", 1, 2).to_vector<int64_t>(), all.slice(0, 1, 3).to_vector<int64_t>());
+  EXPECT_EQ(dataset->loads, before + 1);
+}
+
+/// Before, a training saw the first rows of what it was given at every step.
+TEST(Loader, RefusesOtherNumbersOfSamplesThanWereAskedFor) {
+  struct Fixed : Telltale {
+    explicit Fixed(Tensor all) : Telltale(20), given(std::move(all)) {}
+    Tensor load(const std::string&, Split, int64_t, std::span<const int64_t>) const override { return given; }
+    Tensor given;
+  };
+  for (const Tensor& given : {zeros({20, 2}), zeros({3, 2}), zeros({}), Tensor()}) {
+    Loader loader(std::make_shared<Fixed>(given), {.batch = 4, .threads = 0});
+    expect_error<UsageError>([&] { loader.at(0); }, {"load(\"sample\")", "asked for 4 samples"});
+  }
+  expect_error<UsageError>([] { ValidationLoader(nullptr, {.batch = 2}, 0); }, {"null pointer"});
+}
+
+TEST(Loader, LoadsNothingAheadWhereNoInputIsWanted) {
+  const auto dataset = std::make_shared<Telltale>(20);
+  const LoaderOptions none{.batch = 4, .threads = 0, .inputs = std::vector<std::string>()};
+  Loader(dataset, none).at(0);
+  ValidationLoader(dataset, none, 0).at(0);
+  EXPECT_EQ(dataset->loads + dataset->unused_loads, 0);
+}
+
 TEST(Loader, LoadsNoFurtherAheadThanTold) {
   const auto dataset = std::make_shared<Telltale>(100);
   {
-    Loader loader(dataset, {.batch = 1, .threads = 3, .ahead = 5, .inputs = {"sample"}});
+    Loader loader(dataset, {.batch = 1, .threads = 3, .ahead = 5, .inputs = {{"sample"}}});
     for (int64_t step = 0; step < 10; ++step) loader.at(step);
   }
   EXPECT_GE(dataset->loads, 10);
@@ -95,7 +131,7 @@ TEST(Loader, LoadsNoFurtherAheadThanTold) {
 
 TEST(Loader, ThrowsWhatAWorkerMetAndTriesAgainWhenAsked) {
   const auto dataset = std::make_shared<Telltale>(100);
-  Loader loader(dataset, {.batch = 1, .threads = 2, .ahead = 0, .inputs = {"sample"}});
+  Loader loader(dataset, {.batch = 1, .threads = 2, .ahead = 0, .inputs = {{"sample"}}});
   loader.at(0);
   dataset->failing = true;
   expect_error<DataError>([&] { loader.at(1); }, {"the disk is gone"});
@@ -143,7 +179,7 @@ TEST(Validation, IsTheSameForAnyNumberOfThreads) {
 TEST(Validation, IsLoadedInWorkersAndNoFurtherThanItsEnd) {
   const auto dataset = std::make_shared<Telltale>(10);
   {
-    ValidationLoader loader(dataset, {.batch = 3, .threads = 2, .ahead = 100, .inputs = {"sample"}}, 0);
+    ValidationLoader loader(dataset, {.batch = 3, .threads = 2, .ahead = 100, .inputs = {{"sample"}}}, 0);
     for (int64_t number = 0; number < loader.size(); ++number) {
       const Batch batch = loader.at(number);
       for (int64_t sample = 0; sample < batch.samples; ++sample)

@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "core/error.h"
 #include "data/html.h"
 #include "data/utf8.h"
@@ -39,10 +41,34 @@ TEST(Html, KeepsProseAndDropsTheRest) {
   EXPECT_EQ(html_to_text(page), "Head line\n\nOne bold word, a < b & c \u2014 \u201Cd\u201D &unknown; R&D 1 < 2.\n\nx\n\ny\n\nz\n");
 }
 
+/// The whole page was once left out: HTML5 lets a head end without its end tag.
+TEST(Html, EndsAHeadAtWhatItCannotHold) {
+  const std::string head = "<!DOCTYPE html><html><head><meta content='a > b'><!-- <p> --><title>no <p></title><noscript><img></noscript>\n";
+  for (const std::string start : {"</head><body>", "<body>", "<p>", "</head>", "", "<h1>", "</html>"})
+    EXPECT_EQ(html_to_text(head + start + "It was night.<p>It rained."), "It was night.\n\nIt rained.\n") << start;
+  EXPECT_EQ(html_to_text(head + "<style>p > b</style><link><script>if (a<b) no();</script><base>"), "");
+  EXPECT_EQ(html_to_text("<p>a<head>"), "a\n");
+}
+
+/// Everything to the next end tag of a script was once left out.
+TEST(Html, TakesAnElementThatClosesItselfForWholeInXhtmlOnly) {
+  const std::string page =
+      "<head><title/><script src=\"a>b.js\"/></head><body><script src='c.js' /><p>one</p><script>no</script>two</body></html>";
+  for (const std::string start : {"<?xml version=\"1.0\"?><html>", "<html xmlns=\"http://www.w3.org/1999/xhtml\">",
+                                  "<!doctype html PUBLIC \"-//W3C//DTD XHTML 1.0 Strict//EN\" \"x.dtd\"><html>"})
+    EXPECT_EQ(html_to_text(start + page), "one\n\ntwo\n") << start;
+  EXPECT_EQ(html_to_text("<!DOCTYPE html><html><body><?xml:namespace prefix = o /><script src='a.js'/>no</script><p>one"), "one\n");
+}
+
+TEST(Html, EndsATagBehindItsQuotedValues) {
+  EXPECT_EQ(html_to_text("a <img alt=\"b > c\" title = 'd > e'>f <img alt=\"g\" h\">i"), "a f i\n");
+  EXPECT_EQ(html_to_text("a <img alt=\"b>c <b>d"), "a c d\n");
+}
+
 RC_GTEST_PROP(Html, TurnsAnyValidTextIntoValidTextThatIsNotMuchLonger, ()) {
   const auto words = *rc::gen::container<std::vector<std::string>>(
       rc::gen::element<std::string>("<", ">", "&", ";", "</", "<p>", "<!--", "-->", "<script", "&#", "x2019", "&#0;", "&#xD800;", "&amp;",
-                                    "a", " ", "\n", "é", "head", "/"));
+                                    "a", " ", "\n", "é", "head", "/", "<head>", "<html xmlns=xhtml>", "<style/>", "=\""));
   std::string page;
   for (const auto& word : words) page += word;
   const std::string text = html_to_text(page);
@@ -65,6 +91,36 @@ TEST(TextFiles, WalksAFolderInTheOrderOfPathsAndLeavesOutOtherKinds) {
   EXPECT_EQ(texts[0].text, "page\n");
   EXPECT_EQ(texts[1].text, "z");
   EXPECT_EQ(texts[2].text, "b");
+}
+
+TEST(TextFiles, ReadsEndingsInCapitalsToo) {
+  const TemporaryFolder folder;
+  folder.write("a.TXT", "a");
+  folder.write("b.Html", "<p>b</p>");
+  const auto texts = find_text(folder.path());
+  ASSERT_EQ(texts.size(), 2u);
+  EXPECT_EQ(texts[1].text, "b\n");
+}
+
+/// Its texts were once left out without a word.
+TEST(TextFiles, RefusesALinkedFolderAndTakesALinkedText) {
+  const TemporaryFolder folder, elsewhere;
+  folder.write("a/a.txt", "a");
+  const auto text = elsewhere.write("more/b.txt", "b");
+  std::filesystem::create_symlink(text, folder.path() / "a" / "b.txt");
+  std::filesystem::create_symlink(elsewhere.path() / "nothing", folder.path() / "nothing.txt");
+  EXPECT_EQ(find_text(folder.path()).size(), 2u);
+  std::filesystem::create_directory_symlink(elsewhere.path() / "more", folder.path() / "a" / "more");
+  expect_error<DataError>([&] { find_text(folder.path()); }, {"a/more: is a link to a folder", "put the folder itself here"});
+}
+
+TEST(TextFiles, NamesALinkThatLeadsBackToItself) {
+  const TemporaryFolder folder;
+  const auto link = folder.path() / "more" / "loop.txt";
+  folder.write("more/a.txt", "a");
+  std::filesystem::create_symlink(link, link);
+  for (const auto& path : {folder.path(), link})
+    expect_error<DataError>([&] { find_text(path); }, {link.string() + ": cannot be looked up: ", "point it elsewhere"});
 }
 
 TEST(TextFiles, TurnsEveryLineEndIntoLfAndDropsTheByteOrderMark) {

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/file/file.h"
 #include "data/sentencepiece_tokenizer.h"
+#include "data/stream_decoder.h"
 #include "data/utf8.h"
 #include "expect_error.h"
 #include "temporary_folder.h"
@@ -57,6 +58,29 @@ RC_GTEST_PROP(BpeTokenizer, GivesBackAnyCharacterButTheOneThatStandsForSpace, ()
     if ((c < 0xD800 || c > 0xDFFF) && c != 0x2581) append_utf8(text, c);
   RC_ASSERT(bpe()->decode(bpe()->encode(text)) == text);
 }
+
+RC_GTEST_PROP(StreamDecoder, GivesTheTextAsItsTokensCome, ()) {
+  const std::string text = random_text();
+  StreamDecoder stream(*bpe());
+  std::string streamed;
+  for (const int32_t token : bpe()->encode(text)) {
+    streamed += stream.add(token);
+    RC_ASSERT(text.starts_with(streamed));
+  }
+  RC_ASSERT(streamed + stream.finish() == text);
+}
+
+/// Of any tokens, so of bytes that are no text as well, as models say them.
+RC_GTEST_PROP(StreamDecoder, GivesWhatAllTokensSay, ()) {
+  const auto tokens =
+      *rc::gen::container<std::vector<int32_t>>(rc::gen::oneOf(rc::gen::inRange<int32_t>(0, 300), rc::gen::inRange<int32_t>(128, 257)));
+  StreamDecoder stream(*bpe());
+  std::string streamed;
+  for (const int32_t token : tokens) streamed += stream.add(token);
+  RC_ASSERT(streamed + stream.finish() == bpe()->decode(tokens));
+}
+
+TEST(BpeTokenizer, EncodesBytesThatNoCharacterBeginsWith) { EXPECT_FALSE(bpe()->encode(std::string(10000, '\x80')).empty()); }
 
 TEST(BpeTokenizer, LearnsPiecesAndHasTheVocabularyAskedFor) {
   EXPECT_EQ(bpe()->vocabulary(), 300);

@@ -265,9 +265,37 @@ std::pair<PlanOptions, int> with_change(PlanOptions options, int count, const st
   if (std::regex_search(change, found, std::regex("micro_batches=(\\d+)"))) options.micro_batches = std::stoi(found[1]);
   if (change.find("PlanOptions::micro_batches=kOpen") != std::string::npos) options.micro_batches = kOpen;
   if (change.find("PlanOptions::remat=kOpen") != std::string::npos) options.remat = kOpen;
-  if (const int* number = options.micro_batches.given())
-    options.micro_batches = static_cast<int>(std::min<int64_t>(*number, options.batch));
+  if (change.find("PlanOptions::partition=kOpen") != std::string::npos) options.partition = kOpen;
   return {options, count};
+}
+
+/// Whoever follows one of them trains.
+void expect_advice_that_fits(const layers::Graph& graph, const PlanOptions& options) {
+  const std::string advice = nearest_that_fits(graph, plan(graph, cpus(2), options).devices, options);
+  ASSERT_TRUE(advice.starts_with("it fits with ")) << advice;
+  for (size_t at = 13; at < advice.size();) {
+    const size_t end = std::min(advice.find(", or with ", at), advice.size());
+    const std::string change = advice.substr(at, end - at);
+    const auto [changed, count] = with_change(options, 2, change);
+    const Prediction prediction = predict(graph, plan(graph, cpus(count), changed), kOptimizer, changed.batch, {});
+    EXPECT_TRUE(prediction.fits) << change << ": " << prediction.reason;
+    at = end + 10;
+  }
+}
+
+TEST(OpenPlan, TheAdviceNamesAGivenPartitionAndMicroBatches) {
+  const auto graph = models::transformer_lm(deep_options());
+  const int nodes = static_cast<int>(graph.nodes().size());
+  const int64_t full = largest_peak(graph, plan(graph, cpus(2), open_options(NamedSchedule::gpipe, Remat::full)));
+  for (const int percent : {120, 95, 75, 55, 40})
+    for (const int micro_batches : {2, 8})
+      for (const int first : {0, nodes - 1}) {
+        SCOPED_TRACE(join(percent, " %, ", micro_batches, " micro-batches, first stage of ", first, " nodes"));
+        PlanOptions options = open_options(NamedSchedule::gpipe, Remat::none, full * percent / 100);
+        options.micro_batches = micro_batches;
+        if (first > 0) options.partition = Partition{{first, nodes - first}};
+        if (!predict(graph, plan(graph, cpus(2), options), kOptimizer, kSamples, {}).fits) expect_advice_that_fits(graph, options);
+      }
 }
 
 TEST(OpenPlan, UnderAnImpossibleBudgetSaysWhatIsShortAndTheAdviceFits) {
@@ -288,15 +316,7 @@ TEST(OpenPlan, UnderAnImpossibleBudgetSaysWhatIsShortAndTheAdviceFits) {
       short_devices += is_short;
     }
     EXPECT_GE(short_devices, 1);
-    const std::string advice = nearest_that_fits(graph, devices, options);
-    ASSERT_TRUE(advice.starts_with("it fits with ")) << percent << " %: " << advice;
-    for (size_t at = 13; at < advice.size();) {
-      const size_t end = std::min(advice.find(", or with ", at), advice.size());
-      const auto [changed, count] = with_change(options, 2, advice.substr(at, end - at));
-      const Prediction prediction = predict(graph, plan(graph, cpus(count), changed), kOptimizer, changed.batch, {});
-      EXPECT_TRUE(prediction.fits) << percent << " %: " << advice.substr(at, end - at) << ": " << prediction.reason;
-      at = end + 10;
-    }
+    expect_advice_that_fits(graph, options);
   }
 }
 

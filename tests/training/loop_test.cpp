@@ -197,9 +197,13 @@ TEST(TrainingLoop, TellsOtherSamplesFromThoseThatItWasTrainedOn) {
     return warnings;
   };
   EXPECT_TRUE(warnings_with(point_dataset()).empty());
-  const auto warnings = warnings_with(std::make_shared<data::TensorDataset>(labelled_points(256, 99), labelled_points(64, 2)));
+  const auto warnings = warnings_with(std::make_shared<data::TensorDataset>(labelled_points(256, 99), labelled_points(64, 98)));
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_NE(warnings[0].find("was trained on other samples"), std::string::npos) << warnings[0];
+  // What training alone sees otherwise, as augmentation does, says nothing of classes and of what is validated on.
+  const auto flipped = warnings_with(std::make_shared<data::TensorDataset>(labelled_points(256, 99), labelled_points(64, 2)));
+  ASSERT_EQ(flipped.size(), 1u);
+  EXPECT_NE(flipped[0].find("augmented, padded or cut otherwise"), std::string::npos) << flipped[0];
 }
 
 /// Also where the earlier one got further, and kept a better best.

@@ -119,9 +119,15 @@ TEST(Report, NumbersThatAreNotFiniteAreLeftOutOfCharts) {
   for (const double loss : {1.0, infinite, nan, 2.0})
     record.steps.push_back({static_cast<int64_t>(record.steps.size()) + 1, {.loss = loss}});
   record.evaluations = {{1, nan, {{"score", nan}}}, {2, 1.5, {{"score", 0.25}}}};
+  record.skipped_steps = 7;
+  record.item = "a<b";
   const std::string page = html_report(record);
   for (const char* part : {"\"nan", "\"inf", ",nan", ",inf", "\"-nan", ",-nan"}) EXPECT_FALSE(has(page, part)) << part;
   EXPECT_TRUE(has(page, "score at step 2: 0.25"));
+  EXPECT_TRUE(has(page, "<td>7</td>")) << "skipped steps";
+  EXPECT_FALSE(has(page, "a<b"));
+  record.evaluations = {{2, -nan, {}}};
+  EXPECT_TRUE(has(html_report(record), ">nan<"));
 }
 
 TEST(TrainingRecord, KeepsSomeStepsOfALongTraining) {

@@ -91,9 +91,10 @@ void draw_skips(Svg& svg, const std::vector<Skip>& skips, const std::vector<doub
 }
 
 std::string count_text(double count) {
-  return count >= 1e9   ? fmt::format("{:.3g} G", count / 1e9)
-         : count >= 1e6 ? fmt::format("{:.3g} M", count / 1e6)
-                        : fmt::format("{:.0f}", count);
+  constexpr double kRounded = 0.9995;  // three digits of it and more are the next unit's 1
+  return count >= kRounded * 1e9   ? fmt::format("{:.3g} G", count / 1e9)
+         : count >= kRounded * 1e6 ? fmt::format("{:.3g} M", count / 1e6)
+                                   : fmt::format("{:.0f}", count);
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
+#include <limits>
 
 #include "core/file/file.h"
 #include "training/report/charts.h"
@@ -14,27 +16,30 @@ namespace sluice::training {
 
 namespace {
 
+/// Of one that is no number without a sign, which it may have.
+std::string loss_text(double loss) { return fmt::format("{:.4f}", std::isnan(loss) ? std::numeric_limits<double>::quiet_NaN() : loss); }
+
 std::string loss_rows(const TrainingRecord& record) {
   std::string rows;
   if (!record.steps.empty())
     rows += html_row("training loss, first and last",
-                     fmt::format("{:.4f}, {:.4f}", record.steps.front().result.loss, record.steps.back().result.loss));
-  if (!record.evaluations.empty()) rows += html_row("validation loss", fmt::format("{:.4f}", record.evaluations.back().loss));
+                     loss_text(record.steps.front().result.loss) + ", " + loss_text(record.steps.back().result.loss));
+  if (!record.evaluations.empty()) rows += html_row("validation loss", loss_text(record.evaluations.back().loss));
   for (const auto& name : record.metrics())
     if (const auto value = record.last_metric(name)) rows += html_row("validation " + xml_text(name), metric_text(record, name, *value));
-  for (const auto& [name, loss] : record.baselines)
-    rows += html_row(xml_text(name) + " model's loss, same split", fmt::format("{:.4f}", loss));
+  for (const auto& [name, loss] : record.baselines) rows += html_row(xml_text(name) + " model's loss, same split", loss_text(loss));
   return rows;
 }
 
 std::string summary(const TrainingRecord& record) {
   const auto seconds = record.median_of_steps(&parallel::StepResult::seconds),
              bubble = record.median_of_steps(&parallel::StepResult::bubble);
-  std::string rows =
-      html_row("parameters", std::to_string(record.parameters)) + html_row("steps", std::to_string(record.steps_done)) + loss_rows(record);
+  std::string rows = html_row("parameters", std::to_string(record.parameters)) + html_row("steps", std::to_string(record.steps_done));
+  if (record.skipped_steps > 0) rows += html_row("skipped steps, gradients not finite", std::to_string(record.skipped_steps));
+  rows += loss_rows(record);
   if (seconds)
     rows += html_row("step, median", fmt::format("{:.1f} ms, {:.0f} {}s/s", *seconds * 1e3,
-                                                 static_cast<double>(record.items_per_step) / *seconds, record.item)) +
+                                                 static_cast<double>(record.items_per_step) / *seconds, xml_text(record.item))) +
             html_row("step, predicted", record.predictions_text());
   rows += html_row("bubble, predicted and measured",
                    fmt::format("{:.1f} %, {}", record.prediction.bubble * 100, bubble ? fmt::format("{:.1f} %", *bubble * 100) : "none"));

@@ -28,9 +28,11 @@ double nice_step(double end, int most) {
 
 void draw_axis(Svg& svg, const TimeRows& rows) {
   const Unit unit = unit_of(rows.seconds);
-  const double step = nice_step(rows.seconds, 10);
+  constexpr int kMostMarks = 10;
+  const double step = nice_step(rows.seconds, kMostMarks);
   svg.line(rows.left, rows.bottom + 2, rows.right(), rows.bottom + 2, kAxis);
-  for (double at = 0; at <= rows.seconds * 1.0001; at += step) {
+  for (int number = 0; number <= kMostMarks && number * step <= rows.seconds * 1.0001; ++number) {
+    const double at = number * step;
     svg.line(rows.x(at), rows.bottom + 2, rows.x(at), rows.bottom + 6, kAxis);
     const bool at_edge = rows.x(at) > rows.right() - 20;
     svg.text(rows.x(at), rows.bottom + 17, fmt::format("{:.6g} {}", at * unit.factor, unit.name), at_edge ? "end" : "middle",

@@ -35,9 +35,12 @@ void TrainingRecord::keep_step(int64_t number, const parallel::StepResult& resul
 
 void TrainingRecord::note_devices(const parallel::Trainer& trainer) {
   const auto& of_plan = trainer.plan().devices;
-  if (devices.size() == of_plan.size()) return;
-  devices.clear();
-  for (const auto& device : of_plan) devices.push_back({device->name(), 0, 0, device->budget_bytes()});
+  const bool are_others = !std::ranges::equal(devices, of_plan, {}, &Device::name, [](const DevicePtr& device) { return device->name(); });
+  if (are_others) devices.assign(of_plan.size(), {});
+  for (size_t i = 0; i < devices.size(); ++i) {
+    devices[i].name = of_plan[i]->name();
+    devices[i].budget_bytes = of_plan[i]->budget_bytes();
+  }
 }
 
 void TrainingRecord::note_evaluation(const parallel::Trainer& trainer, const Evaluation& evaluation) {
