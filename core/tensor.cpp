@@ -116,7 +116,11 @@ void* Tensor::address(DType dtype) const {
   if (!defined() || dtype != dtype_)
     throw UsageError(join("tensor: needs elements of ", name_of(dtype), ", got ", *this, "; cast() converts"));
   if (!storage_->memory) {
-    if (elements() > 0) throw NoElements(join("tensor: ", *this, " has no elements in memory: meta devices only count"));
+    if (elements() > 0)
+      throw NoElements(
+          join("tensor: ", *this,
+               " has no elements in memory: meta devices only count; a model that reads elements in forward() is planned with a given "
+               "partition and number of micro-batches, or PartitionRule::uniform"));
     return nullptr;
   }
   return static_cast<char*>(storage_->memory->block.data) + offset_ * static_cast<int64_t>(size_of(dtype_));

@@ -15,7 +15,7 @@ namespace {
 const char* cure_of(const std::error_code& error) {
   if (error == std::errc::too_many_symbolic_link_levels) return "a link leads back to itself: point it elsewhere or remove it";
   if (error == std::errc::permission_denied)
-    return "allow reading it and the folders above it (chmod, or ask the owner), or choose another";
+    return "allow reading it and the folders above it (chmod, or ask the owner), or choose another path";
   return "check the path";
 }
 

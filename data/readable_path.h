@@ -6,8 +6,8 @@
 
 namespace sluice::data {
 
-/// What is at a path that a user named. The functions of std::filesystem throw filesystem_error, which the program takes for a resource that
-/// ran out, or, with an error code, say "no" of what they could not look up. These tell what is absent from what cannot be read.
+/// What is at a path that a user named. The functions of std::filesystem throw filesystem_error, which the program takes for a resource
+/// that ran out, or, with an error code, say "no" of what they could not look up. These tell what is absent from what cannot be read.
 /// Errors  DataError naming the path, the system's reason and the cure, for links that lead in a circle and for what may not be read.
 
 /// False where nothing is, as behind a link to nothing.

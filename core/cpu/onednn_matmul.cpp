@@ -1,6 +1,9 @@
 // oneDNN's matrix products, of versions 2.x and 3.x, whose primitive descriptors are made differently.
 #include "core/cpu/onednn_matmul.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "core/cpu/onednn_engine.h"
 
 namespace sluice::onednn {
@@ -63,6 +66,8 @@ Compiled* find(const Product& product) { return find_compiled<Compiled>(product,
 }  // namespace
 
 std::optional<int64_t> scratch_bytes(const Product& product) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();  // beyond it oneDNN divides by zero
+  if (std::max({product.m, product.k, product.n}) > kMost) return std::nullopt;
   if (product.dtype != DType::f32 && product.dtype != DType::bf16) return std::nullopt;
   const Compiled* compiled = find(product);
   return compiled ? std::optional(compiled->scratch_bytes) : std::nullopt;

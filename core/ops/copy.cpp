@@ -31,8 +31,10 @@ void copy(const Tensor& from, const Tensor& to) {
   refuse_overlap("copy", from, to);
   Device &source = from.device(), &target = to.device();
   if (source.kind() != target.kind()) {
-    require<NoElements>(source.kind() != DeviceKind::meta && target.kind() != DeviceKind::meta,
-                        "copy: needs two devices that hold elements, got ", source.name(), " and ", target.name());
+    require<NoElements>(
+        source.kind() != DeviceKind::meta && target.kind() != DeviceKind::meta, "copy: needs two devices that hold elements, got ",
+        source.name(), " and ", target.name(),
+        "; a constant of a model is made where it is used, tensor(values, dtype, device), or is a parameter that is frozen");
     return copy_between_kinds(from, to);
   }
   if (source.kind() == DeviceKind::cuda && source.gpu() != target.gpu()) return copy(from.to(to.device_ptr()), to);
