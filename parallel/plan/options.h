@@ -40,9 +40,9 @@ struct PlanOptions {
   int fold_blocks = 0;                   ///< Replication::fold_blocks; 0: one a replica
   bool shards_optimizer = true;          ///< Replication::shards_optimizer, where the optimizer can step parts of parameters
   const Optimizer* optimizer = nullptr;  ///< whose states need room; null: AdamW's
-  NodeTimer times{};                     ///< asked once a kind of device and size of micro-batch; empty: counted at nominal speeds (nominal_speed)
-  double search_seconds = 0;             ///< after which the search, over all replicas, ends with the best plan that it has; 0 = no limit
-  SearchWatch::Report progress{};        ///< called some times a second while the plan is searched; what it throws ends plan()
+  NodeTimer times{};          ///< asked once a kind of device and size of micro-batch; empty: counted at nominal speeds (nominal_speed)
+  double search_seconds = 0;  ///< after which the search, over all replicas, ends with the best plan that it has; 0 = no limit
+  SearchWatch::Report progress{};  ///< called some times a second while the plan is searched; what it throws ends plan()
   std::function<void(const ReplicaTrial&)>
       tried{};  ///< called before plan() returns, for each that was weighed: where replicas are open, or which of unlike devices they have
 };
