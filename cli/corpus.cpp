@@ -188,11 +188,7 @@ int64_t validation_limit(const Settings& settings) { return settings.integer("tr
 std::optional<double> validation_bytes_per_token(const Corpus& corpus, const Settings& settings) {
   const auto samples = data::validation_samples(*corpus.dataset, validation_limit(settings));
   if (samples.empty()) return std::nullopt;
-  std::vector<int32_t> targets;
-  for (const int64_t sample : samples) {
-    const auto of_sample = corpus.dataset->load("targets", data::Split::validation, 0, std::span(&sample, 1)).to_vector<int32_t>();
-    targets.insert(targets.end(), of_sample.begin(), of_sample.end());
-  }
+  const auto targets = corpus.dataset->load("targets", data::Split::validation, 0, samples).to_vector<int32_t>();
   return static_cast<double>(corpus.tokenizer->decode(targets).size()) / static_cast<double>(targets.size());
 }
 

@@ -215,9 +215,10 @@ class Training {
     if (!finding) return;
     const std::string text = note_finding(*finding, trainer, record_);
     plan_ = trainer.plan();
-    note_predicted_peaks();
-    if (finding->next)
+    if (finding->next) {
+      note_predicted_peaks();
       record_.counted_seconds = training::counted_step_seconds(graph_, plan_, *optimizer_, settings_.integer("train.batch"), speeds_);
+    }
     if (!text.empty()) progress.say(text);
   } catch (const parallel::StoppedError&) {
   }
@@ -261,7 +262,6 @@ class Training {
   /// All is saved by now: what follows may take a while, and a second signal ends the program.
   void finish(std::unique_ptr<parallel::Trainer> trainer) {
     if (trainer->cuda_graphs().is_possible()) record_.cuda_graphs = trainer->cuda_graphs();
-    if (job_.is_root()) note_predicted_peaks();
     for (size_t i = 0; i < predicted_peaks_.size(); ++i) record_.devices[i].predicted_peak_bytes = predicted_peaks_[i];
     if (settings_.flag("train.baseline") && end_signal() == 0 && job_.is_root()) baseline();
     if (job_.is_root()) tell();

@@ -31,9 +31,8 @@ Validation validate(parallel::Trainer& trainer, const Corpus& corpus, const Sett
 
 std::string describe(const Validation& validation) {
   if (!validation.loss) return "no validation split";
-  const double value = std::isnan(*validation.loss) ? std::nan("") : *validation.loss;  // without a sign
-  const std::string loss = fmt::format("loss {:.4f}", value);
-  if (!validation.classification) return fmt::format("{}, perplexity {:.2f}", loss, std::exp(value));
+  const std::string loss = "loss " + training::number_text(*validation.loss, 4);
+  if (!validation.classification) return fmt::format("{}, perplexity {}", loss, training::number_text(std::exp(*validation.loss), 2));
   const training::Classification& classification = *validation.classification;
   const std::string accuracy = fmt::format("{}, accuracy {:.2f} % of {} {}", loss, classification.top(1) * 100, classification.samples(),
                                            validation.of_pixels ? "pixels" : "images");

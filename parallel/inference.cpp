@@ -42,6 +42,7 @@ Plan plan_of(const layers::Graph& graph, std::vector<DevicePtr> devices, const I
   const int stages = is_given ? static_cast<int>(options.stages.size()) : std::min(nodes, static_cast<int>(devices.size()));
   devices.resize(static_cast<size_t>(stages));
   Plan plan;
+  require_timeout(options.timeout_seconds, "InferenceOptions::timeout_seconds");
   plan.partition = is_given ? partition_given(options.stages, nodes) : balanced(graph, stages, devices[0], options);
   plan.devices = std::move(devices);
   plan.micro_batches = options.micro_batches;

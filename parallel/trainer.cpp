@@ -51,8 +51,7 @@ struct Trainer::State {
     require(!options.stochastic_rounding || plan.precision == Precision::bf16,
             "TrainerOptions::stochastic_rounding (train.stochastic_rounding): needs a plan in bf16 (train.precision), got ",
             name_of(plan.precision), "; switch one of them");
-    require(options.timeout_seconds > 0,
-            "TrainerOptions::timeout_seconds (pipeline.timeout): needs seconds > 0, which may be infinite, got ", options.timeout_seconds);
+    require_timeout(options.timeout_seconds, "TrainerOptions::timeout_seconds");
     optimizer->rate.validate();
     require(optimizer->ema >= 0 && optimizer->ema < 1, "Optimizer::ema (optimizer.ema): needs a decay in [0, 1), got ", optimizer->ema,
             "; 0 keeps no averages");
@@ -466,23 +465,6 @@ std::map<std::string, Tensor> Trainer::model() const { return whole(state_parts(
 std::map<std::string, Tensor> Trainer::averages() const { return whole(state_parts().averages); }
 std::map<std::string, Tensor> Trainer::optimizer_states() const { return whole(state_parts().states); }
 
-namespace {
-
-/// In their order: those with a device in this rank.
-std::vector<int> replicas_here(const Plan& plan, const DeviceRanks& ranks) {
-  std::vector<int> here;
-  const int replicas = plan.replication.replicas, each = devices_of_replica(plan);
-  for (int replica = 0; replica < replicas; ++replica) {
-    const auto is_here = [&](int device) {
-      return ranks.is_here(device_of_replica(plan.replica_devices, device, replica, replicas, each));
-    };
-    if (std::ranges::any_of(std::views::iota(0, each), is_here)) here.push_back(replica);
-  }
-  return here;
-}
-
-}  // namespace
-
 std::vector<std::string> Trainer::inputs_here() const {
   const Topology& topology = state_->topology;
   std::vector<std::string> inputs;
@@ -493,18 +475,7 @@ std::vector<std::string> Trainer::inputs_here() const {
   return inputs;
 }
 
-std::function<std::pair<int64_t, int64_t>(const std::string&, int64_t)> Trainer::samples_here() const {
-  std::vector<std::string> of_loss;
-  for (const int value : graph().nodes()[static_cast<size_t>(graph().loss_node())].inputs)
-    if (graph().node_of(value) < 0) of_loss.push_back(graph().inputs()[static_cast<size_t>(value)].name);
-  return [of_loss, micro_batches = plan().micro_batches, replicas = replicas_here(plan(), state_->executor->ranks()),
-          all = plan().replication.replicas](const std::string& input, int64_t samples) -> std::pair<int64_t, int64_t> {
-    if (std::ranges::count(of_loss, input) > 0) return {0, samples};
-    const int parts = static_cast<int>(std::min<int64_t>(micro_batches, samples));
-    const auto bounds = micro_batch_bounds(samples, parts);
-    return {bounds[part_of(parts, replicas.front(), all).first], bounds[part_of(parts, replicas.back(), all).end]};
-  };
-}
+SamplesHere Trainer::samples_here() const { return parallel::samples_here(graph(), plan(), state_->executor->ranks()); }
 
 std::vector<Placement> Trainer::placements() const { return parallel::placements(state_->graph, *state_->executor); }
 

@@ -16,6 +16,7 @@
 #include "parallel/run/state_parts.h"
 #include "parallel/run/trace.h"
 #include "parallel/run/wish.h"
+#include "parallel/samples_here.h"
 
 namespace sluice::parallel {
 
@@ -153,10 +154,8 @@ class Trainer {
   std::map<std::string, Tensor> optimizer_states() const;
   /// Names of the graph's inputs that the stages of this rank read.
   std::vector<std::string> inputs_here() const;
-  /// Which samples of a mini-batch of so many are read here of an input, from the first to behind the last: those of the replicas that have a
-  /// device in this rank, and all of what the loss reads, whose weights are those of the mini-batch. It may be called from any thread, and
-  /// when the trainer is gone.
-  std::function<std::pair<int64_t, int64_t>(const std::string& input, int64_t samples)> samples_here() const;
+  /// Which samples of a mini-batch its replicas read, for a loader: valid for the plan that the trainer has now, also when it is gone.
+  SamplesHere samples_here() const;
   /// Bytes of every parameter's copy and of all running statistics on every device, as the devices count them.
   std::vector<Placement> placements() const;
   /// Until publish_parameters() the trainer refuses to step, to evaluate and to be saved: parameters() are written from `source`, which may

@@ -1,6 +1,9 @@
 #include "training/evaluation.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <vector>
 
@@ -54,5 +57,7 @@ Evaluation evaluate(parallel::Trainer& trainer, data::ValidationLoader& batches,
   note_times(std::move(seconds), samples, evaluation);
   return evaluation;
 }
+
+std::string number_text(double value, int decimals) { return std::isnan(value) ? "nan" : fmt::format("{:.{}f}", value, decimals); }
 
 }  // namespace sluice::training

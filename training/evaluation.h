@@ -27,4 +27,7 @@ struct Evaluation {
 Evaluation evaluate(parallel::Trainer& trainer, data::ValidationLoader& batches,
                     const std::map<std::string, std::shared_ptr<Metric>>& metrics = {}, const std::function<bool()>& stop = {});
 
+/// A loss as people read it: 2.3026 with four decimals. One that is no number is "nan", without the sign that it may have.
+std::string number_text(double value, int decimals);
+
 }  // namespace sluice::training

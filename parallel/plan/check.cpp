@@ -109,4 +109,8 @@ void require_valid(const Plan& plan, const layers::Graph& graph) {
             "; measure them for this model");
 }
 
+void require_timeout(double seconds, std::string_view name) {
+  require(seconds > 0, name, " (pipeline.timeout): needs seconds > 0, which may be infinite, got ", seconds);
+}
+
 }  // namespace sluice::parallel

@@ -17,4 +17,7 @@ void require_valid(const Plan& plan, const layers::Graph& graph);
 /// and tf32 on GPUs that were made without it. `name` is what the message calls them.
 void require_devices(const std::vector<DevicePtr>& devices, Precision precision, std::string_view name);
 
+/// What every wait for another device may take at most. Errors  UsageError, beginning with the name of the field, for what is not above 0.
+void require_timeout(double seconds, std::string_view name);
+
 }  // namespace sluice::parallel

@@ -195,13 +195,10 @@ std::map<std::string, NodeTimes> means_by_work(const std::vector<NodeTimes>& tim
   return means;
 }
 
-/// How much memory slows a model down is a fact of it all, which nodes of other models do not have.
-std::vector<NodeTimes> with_crowding(std::vector<NodeTimes> times, const NodeTimes& of_model) {
-  for (NodeTimes& node : times) {
-    node.crowding = of_model.crowding;
-    node.crowding_bytes = of_model.crowding_bytes;
-  }
-  return times;
+/// How much more memory slows a model down is a fact of it all, which nodes of other models do not have.
+void copy_crowding(const NodeTimes& from, NodeTimes& to) {
+  to.crowding = from.crowding;
+  to.crowding_bytes = from.crowding_bytes;
 }
 
 std::string hash_of_all(const std::vector<std::string>& works) {
@@ -282,7 +279,10 @@ std::vector<NodeTimes> profile_nodes(const layers::Graph& graph, const Batch& ba
     if (const auto known = cache.find(works.back())) times.push_back(*known);
   }
   const std::string model = prefix + "all of " + hash_of_all(works);
-  if (const auto crowding = cache.find(model); crowding && times.size() == counts.size()) return with_crowding(times, *crowding);
+  if (const auto crowding = cache.find(model); crowding && times.size() == counts.size()) {
+    for (NodeTimes& node : times) copy_crowding(*crowding, node);
+    return times;
+  }
 
   const Profile profile(graph, batch, samples, devices_at_work(*device, options.devices, static_cast<int>(counts.size())), precision,
                         optimizer, options, counts);
@@ -291,7 +291,7 @@ std::vector<NodeTimes> profile_nodes(const layers::Graph& graph, const Batch& ba
                          ", there are ", there, "; plan with counted costs, or with more micro-batches");
   const auto by_node = profile.measure(there);
   auto measured = means_by_work(by_node, works);
-  measured[model] = with_crowding({NodeTimes()}, by_node[0])[0];
+  copy_crowding(by_node.front(), measured[model]);
   cache.keep(measured);
   times.clear();
   for (const auto& work : works) times.push_back(measured.at(work));

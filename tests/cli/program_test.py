@@ -278,6 +278,13 @@ class Plans(ProgramTest):
         self.assertLess(plan["step_seconds"], even["step_seconds"])
         self.assertGreaterEqual(plan["step_seconds"], plan["bound_seconds"])
 
+    def test_of_cpus_are_searched_by_nominal_speeds_and_claim_no_bound_of_measured_ones(self):
+        arguments = ("plan", "tiny", *sets(pipeline__devices='"4x cpu"', pipeline__replicas='"auto"'))
+        self.assertIn("nominal step", sluice(*arguments).stdout)
+        first, again = (json.loads(sluice(*arguments, "--json", "-").stdout) for _ in range(2))
+        self.assertIsNone(first["bound_seconds"])
+        self.assertEqual(first["replica_trials"], again["replica_trials"])
+
     def test_errors_of_planning_name_the_key(self):
         for setting, words in {"pipeline.partition=[1,2]": ["pipeline.partition"], "pipeline.partition=unifrm": ["pipeline.partition", "uniform"],
                                "pipeline.micro_batches=100000": ["pipeline.micro_batches"], "pipeline.remat=nosuch": ["pipeline.remat"],

@@ -44,7 +44,8 @@ TEST(OptionsOfATrainer, AreRefusedOutOfRange) {
   const auto graph = image_graph();
   const Plan one = plan_over(graph, "cpu:0");
   for (const double seconds : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN()})
-    expect_error<UsageError>([&] { Trainer(graph, one, SGD({.lr = 1e-2}), {.timeout_seconds = seconds}); }, {"timeout_seconds"});
+    expect_error<UsageError>([&] { Trainer(graph, one, SGD({.lr = 1e-2}), {.timeout_seconds = seconds}); },
+                             {"TrainerOptions::timeout_seconds", "pipeline.timeout"});
   Trainer trainer(graph, one, SGD({.lr = 1e-2}));
   expect_error<UsageError>([&] { trainer.step(image_batch(kSamples, 1), -7); }, {"micro-batches", "-7"});
   expect_error<UsageError>([&] { trainer.set_steps_done(-5); }, {"set_steps_done", "-5"});

@@ -90,6 +90,23 @@ TEST(Profile, ReadsTheCacheInsteadOfTheDevice) {
   EXPECT_GT(read_file(file).size(), kept.size()) << "other shapes are measured";
 }
 
+/// How memory slows a model down is measured of each, also where the nodes' times are those of another one.
+TEST(Profile, KnowsTheCrowdingOfTheModelAlone) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "node-times.json";
+  models::TransformerOptions layers = sluice::testing::tiny_transformer_options();
+  const auto measure = [&](int count) {
+    layers.layers = count;
+    profile_nodes(models::transformer_lm(layers), sluice::testing::token_batch(layers, 4, 1), 2, make_device("cpu:0"), Precision::f32,
+                  kOptimizer, {.repetitions = 1, .cache = file});
+    return read_file(file);
+  };
+  const std::string deep = measure(3), shallow = measure(2);
+  EXPECT_GT(shallow.size(), deep.size());
+  EXPECT_EQ(measure(3), shallow);
+  EXPECT_EQ(measure(2), shallow);
+}
+
 TEST(Profile, RefusesWhatItCannotMeasureWithTheCure) {
   const auto graph = skip_graph();
   const auto measure = [&](const DevicePtr& device, int64_t samples) {

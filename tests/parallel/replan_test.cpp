@@ -304,6 +304,21 @@ TEST(Replanner, LeavesATrainingThatACheckpointContinuesWithTheSameBits) {
   EXPECT_EQ(second->weights_hash(), whole->weights_hash());
 }
 
+/// As of sentences, whose longest mini-batches are larger than the declared one.
+TEST(Replanner, StaysWhereAnotherPlanHasNoRoomForAllShapes) {
+  const TinyModel model = misleading_model();
+  for (const bool is_tight : {false, true}) {
+    const auto trainer = misled_trainer(model);
+    const BatchShape larger = declared_shape(model.graph, 500 * kSamples);
+    const auto peaks = peak_bytes_of_steps(model.graph, trainer->plan(), trainer->optimizer(), {larger});
+    const int64_t most = std::ranges::max(peaks);
+    for (const auto& device : trainer->plan().devices) device->set_budget_bytes(is_tight ? most / 4 : 4 * most);
+    Replanner replanner(options_of({"cpu:0,cpu:1"}), {}, true);
+    replanner.require_room_for({larger});
+    EXPECT_EQ(train_on(model, *trainer, replanner, kUntilFound).at(0).next.has_value(), !is_tight);
+  }
+}
+
 TEST(Replanner, KeepsToWhatIsFixedAndToBudgets) {
   const TinyModel model = misleading_model();
   for (const bool by_budget : {false, true}) {

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
-#include <limits>
 
 #include "core/file/file.h"
 #include "training/report/charts.h"
@@ -16,8 +14,7 @@ namespace sluice::training {
 
 namespace {
 
-/// Of one that is no number without a sign, which it may have.
-std::string loss_text(double loss) { return fmt::format("{:.4f}", std::isnan(loss) ? std::numeric_limits<double>::quiet_NaN() : loss); }
+std::string loss_text(double loss) { return number_text(loss, 4); }
 
 std::string loss_rows(const TrainingRecord& record) {
   std::string rows;
