@@ -1,3 +1,4 @@
+#include "core/cuda/mma.h"
 #include "core/ops/gradient_sum_cuda.cuh"
 #include "core/ops/normalization.h"
 #include "core/ops/rows_cuda.cuh"
@@ -6,8 +7,9 @@ namespace sluice::kernels {
 
 namespace {
 
-constexpr int kForwardPacks = 4;       // held by a thread
-constexpr int kBackwardElements = 16;  // of dy and of x held by a thread, beside as many sums of dgamma and dbeta
+constexpr int kForwardPacks = 4;                        // held by a thread
+constexpr int kBackwardElements = 16;                   // of dy and of x held by a thread, beside as many sums of dgamma and dbeta
+constexpr size_t kMostFetchedBytes = size_t{96} << 10;  // of a block's rows in shared memory, of which GPUs since sm_86 have 99 KiB a block
 
 template <class T>
 T* data_or_null(const Tensor& x) {
@@ -44,7 +46,7 @@ __device__ void add_residual(const Forward<T>& to, int64_t offset, Row<T, kPacks
 }
 
 template <class T, int kPacks>
-__global__ void __launch_bounds__(kMostRowThreads) normalize_rows(Forward<T> to) {
+__global__ void __launch_bounds__(kMostRowThreads, 1) normalize_rows(Forward<T> to) {
   using C = compute_t<T>;
   constexpr int kCount = Pack<T>::kCount;
   const int64_t at_row = team_row(), offset = at_row * to.columns;
@@ -106,24 +108,78 @@ struct Backward {
   bool packed;
 };
 
-/// One row of the backward pass, whose packs of dy and x are given to `each_pack` as `row.gradients` and `row.values`.
+/// A row of dy, one of x and, where it is asked for, one of the sum, as a thread reads them.
 template <class T, int kPacks>
+struct ReadRows {
+  __device__ ReadRows(const Backward<T>& of, int64_t offset, int elements)
+      : from(of),
+        sum(of.sum ? of.sum + offset : nullptr),
+        n(elements),
+        gradients(of.dy + offset, n, of.packed),
+        values(of.x + offset, n, of.packed) {}
+  __device__ Pack<T> sum_at(int, int at) const { return read_pack(sum, at, n, from.packed); }
+
+  const Backward<T>& from;
+  const T* sum;
+  const int n;
+  Row<T, kPacks> gradients, values;
+};
+
+/// The same that were copied to shared memory while the row before was worked on: a thread copies and reads its own packs alone.
+/// Shared  [2, 3, kPacks, threads of the block] packs: rows in turn, of dy, x and sum.
+template <class T, int kPacks>
+struct FetchedRows {
+  static constexpr int kOf = 3;
+
+  static size_t shared_bytes(const dim3& block) { return size_t{2} * kOf * kPacks * sizeof(Pack<T>) * block.x * block.y; }
+
+  /// Starts the copies of a row; nothing is read where it has no elements.
+  __device__ static void fetch(const Backward<T>& from, int64_t at_row, int turn, int elements) {
+    const int64_t offset = at_row * from.columns;
+    const T* const arrays[kOf] = {from.dy, from.x, from.sum};
+#pragma unroll
+    for (int of = 0; of < kOf; ++of)
+#pragma unroll
+      for (int k = 0; k < kPacks; ++k) {
+        const int at = Row<T, kPacks>::position(0, k);
+        const bool is_there = at < elements && arrays[of] != nullptr;
+        copy_async<sizeof(Pack<T>)>(pack_of(turn, of, k), is_there ? arrays[of] + offset + at : from.dy, is_there);
+      }
+    commit_copies();
+  }
+  __device__ static Pack<T>* pack_of(int turn, int of, int k) {
+    const int threads = static_cast<int>(blockDim.x * blockDim.y), thread = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
+    return dynamic_shared<Pack<T>>() + ((turn * kOf + of) * kPacks + k) * threads + thread;
+  }
+
+  struct Fetched {
+    __device__ Pack<T> held(int k) const { return *pack_of(turn, of, k); }
+    int turn, of;
+  };
+  __device__ FetchedRows(int turn) : gradients{turn, 0}, values{turn, 1} {}
+  __device__ Pack<T> sum_at(int k, int) const { return *pack_of(gradients.turn, 2, k); }
+
+  Fetched gradients, values;
+};
+template <class F, class T, int kPacks>
+__device__ void each_pack_of(F f, ReadRows<T, kPacks>& rows) {
+  each_pack(f, rows.gradients, rows.values);
+}
+template <class F, class T, int kPacks>
+__device__ void each_pack_of(F f, FetchedRows<T, kPacks>& rows) {
+#pragma unroll
+  for (int k = 0; k < kPacks; ++k) f(k, Row<T, kPacks>::position(0, k), rows.gradients.held(k), rows.values.held(k));
+}
+
+/// One row of the backward pass.
+template <class T, class Rows>
 struct BackwardRow {
   using C = compute_t<T>;
   static constexpr int kCount = Pack<T>::kCount;
 
-  __device__ BackwardRow(const Backward<T>& arguments, int64_t at_row, bool exists)
-      : from(arguments),
-        n(exists ? arguments.columns : 0),
-        offset(at_row * arguments.columns),
-        gradients(arguments.dy + offset, n, arguments.packed),
-        values(arguments.x + offset, n, arguments.packed),
-        mean(exists && arguments.mean ? arguments.mean[at_row] : C(0)),
-        rstd(exists ? arguments.rstd[at_row] : C(0)) {}
-
   __device__ void write_input_gradient() {
     TwoSums<C> sums{0, 0};  // of g and of g * (x - mean)
-    each_pack(
+    each_pack_of(
         [&](int, int at, const Pack<T>& dy, const Pack<T>& x) {
           const Pack<T> gamma = read_pack(from.gamma, at, n, from.packed);
 #pragma unroll
@@ -133,14 +189,14 @@ struct BackwardRow {
             sums.second += g * (static_cast<C>(x.at[j]) - mean);
           }
         },
-        gradients, values);
+        rows);
     sums = team_sums(sums);
     const C count = static_cast<C>(from.columns), slope = sums.second / count * rstd * rstd * rstd;
     const C shift = from.mean ? sums.first / count * rstd : C(0);
-    each_pack(
-        [&](int, int at, const Pack<T>& dy, const Pack<T>& x) {
+    each_pack_of(
+        [&](int k, int at, const Pack<T>& dy, const Pack<T>& x) {
           const Pack<T> gamma = read_pack(from.gamma, at, n, from.packed);
-          const Pack<T> sum = from.sum ? read_pack(from.sum + offset, at, n, from.packed) : Pack<T>{};
+          const Pack<T> sum = from.sum ? rows.sum_at(k, at) : Pack<T>{};
           Pack<T> dx;
 #pragma unroll
           for (int j = 0; j < kCount; ++j) {
@@ -151,13 +207,13 @@ struct BackwardRow {
           }
           write_pack(from.dx + offset, at, n, from.packed, dx);
         },
-        gradients, values);
+        rows);
   }
 
   const Backward<T>& from;
   const int n;
   const int64_t offset;
-  Row<T, kPacks> gradients, values;
+  Rows rows;
   const C mean, rstd;
 };
 
@@ -167,8 +223,9 @@ struct WeightGradients {
   using C = compute_t<T>;
   static constexpr int kCount = Pack<T>::kCount, kHeld = kPacks > 0 ? kPacks *kCount : 1;
 
-  __device__ void add(BackwardRow<T, kPacks>& row) {
-    each_pack(
+  template <class Rows>
+  __device__ void add(BackwardRow<T, Rows>& row) {
+    each_pack_of(
         [&](int k, int at, const Pack<T>& dy, const Pack<T>& x) {
 #pragma unroll
           for (int j = 0; j < kCount; ++j) {
@@ -182,7 +239,7 @@ struct WeightGradients {
             }
           }
         },
-        row.gradients, row.values);
+        row.rows);
   }
   /// Calls f(column, element of gamma, element of beta) for the thread's columns.
   template <class F>
@@ -217,8 +274,54 @@ struct WeightGradients {
   C gamma[kHeld] = {}, beta[kHeld] = {};
 };
 
-/// A block takes a chunk of rows, each of its teams every blockDim.y-th of them.
+/// A row's statistics; rms_norm has no mean.
+template <class T, class C = compute_t<T>>
+struct Statistics {
+  __device__ Statistics(const Backward<T>& from, int64_t at_row, bool exists)
+      : mean(exists && from.mean ? from.mean[at_row] : C(0)), rstd(exists ? from.rstd[at_row] : C(0)) {}
+  C mean, rstd;
+};
+
+/// The rows of a chunk, each of the block's teams every blockDim.y-th of them.
 template <class T, int kPacks>
+__device__ void read_chunk(const Backward<T>& from, int64_t begin, int64_t end, WeightGradients<T, kPacks>& sums) {
+  for (int64_t at_row = begin + threadIdx.y; at_row - threadIdx.y < end; at_row += blockDim.y) {
+    const bool exists = at_row < end;
+    const int64_t offset = at_row * from.columns;
+    const int n = exists ? from.columns : 0;
+    const Statistics<T> of(from, at_row, exists);
+    BackwardRow<T, ReadRows<T, kPacks>> row{from, n, offset, ReadRows<T, kPacks>(from, offset, n), of.mean, of.rstd};
+    if (from.dx) row.write_input_gradient();
+    if (from.sums) sums.add(row);
+  }
+}
+
+/// The same, where the next row and its statistics are on their way while one is worked on: a multiprocessor has no registers for more rows,
+/// and would wait for each (an H100 read 1.4 of its 2.8 TB/s).
+template <class T, int kPacks>
+__device__ void fetch_chunk(const Backward<T>& from, int64_t begin, int64_t end, WeightGradients<T, kPacks>& sums) {
+  const auto elements_of = [&](int64_t at_row) { return at_row < end ? from.columns : 0; };
+  int64_t at_row = begin + threadIdx.y;
+  int turn = 0;
+  FetchedRows<T, kPacks>::fetch(from, at_row, turn, elements_of(at_row));
+  for (Statistics<T> next(from, at_row, at_row < end); at_row - threadIdx.y < end; turn = 1 - turn) {
+    const Statistics<T> of = next;
+    const int64_t next_row = at_row + blockDim.y;
+    wait_for_copies();
+    FetchedRows<T, kPacks>::fetch(from, next_row, 1 - turn, elements_of(next_row));
+    next = Statistics<T>(from, next_row, next_row < end);
+    BackwardRow<T, FetchedRows<T, kPacks>> row{from,   elements_of(at_row), at_row * from.columns, FetchedRows<T, kPacks>(turn), of.mean,
+                                               of.rstd};
+    if (from.dx) row.write_input_gradient();
+    if (from.sums) sums.add(row);
+    at_row = next_row;
+  }
+  wait_for_copies();
+  __syncthreads();  // the memory becomes that of the sums
+}
+
+/// A block takes a chunk of rows.
+template <class T, int kPacks, bool kFetch>
 __global__ void __launch_bounds__(kMostRowThreads) normalization_gradients(Backward<T> from) {
   const bool centered = from.mean != nullptr;
   const int64_t begin = blockIdx.x * from.rows_per_chunk, end = min(begin + from.rows_per_chunk, from.rows);
@@ -228,11 +331,10 @@ __global__ void __launch_bounds__(kMostRowThreads) normalization_gradients(Backw
     for (int i = threadIdx.x; i < sums_of_chunk; i += blockDim.x) sums.to[i] = 0;
     __syncthreads();
   }
-  for (int64_t at_row = begin + threadIdx.y; at_row - threadIdx.y < end; at_row += blockDim.y) {
-    BackwardRow<T, kPacks> row(from, at_row, at_row < end);
-    if (from.dx) row.write_input_gradient();
-    if (from.sums) sums.add(row);
-  }
+  if constexpr (kFetch)
+    fetch_chunk(from, begin, end, sums);
+  else
+    read_chunk(from, begin, end, sums);
   if (kPacks > 0 && from.sums) sums.write();
 }
 
@@ -303,8 +405,12 @@ void normalization_backward(Cuda& cuda, const Tensor& dy, const Tensor& x, const
     on_rows<T, kBackwardElements / Pack<T>::kCount>(n, [&]<int kPacks>(const RowTeams& teams) {
       // Without registers for them a chunk's sums are not shared by several teams.
       const dim3 block = kPacks > 0 ? teams.block() : dim3(static_cast<unsigned>(teams.team));
-      const size_t shared = block.y > 1 ? 2 * n * sizeof(C) : 0;
-      launch(cuda, "normalization_backward", {chunks, block, shared}, normalization_gradients<T, kPacks>, from);
+      const size_t of_sums = block.y > 1 ? 2 * n * sizeof(C) : 0;
+      if constexpr (std::is_same_v<T, bfloat16> && kPacks > 0)
+        if (const size_t of_rows = FetchedRows<T, kPacks>::shared_bytes(block); from.packed && of_rows <= kMostFetchedBytes)
+          return launch(cuda, "normalization_backward", {chunks, block, std::max(of_rows, of_sums)},
+                        normalization_gradients<T, kPacks, true>, from);
+      launch(cuda, "normalization_backward", {chunks, block, of_sums}, normalization_gradients<T, kPacks, false>, from);
     });
   });
 }

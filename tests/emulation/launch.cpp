@@ -22,7 +22,7 @@ void check_limits(const cudaLaunchConfig_t& config, size_t shared_bytes_allowed)
             uint64_t{block.x} * block.y * block.z <= Block::kMaxThreads,
         cudaErrorInvalidConfiguration, "launch: a block needs 1 to 1024 threads, at most 64 along z, got ", text_of(block));
   check(config.dynamicSmemBytes <= shared_bytes_allowed, cudaErrorInvalidValue, "launch: the kernel may have ", shared_bytes_allowed,
-        " bytes of dynamic shared memory, asked for ", config.dynamicSmemBytes, "; above ", SharedMemory::kDefaultBytes,
+        " bytes of dynamic shared memory, asked for ", config.dynamicSmemBytes, "; above ", SharedMemory::kUnaskedBytes,
         " it needs cudaFuncSetAttribute");
   check(config.numAttrs == 0, cudaErrorNotSupported, "launch: attributes of launches are not emulated");
 }
@@ -47,7 +47,7 @@ void run_grid(Runtime& state, const Launch& launch) {
 cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel, std::function<void()> thread) {
   return call([&](Runtime& state) {
     const auto allowed = state.shared_bytes_allowed.find(kernel);
-    check_limits(config, allowed == state.shared_bytes_allowed.end() ? SharedMemory::kDefaultBytes : allowed->second);
+    check_limits(config, allowed == state.shared_bytes_allowed.end() ? SharedMemory::kUnaskedBytes : allowed->second);
     check(state.queue_of(config.stream)->device() == current_device(), cudaErrorInvalidResourceHandle,
           "launch: the stream belongs to device ", state.queue_of(config.stream)->device(), ", the current one is ", current_device(),
           "; call cudaSetDevice");

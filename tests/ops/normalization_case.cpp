@@ -57,6 +57,8 @@ OP_CASES(layer_norm) {
   add({.name = "small", .inputs = with(randn({4, 7}), 7), .run = run, .expect = naive_norm});
   add({.name = "deep", .inputs = with(randn({2, 3, 33}), 33), .run = run, .expect = naive_norm});
   add({.name = "several_chunks", .inputs = with(randn({35, 4}), 4), .run = run, .expect = naive_norm});
+  // Rows of more packs than a warp has threads, several a team and several chunks: read ahead of their use on a GPU.
+  add({.name = "rows_ahead", .inputs = with(randn({9, 520}), 520), .run = run, .expect = naive_norm});
   add({.name = "vector", .inputs = with(randn({9}), 9), .run = run, .expect = naive_norm});
   add({.name = "one_column", .inputs = with(randn({3, 1}), 1), .run = run, .expect = naive_norm});
   add({.name = "no_rows", .inputs = with(randn({0, 5}), 5), .run = run, .expect = naive_norm});
@@ -85,6 +87,7 @@ OP_CASES(rms_norm) {
   add({.name = "several_chunks", .inputs = with(randn({35, 4}), 4), .run = run, .expect = naive_norm});
   add({.name = "one_column", .inputs = with(randn({3, 1}), 1), .run = run, .expect = naive_norm});
   add({.name = "no_rows", .inputs = with(randn({0, 5}), 5), .run = run, .expect = naive_norm});
+  add({.name = "rows_ahead", .inputs = with(randn({9, 520}), 520), .run = run, .expect = naive_norm});
   add({.name = "zeros", .inputs = with(constant({2, 9}, 0), 9), .run = run, .expect = naive_norm, .gradient = false});
   add({.name = "view", .inputs = with(transposed(randn({5, 3}), 0, 1), 5), .run = run, .expect = naive_norm});
   add({.name = "misaligned", .inputs = with(misaligned({3, 16}), 16), .run = run, .expect = naive_norm});
