@@ -21,6 +21,8 @@
 #include "bench/tuning_option.h"
 #include "core/cuda/cudnn.h"
 #include "core/machine_limits.h"
+#include "core/ops/copy.h"
+#include "core/ops/padded_rows.h"
 
 namespace sluice::bench {
 namespace {
@@ -46,8 +48,12 @@ Tensor input_of(const testing::InputSpec& spec, const Setting& setting) {
 }
 
 Tensor gradient_of(const Tensor& y, const Setting& setting) {
-  if (setting.counts_only()) return empty_like(y);
-  return setting.is_gpu() ? noise(y.shape(), y.dtype(), setting.device) : full(y.shape(), 1, y.dtype());
+  if (setting.counts_only() || !is_floating(y.dtype())) return empty_like(y);  // of no use where there is no gradient
+  if (!setting.is_gpu()) return full(y.shape(), 1, y.dtype());
+  if (!has_rows(y) || y.is_contiguous()) return noise(y.shape(), y.dtype(), setting.device);
+  const Tensor rows = empty_rows(y.shape(), y.dtype(), setting.device);  // as y's are, which another node's gradient then has too
+  copy(noise(y.shape(), y.dtype(), setting.device), rows);
+  return rows;
 }
 
 std::vector<Var> inputs_of(const OpCase& op_case, Passes passes, const Setting& setting) {

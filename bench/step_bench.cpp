@@ -185,7 +185,7 @@ int run(int argc, char** argv) {
   app.add_option("--steps", steps, "timed steps of one choice");
   app.add_flag("--nodes", nodes, "with --steps: also every node inside the steps");
   app.add_option("--compare", rounds, "rounds of the choices that are compared");
-  app.add_option("--model", choice.model, "gpt, gpt-bytes, gpt2-124m, amoebanet, moe, lstm, gru or translation");
+  app.add_option("--model", choice.model, "gpt, gpt-bytes, gpt2-124m, gpt2-1558m, amoebanet, moe, lstm, gru or translation");
   app.add_option("--sequence", choice.sequence, "items of each sample of lstm and gru");
   app.add_option("--layers", choice.image.layers, "normal cells of amoebanet");
   app.add_option("--filters", choice.image.filters, "of amoebanet");
