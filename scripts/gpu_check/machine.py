@@ -30,8 +30,9 @@ class Machine:
     def __init__(self, prepared):
         """`prepared`: the folder that gpu-check-prepare filled; it need not be there."""
         self.prepared = prepared
-        fields = answer_of("nvidia-smi", "--query-gpu=name,compute_cap,driver_version", "--format=csv,noheader").split(", ")
-        self.gpu, self.capability, self.driver = fields if len(fields) == 3 else ("", "", "")
+        fields = answer_of("nvidia-smi", "--query-gpu=name,compute_cap,driver_version,memory.total", "--format=csv,noheader").split(", ")
+        self.gpu, self.capability, self.driver, memory = fields if len(fields) == 4 else ("", "", "", "")
+        self.memory_gb = int(memory.removesuffix(" MiB")) * 2**20 / 1e9 if memory.endswith(" MiB") else 0      # 0: not told
         self.cuda = self._toolkit()
         self.sanitizer = self._tool("compute-sanitizer", "compute-sanitizer/compute-sanitizer")
         self.commit = answer_of("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD") or "unknown"

@@ -32,10 +32,10 @@ ENDING_S = 4            # of every section at most, for ending what hangs
 
 # (name, seconds, function), what is most worth knowing first. Later sections need the programs of `build`; they say so when one is missing.
 SECTIONS = [
-    ("build", 200, build.run),
+    ("build", 150, build.run),
     ("smoke", 25, smoke.run),
     ("tests", 75, tests.run),
-    ("steps", 120, steps.run),
+    ("steps", 170, steps.run),
     ("kernels", 45, kernels.run),
     ("ladder", 15, kernels.run_ladder),
     ("cudnn", 40, beside_cudnn.run),

@@ -1,7 +1,8 @@
 """Stands in for every program that scripts/gpu-check runs, by the name it is called by; prints and writes what the real one would.
 
-STAND_IN in the environment, a JSON object, says what goes wrong: {"op_bench": "crash"}, or "hang" or "fail"; of test_ops and test_core also
-{"test_ops": {"softmax": "fault"}}, which spoils the process from the second case of that group on.
+STAND_IN in the environment, a JSON object, says what goes wrong: {"op_bench": "crash"}, or "hang" or "fail"; of tests also
+{"test_ops": {"/softmax_": "fault"}}, of cases whose names have that part: a failure that spoils the rest of its process, or "wrong", one
+that spoils nothing, "crash", "hang", "slow", a tenth of a second, or "quit": the process ends after it. STAND_IN_OPS: so many ops more.
 """
 import json
 import os
@@ -16,7 +17,7 @@ NAME = pathlib.Path(sys.argv[0]).name
 BEHAVIOUR = json.loads(os.environ.get("STAND_IN", "{}"))
 PROGRAMS = ["bench/step_bench", "bench/op_bench", "bench/ladder/ladder_bench", "tests/ops/test_ops", "tests/test_parallel",
             "tests/test_core", "tests/test_training"]
-OPS = ["add", "attention", "attention_packed", "matmul", "softmax"]
+OPS = ["add", "attention", "attention_packed", "matmul", "softmax", *(f"op{n}" for n in range(int(os.environ.get("STAND_IN_OPS", 0))))]
 OP_TESTS = ["ComputesTheReferenceInEveryDtype", "HasTheGradientOfTheCpu", "RefusesBadInput"]
 CASES = {"test_ops": [f"Ops/OpTest.{test}/{op}_{case}_on_cuda" for op in OPS for test in OP_TESTS for case in ("small", "odd")],
          "test_parallel": [f"CudaTraining.{test}" for test in ("FollowsTheLossesOfTheCpu", "HasTheSameAnswerWithGraphs",
@@ -55,30 +56,65 @@ def misbehave(how):
         sys.exit(3)
 
 
-def matches(case, patterns):
-    wanted, _, unwanted = patterns.partition(":-")
-    fits = lambda all_of: any(re.fullmatch(re.escape(one).replace(r"\*", ".*"), case) for one in all_of.split(":") if one)  # noqa: E731
-    return fits(wanted) and not fits(unwanted)
+def matching(cases, patterns):
+    """Patterns as GoogleTest has them: whole names, most of them, or with stars."""
+    def fits(case, names, stars):
+        return case in names or any(re.fullmatch(re.escape(one).replace(r"\*", ".*"), case) for one in stars)
+
+    split = [({one for one in part.split(":") if "*" not in one}, [one for one in part.split(":") if "*" in one])
+             for part in patterns.partition(":-")[::2]]
+    return [case for case in cases if fits(case, *split[0]) and not fits(case, *split[1])]
+
+
+def chosen_cases():
+    """By --gtest_filter, or by the line of --gtest_flagfile."""
+    patterns = option("gtest_filter", "*")
+    if flags := option("gtest_flagfile"):
+        patterns = pathlib.Path(flags).read_text().strip().removeprefix("--gtest_filter=")
+    return matching(CASES[NAME], patterns)
+
+
+def list_cases(cases):
+    print("Running main() from ./googletest/src/gtest_main.cc")
+    for suite in dict.fromkeys(case.split(".")[0] for case in cases):
+        print(f"{suite}.")
+        print("\n".join(f"  {case.split('.')[1]}  # GetParam() = a case" for case in cases if case.startswith(suite + ".")))
+
+
+def print_failure(case):
+    named = "kernel softmax_rows" if os.environ.get("SLUICE_SYNC") else "cudaStreamSynchronize"
+    print(f'C++ exception with description "cuda: {named} failed: an illegal memory access" thrown in the test body.')
+    print(f"[  FAILED  ] {case}, where GetParam() = a case (2 ms)", flush=True)
+
+
+def print_left_out(cases):
+    """What GoogleTest says of all that --gtest_fail_fast leaves out."""
+    for case in cases:
+        print(f"[ RUN      ] {case}\ntests/a.cpp:1: Skipped\n\n[  SKIPPED ] {case} (0 ms)")
+    print(f"[  SKIPPED ] {len(cases)} tests, listed below:", *(f"[  SKIPPED ] {case}" for case in cases), sep="\n")
 
 
 def run_cases():
-    chosen = [case for case in CASES[NAME] if matches(case, option("gtest_filter", "*"))]
+    chosen = chosen_cases()
     if "--gtest_list_tests" in sys.argv:
-        print("Ops/OpTest.")
-        print("\n".join(f"  {case.split('.')[1]}  # GetParam() = a case" for case in chosen))
-        return
-    wrong, failed = BEHAVIOUR.get(NAME, {}), 0
+        return list_cases(chosen)
+    wrong, failed, is_spoiled = BEHAVIOUR.get(NAME, {}), 0, False
     for place, case in enumerate(chosen):
-        how = next((how for group, how in wrong.items() if f"/{group}_" in case), None)
+        how = next((how for part, how in wrong.items() if part in case), None)
         print(f"[ RUN      ] {case}", flush=True)
-        if how == "fault" and (place > 0 or len(chosen) == 1):
-            named = "kernel softmax_rows" if os.environ.get("SLUICE_SYNC") else "cudaStreamSynchronize"
-            print(f'C++ exception with description "cuda: {named} failed: an illegal memory access" thrown in the test body.')
-            print(f"[  FAILED  ] {case}, where GetParam() = a case (2 ms)")
-            failed = 1
+        if how in ("wrong", "fault") or is_spoiled:
+            print_failure(case)
+            failed, is_spoiled = 1, is_spoiled or how == "fault"
+            if "--gtest_fail_fast" in sys.argv:
+                print_left_out(chosen[place + 1:])
+                break
             continue
+        if how == "slow":
+            time.sleep(0.1)
         misbehave(how)
-        print(f"[       OK ] {case} (1 ms)")
+        print(f"[       OK ] {case} (1 ms)", flush=True)
+        if how == "quit":
+            sys.exit(0)
     sys.exit(failed)
 
 
@@ -135,7 +171,7 @@ def compute_sanitizer():
 
 
 def nvidia_smi():
-    print("NVIDIA H200, 9.0, 580.1")
+    print(os.environ.get("STAND_IN_GPU", "NVIDIA H200, 9.0, 580.1, 143771 MiB"))
 
 
 if isinstance(BEHAVIOUR.get(NAME), str):

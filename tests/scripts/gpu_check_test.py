@@ -136,13 +136,27 @@ class WholeRun(Fixture):
 
     def test_says_why_a_step_is_as_fast_as_it_is(self):
         ran = self.drive("--section", "steps")
-        for row in ("| ours, alone, tuned | 70.0 |", "| block*.attention | 2 | 3.000 | 6.000 | 69.2 |",
+        for row in ("| ours, alone, tuned | 32 | 70.0 |", "| block*.attention | 2 | 3.000 | 6.000 | 69.2 |",
                     "| norm and update | 1 |  | 2.000 | 15.4 |", "| small GPT, 8 micro-batches of one sample | 70.00 | 70.00 | 1.000 |"):
             self.assertIn(row, ran.markdown)
         log = ran.logs()["steps.log"]
         self.assertEqual(log.count("--tune quick"), 1)
-        commands = len(re.findall(r"^\$", log, re.MULTILINE))
-        self.assertEqual(log.count("SLUICE_CACHE_DIR"), commands, "no step may read another run's choices")
+        commands = re.findall(r"^\$.*", log, re.MULTILINE)
+        self.assertEqual(log.count("SLUICE_CACHE_DIR"), len(commands), "no step may read another run's choices")
+        self.assertIn("bench/peers/run", commands[1], "what takes longest and is asked for comes before what explains")
+
+    def test_compares_a_batch_of_which_the_gpu_holds_three(self):
+        h100 = "NVIDIA H100 80GB HBM3, 9.0, 580.1"
+        gpus = {"NVIDIA H200, 9.0, 580.1, 143771 MiB": (32, 436907), f"{h100}, 81559 MiB": (16, 218453), f"{h100}, [N/A]": (16, 218453)}
+        for (batch, tokens), ran in zip(gpus.values(), self.drive_all([(("--section", "steps"), {"STAND_IN_GPU": gpu}) for gpu in gpus])):
+            self.assertIn(f"| PyTorch eager, in turn | {batch} | 75.0 | {tokens} |", ran.markdown)
+            self.assertIn("| ours, alone | 32 | 70.0 | 468114 |", ran.markdown)
+            self.assertIn(f"--batch {batch} --json", ran.logs()["steps.log"])
+            self.assertEqual(ran.sections["steps"]["data"]["batch_in_turn"], batch)
+
+    def test_compares_with_pytorch_on_a_gpu_of_an_unknown_rate(self):
+        ran = self.drive("--section", "steps", STAND_IN_GPU="NVIDIA X, 9.0, 580.1, 81559 MiB")
+        self.assertEqual([bar["measured"] for bar in ran.sections["steps"]["bars"]], ["1.00 x"])
 
     def test_archive_stays_small_whatever_the_sections_print(self):
         with tempfile.TemporaryDirectory() as name:
@@ -241,39 +255,107 @@ class Missing(Fixture):
     def test_pytorch_costs_the_comparison_alone(self):
         ran = self.drive("--section", "steps", "--section", "kernels", STAND_IN={"run": "fail", "torch_kernels.py": "fail"})
         self.assertEqual(ran.verdicts(), {"steps": "failed", "kernels": "failed"})
-        for row in ("| ours, alone | 70.0 |", "| adamw/gpt2/forward | 100 |", "| block*.attention |", "error: it went wrong"):
+        for row in ("| ours, alone | 32 | 70.0 |", "| adamw/gpt2/forward | 100 |", "| block*.attention |", "error: it went wrong"):
             self.assertIn(row, ran.markdown)
 
-    def test_time_leaves_sections_and_groups_that_say_so(self):
+    def test_time_leaves_sections_that_say_so(self):
         ran = self.drive("--seconds", "0", built=False)
         self.assertEqual((ran.code, set(ran.verdicts().values())), (1, {"not run"}))
-        ran = self.drive("--section", "tests", "--seconds", "1.5", STAND_IN={"test_parallel": "hang"})
-        self.assertRegex(ran.sections["tests"]["detail"], "out of time, not run: .*softmax")
 
 
-class Groups(Fixture):
-    def test_of_ops_run_apart_so_that_a_fault_costs_one_of_them(self):
-        ran = self.drive("--section", "tests", STAND_IN={"test_ops": {"softmax": "fault"}})
-        data = ran.sections["tests"]["data"]
-        self.assertEqual((data["passed"], data["failed"]), (35, 4))
-        self.assertTrue(all("softmax" in name for name in data["failures"]))
+class Cases(Fixture):
+    ALL, OF_OPS, OF_ONE_OP = 39, 30, 6
+
+    def drive_tests(self, *options, wrong=None, **environment):
+        """(the section, its data, its log) where {part of names of cases of ops: how they go wrong}."""
+        ran = self.drive("--section", "tests", *options, STAND_IN={"test_ops": wrong or {}}, **environment)
+        section = ran.sections["tests"]
+        log = ran.logs()["tests.log"]
+        self.assertNotRegex(log, "Skipped|listed below", "what a process leaves out hides the rest of the log")
+        return section, section["data"], log, ran.markdown
+
+    def processes(self, log):
+        return [line for line in log.splitlines() if line.startswith("$") and "--gtest_fail_fast" in line]
+
+    def order(self, log):
+        return re.findall(r"^\[ RUN      \] (\S+)", log, re.MULTILINE)
+
+    def test_run_in_one_process_of_each_program_and_those_of_nccl_last(self):
+        section, data, log, _ = self.drive_tests()
+        self.assertEqual((section["verdict"], data["passed"]), ("passed", self.ALL))
+        self.assertEqual([re.search(r"test_\w+", line).group() for line in self.processes(log)],
+                         ["test_parallel", "test_core", "test_training", "test_ops", "test_ops", "test_parallel"])
+        order = self.order(log)
+        self.assertTrue(order[0].startswith("CudaTraining.") and order[-1].startswith("CudaNccl."))
 
     def test_show_values_and_gradients_of_all_ops_before_the_rest(self):
-        ran = self.drive("--section", "tests")
-        order = re.findall(r"\[ RUN      \] Ops/OpTest\.(\w+)/", ran.logs()["tests.log"])
-        self.assertEqual(order, sorted(order, key=lambda test: test == "RefusesBadInput"))
-        self.assertEqual((order.count("RefusesBadInput"), len(order)), (10, 30))
-        quick = self.drive("--section", "tests", "--quick")
-        self.assertEqual(quick.sections["tests"]["data"]["passed"], 20 + 9)
+        _, _, log, _ = self.drive_tests()
+        order = [case for case in self.order(log) if case.startswith("Ops/")]
+        self.assertEqual(order, sorted(order, key=lambda case: "RefusesBadInput" in case))
+        self.assertEqual((sum("RefusesBadInput" in case for case in order), len(order)), (10, self.OF_OPS))
+        _, data, _, _ = self.drive_tests("--quick")
+        self.assertEqual(data["passed"], self.ALL - 10)
 
-    def test_that_fail_run_their_first_case_again_alone_with_a_wait_for_every_kernel(self):
-        ran = self.drive("--section", "tests", STAND_IN={"test_ops": {"softmax": "fault", "matmul": "crash"}})
-        row = next(line for line in ran.markdown.splitlines() if line.startswith("| softmax | Ops/"))
-        self.assertIn("softmax_odd_on_cuda | failed |", row)
-        self.assertIn("kernel softmax_rows failed: an illegal memory access", row)
-        row = next(line for line in ran.markdown.splitlines() if line.startswith("| matmul | Ops/"))
-        self.assertIn("the program was ended by signal 11", row)
-        self.assertIn("$ SLUICE_SYNC=1 ", ran.logs()["tests.log"])
+    def test_may_have_more_names_than_one_argument_holds(self):
+        _, data, log, _ = self.drive_tests(STAND_IN_OPS="600")
+        self.assertEqual(data["passed"], self.ALL + 600 * self.OF_ONE_OP)
+        self.assertEqual(len(self.processes(log)), 6)
+        self.assertLess(max(len(line) for line in log.splitlines()), 1000)
+
+    def test_that_spoil_their_process_fail_alone(self):
+        for how in ("wrong", "fault", "crash"):
+            section, data, log, _ = self.drive_tests(wrong={"/softmax_": how})
+            with self.subTest(how=how):
+                self.assertEqual(section["verdict"], "failed")
+                self.assertEqual((data["passed"], data["failed"]), (self.ALL - self.OF_ONE_OP, self.OF_ONE_OP))
+                self.assertTrue(all("/softmax_" in name for name in data["failures"]))
+                self.assertEqual(data["skipped"] + len(data["not_run"]), 0)
+
+    def test_of_an_op_that_has_failed_wait_for_all_others(self):
+        _, data, log, _ = self.drive_tests(wrong={"/add_": "wrong"})
+        order = self.order(log)
+        after_nccl = order[next(place for place, case in enumerate(order) if case.startswith("CudaNccl.")) + 1:]
+        self.assertEqual((len(after_nccl), data["failed"]), (self.OF_ONE_OP - 1, self.OF_ONE_OP))
+        self.assertTrue(all("/add_" in case for case in after_nccl))
+
+    def test_that_fail_run_again_alone_with_a_wait_for_every_kernel_the_first_of_each_op(self):
+        _, data, log, markdown = self.drive_tests(wrong={"/softmax_": "fault", "/matmul_": "crash"})
+        rows = [line for line in markdown.splitlines() if "| Ops/" in line]
+        self.assertEqual(len(rows), 2)
+        softmax, matmul = sorted(rows, reverse=True)
+        self.assertIn("| softmax | Ops/OpTest.ComputesTheReferenceInEveryDtype/softmax_small_on_cuda | failed |", softmax)
+        self.assertIn("kernel softmax_rows failed: an illegal memory access", softmax)
+        self.assertIn("| matmul | Ops/OpTest.ComputesTheReferenceInEveryDtype/matmul_small_on_cuda | failed |", matmul)
+        self.assertIn("the program was ended by signal 11", matmul)
+        self.assertEqual(log.count("$ SLUICE_SYNC=1 "), 2)
+        self.assertEqual(data["failed"], 2 * self.OF_ONE_OP)
+        self.assertRegex(log[log.index("# failed: "):], "# failed: .*matmul_small(.|\n)*# failed: .*softmax_small")
+
+    def test_that_hang_cost_the_others_little(self):
+        hanging = "HasTheGradientOfTheCpu/add_odd_on_cuda"
+        begin = time.monotonic()
+        section, data, log, _ = self.drive_tests("--seconds", "30", wrong={hanging: "hang"})
+        self.assertEqual((data["passed"], data["failures"]), (self.ALL - 1, [f"Ops/OpTest.{hanging}"]))
+        self.assertIn(f"ops: Ops/OpTest.{hanging}: the program said nothing for 3 s", section["detail"])
+        self.assertLess(time.monotonic() - begin, 20)
+        self.assert_ended(self.folder / f"run{self.runs}")
+
+    def test_go_on_in_another_process_where_one_quits(self):
+        section, data, log, _ = self.drive_tests(wrong={"/matmul_small": "quit"})
+        self.assertEqual((section["verdict"], data["passed"]), ("passed", self.ALL))
+        self.assertEqual(len(self.processes(log)), 6 + 3)
+
+    def test_of_a_program_that_begins_none_cost_no_other(self):
+        ran = self.drive("--section", "tests", STAND_IN={"test_core": "crash"})
+        section = ran.sections["tests"]
+        self.assertEqual((section["verdict"], section["data"]["passed"]), ("failed", self.ALL - 3))
+        self.assertIn("core: test_core lists no case and was ended by signal 11", section["detail"])
+
+    def test_that_have_no_time_are_counted(self):
+        section, data, _, _ = self.drive_tests("--seconds", "3", wrong={"_on_cuda": "slow"})
+        self.assertEqual(section["verdict"], "failed")
+        self.assertRegex(section["detail"], r"out of time.*, not run: \d+ cases \(.*rest of ops \d+, nccl 1\)")
+        self.assertEqual((data["failed"], data["passed"] + sum(data["not_run"].values())), (0, self.ALL))
 
     def test_count_the_case_in_which_a_program_ended_as_failed(self):
         cases, begun = tests_section.cases_of("[ RUN      ] A.b\n[       OK ] A.b (1 ms)\n[ RUN      ] A.c\n[  SKIPPED ] A.c (0 ms)\n"
