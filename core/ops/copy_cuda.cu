@@ -1,14 +1,18 @@
-#include <array>
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <numeric>
+#include <optional>
 
-#include "core/cuda/kernel.h"
-#include "core/cuda/launch.h"
 #include "core/ops/copy.h"
+#include "core/ops/packs_cuda.cuh"
 
 namespace sluice::kernels {
 
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kInFlight = 4;  // loads of a thread before its first store
 constexpr int kTile = 32, kTileRows = 8;
 
 /// A tensor seen through the axes of its shape that hold more than one element.
@@ -36,33 +40,109 @@ Strided strided(const Tensor& from, const Tensor& to) {
   return plan;
 }
 
+/// The same of elements of `width` neighbours each, or nothing where neighbours do not stay together in whole ones.
+std::optional<Strided> in_units(Strided plan, int64_t width) {
+  const int last = plan.rank - 1;
+  if (width == 1) return plan;
+  if (plan.from_strides[last] != 1 || plan.to_strides[last] != 1 || plan.extents[last] % width != 0) return {};
+  plan.extents[last] /= width;
+  for (int axis = 0; axis < last; ++axis) {
+    if (plan.from_strides[axis] % width != 0 || plan.to_strides[axis] % width != 0) return {};
+    plan.from_strides[axis] /= width;
+    plan.to_strides[axis] /= width;
+  }
+  return plan;
+}
+
+/// Divides numbers below 2^31 by one that stays. Source  Granlund, Montgomery 1994, "Division by invariant integers using multiplication".
+struct Divisor {
+  uint32_t by = 1, shift = 0, multiplier = 1;
+
+  Divisor() = default;
+  explicit Divisor(int64_t of)
+      : by(static_cast<uint32_t>(of)),
+        shift(static_cast<uint32_t>(std::bit_width(by - 1))),
+        multiplier(static_cast<uint32_t>((((uint64_t{1} << shift) - by) << 32) / by + 1)) {}
+  __device__ uint32_t quotient(uint32_t number) const { return (__umulhi(number, multiplier) + number) >> shift; }
+};
+
+/// Where the elements of a plan lie, by their number.
+struct Places {
+  struct Pair {
+    int64_t from, to;
+  };
+  int rank;
+  Divisor extents[kMaxRank];
+  int64_t from_strides[kMaxRank], to_strides[kMaxRank];
+
+  explicit Places(const Strided& plan) : rank(plan.rank) {
+    for (int axis = 0; axis < rank; ++axis) extents[axis] = Divisor(plan.extents[axis]);
+    std::copy_n(plan.from_strides, rank, from_strides);
+    std::copy_n(plan.to_strides, rank, to_strides);
+  }
+  __device__ Pair operator[](uint32_t number) const {
+    Pair at{0, 0};
+    for (int axis = rank - 1; axis > 0; --axis) {
+      const uint32_t rest = extents[axis].quotient(number), place = number - rest * extents[axis].by;
+      at.from += place * from_strides[axis];
+      at.to += place * to_strides[axis];
+      number = rest;
+    }
+    return {at.from + number * from_strides[0], at.to + number * to_strides[0]};
+  }
+};
+
 template <class To, class From>
 __device__ To converted(From value) {
   return static_cast<To>(static_cast<compute_t<To>>(value));
 }
 
+/// Neighbours that no side takes more than 16 bytes for.
 template <class From, class To>
-__global__ void copy_runs(const From* from, To* to, int64_t count) {
-  for (int64_t i = grid_index(); i < count; i += grid_size()) to[i] = converted<To>(from[i]);
+constexpr int kRunWidth = 16 / static_cast<int>(std::max(sizeof(From), sizeof(To)));
+
+template <class To, class From, int kWidth>
+__device__ Run<kWidth, To> converted_run(const Run<kWidth, From>& from) {
+  Run<kWidth, To> to;
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) to.at[i] = converted<To>(from.at[i]);
+  return to;
 }
 
-template <class T>
-__global__ void copy_packs(const T* from, T* to, int64_t packs) {
-  constexpr int kCount = Pack<T>::kCount;
-  for (int64_t i = grid_index(); i < packs; i += grid_size()) store_pack(to + i * kCount, load_pack(from + i * kCount));
+/// As many neighbours as fit 16 bytes on either side go at once where `aligned`, and those behind the last whole run one by one.
+template <class From, class To>
+__global__ void copy_runs(const From* from, To* to, int64_t count, bool aligned) {
+  constexpr int kWidth = kRunWidth<From, To>;
+  const int64_t runs = aligned ? count / kWidth : 0, step = grid_size();
+  for (int64_t first = grid_index(); first < runs; first += kInFlight * step) {
+    Whole<Run<kWidth, From>> loaded[kInFlight];
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k)
+      if (first + k * step < runs) loaded[k] = load_whole<Run<kWidth, From>>(from + (first + k * step) * kWidth);
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k)
+      if (first + k * step < runs)
+        store_run(to + (first + k * step) * kWidth, converted_run<To>(std::bit_cast<Run<kWidth, From>>(loaded[k])));
+  }
+  for (int64_t i = runs * kWidth + grid_index(); i < count; i += step) to[i] = converted<To>(from[i]);
 }
 
+/// Of fewer than 2^31 elements.
 template <class From, class To>
-__global__ void copy_strided(const From* from, To* to, Strided plan, int64_t count) {
-  for (int64_t i = grid_index(); i < count; i += grid_size()) {
-    int64_t rest = i, source = 0, target = 0;
-    for (int axis = plan.rank - 1; axis >= 0; --axis) {
-      const int64_t at = rest % plan.extents[axis];
-      rest /= plan.extents[axis];
-      source += at * plan.from_strides[axis];
-      target += at * plan.to_strides[axis];
+__global__ void copy_strided(const From* from, To* to, Places places, uint32_t count) {
+  const auto step = static_cast<uint32_t>(grid_size());
+  for (auto first = static_cast<uint32_t>(grid_index()); first < count; first += kInFlight * step) {
+    From values[kInFlight];
+    int64_t targets[kInFlight];
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      const Places::Pair at = places[first + k * step];
+      targets[k] = at.to;
+      if (first + k * step < count) values[k] = from[at.from];
     }
-    to[target] = converted<To>(from[source]);
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k)
+      if (first + k * step < count) to[targets[k]] = converted<To>(values[k]);
   }
 }
 
@@ -83,26 +163,61 @@ __global__ void transpose_tiles(const From* from, To* to, int64_t rows, int64_t 
 /// A matrix of which one side runs along rows and the other along columns.
 bool is_transpose(const Strided& plan) { return plan.rank == 2 && plan.from_strides[0] == 1 && plan.to_strides[1] == 1; }
 
+/// Copies of 2^31 elements and more are cut in two along their longest axis.
+template <class From, class To>
+void launch_strided(Cuda& cuda, const From* from, To* to, const Strided& plan) {
+  const int64_t count = std::accumulate(plan.extents, plan.extents + plan.rank, int64_t{1}, std::multiplies());
+  if (count >= int64_t{1} << 31) {
+    const auto longest = std::max_element(plan.extents, plan.extents + plan.rank) - plan.extents;
+    Strided lower = plan, upper = plan;
+    const int64_t half = lower.extents[longest] /= 2;
+    upper.extents[longest] -= half;
+    launch_strided(cuda, from, to, lower);
+    return launch_strided(cuda, from + half * plan.from_strides[longest], to + half * plan.to_strides[longest], upper);
+  }
+  launch(cuda, "copy", {grid_for(cuda, (count + kInFlight - 1) / kInFlight, kThreads), kThreads}, copy_strided<From, To>, from, to,
+         Places(plan), static_cast<uint32_t>(count));
+}
+
+/// Elements of one dtype are copied in the widest units that both sides allow.
+template <class Unit, class T>
+bool copy_units(Cuda& cuda, const T* from, T* to, const Strided& plan) {
+  if constexpr (sizeof(Unit) >= sizeof(T)) {
+    const std::optional<Strided> units = in_units(plan, sizeof(Unit) / sizeof(T));
+    if (!units || reinterpret_cast<uintptr_t>(from) % sizeof(Unit) != 0 || reinterpret_cast<uintptr_t>(to) % sizeof(Unit) != 0)
+      return false;
+    launch_strided(cuda, reinterpret_cast<const Unit*>(from), reinterpret_cast<Unit*>(to), *units);
+    return true;
+  }
+  return false;
+}
+
 template <class From, class To>
 void copy_elements(Cuda& cuda, const Tensor& from, const Tensor& to) {
+  constexpr int kWidth = kRunWidth<From, To>;
+  constexpr bool kSame = std::is_same_v<From, To>;
   const From* source = from.data<From>();
   To* target = to.data<To>();
   const int64_t count = to.elements();
   const Strided plan = strided(from, to);
-  const bool is_run = plan.rank == 1 && plan.from_strides[0] == 1 && plan.to_strides[0] == 1;
-  if constexpr (std::is_same_v<From, To>)
-    if (is_run && packs_fit<To>(count, source, target)) {
-      const int64_t packs = count / Pack<To>::kCount;
-      return launch(cuda, "copy", {grid_for(cuda, packs, kThreads), kThreads}, copy_packs<To>, source, target, packs);
-    }
-  if (is_run) return launch(cuda, "copy", {grid_for(cuda, count, kThreads), kThreads}, copy_runs<From, To>, source, target, count);
+  const bool aligned = packs_fit<uint8_t>(0, source, target);
+  if (plan.rank == 1 && plan.from_strides[0] == 1 && plan.to_strides[0] == 1 && (aligned || !kSame)) {
+    const int64_t of_thread = kInFlight * (aligned ? kWidth : 1);
+    return launch(cuda, "copy", {grid_for(cuda, (count + of_thread - 1) / of_thread, kThreads), kThreads}, copy_runs<From, To>, source,
+                  target, count, aligned);
+  }
   const int64_t rows = plan.extents[1], columns = plan.extents[0];
   if (is_transpose(plan) && (rows + kTile - 1) / kTile <= 65535) {
     const dim3 grid(static_cast<unsigned>((columns + kTile - 1) / kTile), static_cast<unsigned>((rows + kTile - 1) / kTile));
     return launch(cuda, "transpose", {grid, dim3(kTile, kTileRows)}, transpose_tiles<From, To>, source, target, rows, columns,
                   plan.from_strides[1], plan.to_strides[0]);
   }
-  launch(cuda, "copy", {grid_for(cuda, count, kThreads), kThreads}, copy_strided<From, To>, source, target, plan, count);
+  if constexpr (kSame)
+    copy_units<int4>(cuda, source, target, plan) || copy_units<int64_t>(cuda, source, target, plan) ||
+        copy_units<int32_t>(cuda, source, target, plan) || copy_units<uint16_t>(cuda, source, target, plan) ||
+        copy_units<uint8_t>(cuda, source, target, plan);
+  else
+    launch_strided(cuda, source, target, plan);
 }
 
 template <class T>
