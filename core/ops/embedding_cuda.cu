@@ -1,27 +1,10 @@
 #include "core/ops/embedding.h"
-#include "core/ops/indices_cuda.cuh"
-#include "core/ops/rows_cuda.cuh"
+#include "core/ops/gathered_rows_cuda.cuh"
 #include "core/ops/sorting_network_cuda.cuh"
 
 namespace sluice::kernels {
 
 namespace {
-
-constexpr int kPacksOfThread = 4;  // of a row, in flight
-
-template <class T>
-__global__ void __launch_bounds__(kMostRowThreads)
-    gather_rows(Indices ids, const T* table, T* y, int64_t positions, int64_t vocabulary, int columns, bool packed, Cuda::Faults* faults) {
-  const int64_t position = team_row();
-  if (position >= positions) return;
-  const int64_t id = ids[position];
-  const bool known = 0 <= id && id < vocabulary;
-  if (!known && threadIdx.x == 0) keep_fault(faults, Cuda::FaultKind::embedding_id, position, id, vocabulary);
-  Row<T, 0> row(table + (known ? id : 0) * columns, known ? columns : 0, packed);
-  each_pack([&](int, int at, const Pack<T>& pack) { write_pack(y + position * columns, at, columns, packed, pack); }, row);
-  if (known) return;
-  for (int c = threadIdx.x; c < columns; c += blockDim.x) y[position * columns + c] = static_cast<T>(compute_t<T>(NAN));
-}
 
 // The gradient of a table row is the sum of the rows of dy whose id it is, in order of position. Sorting ids and positions together makes
 // each sum a run of neighbours.
@@ -82,9 +65,8 @@ void embedding(Cuda& cuda, const Tensor& ids, const Tensor& table, const Tensor&
   const int64_t columns = table.dim(1), positions = ids.elements();
   if (columns == 0) return;
   on_float(table.dtype(), "embedding", [&]<class T>() {
-    const RowTeams teams = RowTeams::of<T>(columns, kPacksOfThread);
-    launch(cuda, "embedding", {teams.grid(positions), teams.block()}, gather_rows<T>, Indices(ids), table.data<T>(), y.data<T>(), positions,
-           table.dim(0), static_cast<int>(columns), packs_fit<T>(columns, table.data<T>(), y.data<T>()), cuda.faults());
+    const RowsTaken rows{1, table.dim(0), positions, static_cast<int>(columns), Cuda::FaultKind::embedding_id};
+    launch_gather_rows(cuda, "embedding", rows, Indices(ids), static_cast<const T*>(table.data<T>()), y.data<T>());
   });
 }
 

@@ -1,24 +1,14 @@
 #include <algorithm>
 #include <bit>
 
-#include "core/cuda/launch.h"
 #include "core/ops/gather.h"
-#include "core/ops/indices_cuda.cuh"
+#include "core/ops/gathered_rows_cuda.cuh"
 
 namespace sluice::kernels {
 
 namespace {
 
 constexpr int kThreads = 256;
-
-/// What stands where an index is bad.
-template <class T>
-__device__ T of_bad_index() {
-  if constexpr (std::is_integral_v<T>)
-    return 0;
-  else
-    return static_cast<T>(compute_t<T>(NAN));
-}
 
 /// The index at a position, or -1 for a bad one, which is kept as a fault.
 __device__ inline int64_t checked(const Indices& index, int64_t position, int64_t n, Cuda::Faults* faults) {
@@ -75,8 +65,14 @@ __global__ void check_range(Indices index, int64_t count, int64_t n, Cuda::Fault
 }  // namespace
 
 void gather(Cuda& cuda, const GatherView& view, const Tensor& x, const Tensor& index, const Tensor& y) {
+  constexpr int64_t kLeastRow = 128;  // bytes below which a warp a row would leave too many lanes without work
   const int64_t count = y.elements();
+  if (count == 0) return;
   on_any(x.dtype(), "gather", [&]<class T>() {
+    if (const int64_t bytes = view.inner * sizeof(T); view.takes_slices && kLeastRow <= bytes && view.inner <= int64_t{1} << 30) {
+      const RowsTaken rows{view.outer, view.n, view.m, static_cast<int>(view.inner), Cuda::FaultKind::index};
+      return launch_gather_rows(cuda, "gather", rows, Indices(index), static_cast<const T*>(x.data<T>()), y.data<T>());
+    }
     launch(cuda, "gather", {grid_for(cuda, count, kThreads), kThreads}, gather_elements<T>, view, x.data<T>(), Indices(index), y.data<T>(),
            count, cuda.faults());
   });

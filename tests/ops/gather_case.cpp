@@ -114,6 +114,8 @@ OP_CASES(index_select) {
   with("none", randn({5, 3}), 0, indices({0}, 5));
   with("no_columns", randn({5, 0}), 0, indices({2}, 5));
   with("views", transposed(randn({5, 3}), 0, 1), 1, sliced(indices({6}, 5), 0, 2, 6));
+  with("long_rows", randn({5, 70}), 0, indices({4}, 5));
+  with("rows_of_whole_packs", randn({2, 5, 8, 16}), 1, indices({4}, 5));
   with("misaligned", misaligned({4, 16}), 0, indices({5}, 4));
   const auto bad = [&](const char* name, InputSpec index, const char* throws) {
     add({.name = name,
@@ -122,6 +124,10 @@ OP_CASES(index_select) {
          .throws = throws});
   };
   bad("too_large", chosen({2}, {0, 3}), "in [0, 3), got 3 at position 1");
+  add({.name = "too_large_of_long_rows",
+       .inputs = {randn({2, 3, 70}), chosen({3}, {0, 2, -1})},
+       .run = [](const auto& in) { return index_select(in[0], 1, in[1].value()); },
+       .throws = "in [0, 3), got -1 at position 2"});
   bad("matrix", indices({2, 2}, 3), "index_select: needs an index [M]");
   bad("floating_index", randn({2}), "needs an index of an integer dtype");
   add({.name = "tokens",
