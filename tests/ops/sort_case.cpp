@@ -145,6 +145,10 @@ OP_CASES(cumsum) {
   with("several_chunks", randn({2, 150}), 1);
   with("several_chunks_of_columns", randn({150, 3}), 0);
   with("many_chunks", uniform({1, 9001}, 0, 1), 1, false);
+  with("rows_of_whole_packs", randn({11, 4 * 1024 + 16}), 1, false);
+  with("rows_of_no_whole_packs", randn({2, 8 * 1024 + 3}), 1, false);
+  with("misaligned_rows_of_whole_packs", misaligned({3, 4112}), 1, false);
+  with("longer_than_a_scanned_row", uniform({1, (1 << 18) + 5}, 0, 1), 1, false);
   with("many_columns", randn({70, 131}), 0, false);
   with("shared_by_threads", randn({300, 600}), 0, false);
   with("one", randn({3, 1}), 1);
