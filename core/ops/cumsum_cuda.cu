@@ -1,5 +1,6 @@
 #include "core/ops/cumsum.h"
 #include "core/ops/rows_cuda.cuh"
+#include "core/ops/team_scan_cuda.cuh"
 
 namespace sluice::kernels {
 
@@ -48,28 +49,6 @@ __global__ void write_sums(ScanView view, int64_t items, int64_t chunks, const T
   if (at < view.outer * chunks * view.inner) scan_chunk<T, S>(view, items, chunks, at, x, partial ? partial[at] : S(0), y);
 }
 
-/// The sum of the values of the threads of a team before the calling one; `total`: of all. Of a block of teams as team_combine.
-template <class S>
-__device__ S sum_before_thread(S value, S& total) {
-  __shared__ S of_warp[kWarpSize];
-  const int warps = blockDim.x / kWarpSize, warp = threadIdx.x / kWarpSize, lane = threadIdx.x % kWarpSize, first = threadIdx.y * warps;
-  for (int distance = 1; distance < kWarpSize; distance *= 2) {
-    const S before = __shfl_up_sync(kWholeWarp, value, distance);
-    if (lane >= distance) value += before;
-  }
-  const S next_lower = __shfl_up_sync(kWholeWarp, value, 1), in_warp = lane == 0 ? S(0) : next_lower;
-  if (lane == kWarpSize - 1) of_warp[first + warp] = value;
-  __syncthreads();
-  S before = 0;
-  total = 0;
-  for (int w = 0; w < warps; ++w) {
-    if (w == warp) before = total;
-    total += of_warp[first + w];
-  }
-  __syncthreads();
-  return before + in_warp;
-}
-
 /// Tiles of a row, a pack of neighbours a thread. Where a row allows no whole packs, the threads read and write its elements side by side and
 /// hand them to one another through shared memory: which thread adds what, and so the bits of the sums, are the same.
 template <class T, bool kPacked>
@@ -79,8 +58,9 @@ class RowTiles {
 
   /// Elements [0, n) of a row, from the other end where from_end; none of what is no row.
   __device__ RowTiles(const ScanView& view, int64_t row, const T* x, T* y, int4* shared)
-      : n_(static_cast<int>(view.n)),
-        end_(row < view.outer ? n_ : 0),
+      : end_(row < view.outer ? static_cast<int>(view.n) : 0),
+        first_(view.from_end ? static_cast<int>(view.n) - 1 : 0),
+        step_(view.from_end ? -1 : 1),
         team_(static_cast<int>(blockDim.x)),
         from_end_(view.from_end),
         x_(x + row * view.n),
@@ -93,11 +73,9 @@ class RowTiles {
     if constexpr (kPacked) {
       if (const int at = begin + static_cast<int>(threadIdx.x) * kWidth; at < end_) loaded_ = load_whole<Pack<T>>(x_ + pack_place(at));
     } else {
-      Pack<T> apart;
 #pragma unroll
       for (int k = 0; k < kWidth; ++k)
-        apart.at[k] = beside(begin, k) < end_ ? x_[place(beside(begin, k))] : static_cast<T>(compute_t<T>(0));
-      loaded_ = std::bit_cast<Whole<Pack<T>>>(apart);
+        loaded_.at[k] = beside(begin, k) < end_ ? x_[place(beside(begin, k))] : static_cast<T>(compute_t<T>(0));
     }
   }
   /// The thread's elements of the tile that was loaded last.
@@ -128,8 +106,8 @@ class RowTiles {
  private:
   __device__ T* elements() const { return reinterpret_cast<T*>(shared_); }
   __device__ int beside(int begin, int k) const { return begin + k * team_ + static_cast<int>(threadIdx.x); }
-  __device__ int place(int at) const { return from_end_ ? n_ - 1 - at : at; }
-  __device__ int pack_place(int at) const { return from_end_ ? n_ - kWidth - at : at; }
+  __device__ int place(int at) const { return first_ + at * step_; }
+  __device__ int pack_place(int at) const { return place(at) - (from_end_ ? kWidth - 1 : 0); }
   __device__ Pack<T> in_order(const Pack<T>& pack) const {
     Pack<T> turned;
 #pragma unroll
@@ -137,12 +115,12 @@ class RowTiles {
     return turned;
   }
 
-  int n_, end_, team_;
+  int end_, first_, step_, team_;
   bool from_end_;
   const T* x_;
   T* y_;
   Pack<T>* shared_;
-  Whole<Pack<T>> loaded_{};
+  std::conditional_t<kPacked, Whole<Pack<T>>, Pack<T>> loaded_{};
 };
 
 /// A team a row, tile after tile: the next one is on its way while one is added up.

@@ -1,3 +1,4 @@
+#include "core/ops/selection_cuda.cuh"
 #include "core/ops/sort.h"
 #include "core/ops/sort_keys.h"
 #include "core/ops/sorting_network_cuda.cuh"
@@ -35,6 +36,12 @@ void sort(Cuda& cuda, const Tensor& x, bool descending, const Tensor& keys, cons
   const int64_t n = x.dim(-1), k = values.dim(-1), width = keys.dim(-2), count = values.elements();
   if (count == 0) return;
   on_any(x.dtype(), "sort", [&]<class T>() {
+    if constexpr (sizeof(T) <= 4)
+      if (selects_first(x.dtype(), n, k)) {
+        const dim3 rows(static_cast<unsigned>(x.shape().elements_before(-1)));
+        return launch(cuda, "topk", {rows, kSelectThreads}, select_first<T>, static_cast<const T*>(x.data<T>()), n, descending,
+                      static_cast<int>(k), values.data<T>(), indices.data<int64_t>());
+      }
     auto* of_rows = reinterpret_cast<SortKey<T>*>(keys.data<int64_t>());
     const KeysOfRows<T> of{x.data<T>(), n, width, descending};
     sort_rows(cuda, "sort", of, width, of_rows, keys.shape().elements_before(-1));

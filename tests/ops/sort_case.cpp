@@ -92,12 +92,39 @@ OP_CASES(sort) {
   add({.name = "vocabulary", .inputs = {randn({64, 8192})}, .run = [](const auto& x) { return sort(x[0]).values; }, .bench = true});
 }
 
-OP_CASES(topk) {
+/// Rows of which a GPU does not sort all elements: of several dtypes, with many equal ones about the last that is taken, and NaN.
+template <class With>
+void selection_cases(const With& with_gradient) {
   const auto with = [&](const char* name, InputSpec x, int64_t k, int axis, bool largest) {
+    with_gradient(name, std::move(x), k, axis, largest, false);
+  };
+  constexpr int64_t kLong = 3001;
+  const auto repeating = [](std::vector<double> of) {
+    std::vector<double> line(2 * kLong);
+    for (size_t i = 0; i < line.size(); ++i) line[i] = of[i * i % of.size()];
+    return values({2, kLong}, line);
+  };
+  with_gradient("of_long_rows", randn({2, kLong}), 50, 1, true, true);
+  with("smallest_of_long_rows", randn({3, kLong}), 50, 1, false);
+  with("most_of_long_rows", randn({2, 4096}), 1024, 1, true);
+  with("one_of_long_rows", uniform({2, 8 * kLong}, 0.5, 0.75), 1, 1, true);
+  with("of_misaligned_long_rows", misaligned({3, kLong}), 7, 1, false);
+  with("of_equals", repeating({1}), 1000, 1, true);
+  with("of_few_values", repeating({1, -0.0, 0, -1, kInfinity}), 700, 1, false);
+  with("of_not_a_number", repeating({1, kNan, 0, -kInfinity, 2, 0}), 600, 1, true);
+  with("last_of_not_a_number", repeating({kNan, 0, kNan, -3, kNan, kNan}), 1024, 1, false);
+  with("of_long_integers", indices({3, kLong}, 1 << 20), 30, 1, true);
+  with("of_long_bytes", indices({3, kLong}, 200, DType::u8), 30, 1, true);
+  with("of_long_wide_integers", indices({2, kLong}, 1 << 20, DType::i64), 30, 1, true);
+}
+
+OP_CASES(topk) {
+  const auto with = [&](const char* name, InputSpec x, int64_t k, int axis, bool largest, bool gradient = true) {
     add({.name = name,
          .inputs = {x},
          .run = [=](const auto& in) { return topk(in[0], k, axis, largest).values; },
-         .expect = naive_sort(axis, largest, false, k)});
+         .expect = naive_sort(axis, largest, false, k),
+         .gradient = gradient});
     add({.name = std::string(name) + "_indices",
          .inputs = {x},
          .run = [=](const auto& in) { return Var(topk(in[0].value(), k, axis, largest).indices); },
@@ -109,6 +136,7 @@ OP_CASES(topk) {
   with("first_axis_of_view", transposed(randn({3, 9}), 0, 1), 2, 0, true);
   with("all", randn({2, 5}), 5, 1, true);
   with("none", randn({2, 5}), 0, 1, true);
+  selection_cases(with);
   const auto bad = [&](const char* name, int64_t k) {
     add({.name = name,
          .inputs = {randn({2, 5})},
