@@ -38,9 +38,10 @@ NormalizedRows normalize(const char* op, const Tensor& x, const Tensor& residual
 }
 
 /// Rows of a chunk: on the CPU at most 32 chunks, so that their sums stay small beside x, of at least 16 rows. On a GPU a chunk is a
-/// block, and two blocks for each of the 132 multiprocessors of an H200 fill it.
-int64_t chunk_rows(DeviceKind kind, int64_t rows) {
-  if (kind == DeviceKind::cuda) return std::max<int64_t>(8, (rows + 263) / 264);
+/// block, and two blocks for each of the 132 multiprocessors of an H200 fill it, of bf16 three.
+int64_t chunk_rows(DeviceKind kind, DType dtype, int64_t rows) {
+  const int64_t chunks = dtype == DType::bf16 ? 396 : 264;
+  if (kind == DeviceKind::cuda) return std::max<int64_t>(8, (rows + chunks - 1) / chunks);
   return std::max<int64_t>(16, (rows + 31) / 32);
 }
 
@@ -68,7 +69,7 @@ NormalizationGradients normalization_backward(const Tensor& dy, const Tensor& x,
           "normalization_backward: needs to be asked for the gradient of x to add it to a sum, got a sum alone; leave it out");
   sum = row_major_sum("normalization_backward", sum, x.shape(), x.dtype());
   const Tensor dy_rows = dy.contiguous(), x_rows = x.contiguous(), weight = gamma.contiguous();
-  const int64_t rows = rstd.elements(), rows_per_chunk = chunk_rows(x.device().backend(), rows);
+  const int64_t rows = rstd.elements(), rows_per_chunk = chunk_rows(x.device().backend(), x.dtype(), rows);
   NormalizationGradients result;
   Tensor chunk_sums;
   if (needs.x) result.x = empty_like(x);

@@ -7,9 +7,9 @@ namespace sluice::kernels {
 
 namespace {
 
-constexpr int kForwardPacks = 4;                        // held by a thread
-constexpr int kBackwardElements = 16;                   // of dy and of x held by a thread, beside as many sums of dgamma and dbeta
-constexpr size_t kMostFetchedBytes = size_t{96} << 10;  // of a block's rows in shared memory, of which GPUs since sm_86 have 99 KiB a block
+constexpr int kForwardPacks = 4;                    // held by a thread
+constexpr int kBackwardElements = 16;               // of dy and of x held by a thread, beside as many sums of dgamma and dbeta
+constexpr int kSmallBlock = 256, kSmallBlocks = 3;  // threads of a block that reads ahead; such blocks of a multiprocessor
 
 template <class T>
 T* data_or_null(const Tensor& x) {
@@ -297,7 +297,7 @@ __device__ void read_chunk(const Backward<T>& from, int64_t begin, int64_t end, 
 }
 
 /// The same, where the next row and its statistics are on their way while one is worked on: a multiprocessor has no registers for more rows,
-/// and would wait for each (an H100 read 1.4 of its 2.8 TB/s).
+/// and waited for each (an H100 moved 1.4 of its 2.8 TB/s).
 template <class T, int kPacks>
 __device__ void fetch_chunk(const Backward<T>& from, int64_t begin, int64_t end, WeightGradients<T, kPacks>& sums) {
   const auto elements_of = [&](int64_t at_row) { return at_row < end ? from.columns : 0; };
@@ -320,9 +320,10 @@ __device__ void fetch_chunk(const Backward<T>& from, int64_t begin, int64_t end,
   __syncthreads();  // the memory becomes that of the sums
 }
 
-/// A block takes a chunk of rows.
-template <class T, int kPacks, bool kFetch>
-__global__ void __launch_bounds__(kMostRowThreads) normalization_gradients(Backward<T> from) {
+/// A block takes a chunk of rows. With kBlocks > 0 it reads ahead, and a multiprocessor has registers for so many blocks: of kSmallBlock
+/// threads or, for one, of kMostRowThreads.
+template <class T, int kPacks, int kBlocks>
+__global__ void __launch_bounds__(kBlocks > 1 ? kSmallBlock : kMostRowThreads, kBlocks) normalization_gradients(Backward<T> from) {
   const bool centered = from.mean != nullptr;
   const int64_t begin = blockIdx.x * from.rows_per_chunk, end = min(begin + from.rows_per_chunk, from.rows);
   const int sums_of_chunk = (centered ? 2 : 1) * from.columns;
@@ -331,7 +332,7 @@ __global__ void __launch_bounds__(kMostRowThreads) normalization_gradients(Backw
     for (int i = threadIdx.x; i < sums_of_chunk; i += blockDim.x) sums.to[i] = 0;
     __syncthreads();
   }
-  if constexpr (kFetch)
+  if constexpr (kBlocks > 0)
     fetch_chunk(from, begin, end, sums);
   else
     read_chunk(from, begin, end, sums);
@@ -406,11 +407,14 @@ void normalization_backward(Cuda& cuda, const Tensor& dy, const Tensor& x, const
       // Without registers for them a chunk's sums are not shared by several teams.
       const dim3 block = kPacks > 0 ? teams.block() : dim3(static_cast<unsigned>(teams.team));
       const size_t of_sums = block.y > 1 ? 2 * n * sizeof(C) : 0;
+      const auto run = [&](auto kernel, size_t of_rows) {
+        launch(cuda, "normalization_backward", {chunks, block, std::max(of_rows, of_sums)}, kernel, from);
+      };
       if constexpr (std::is_same_v<T, bfloat16> && kPacks > 0)
-        if (const size_t of_rows = FetchedRows<T, kPacks>::shared_bytes(block); from.packed && of_rows <= kMostFetchedBytes)
-          return launch(cuda, "normalization_backward", {chunks, block, std::max(of_rows, of_sums)},
-                        normalization_gradients<T, kPacks, true>, from);
-      launch(cuda, "normalization_backward", {chunks, block, of_sums}, normalization_gradients<T, kPacks, false>, from);
+        if (const size_t of_rows = FetchedRows<T, kPacks>::shared_bytes(block); from.packed)
+          return block.x * block.y <= kSmallBlock ? run(normalization_gradients<T, kPacks, kSmallBlocks>, of_rows)
+                                                  : run(normalization_gradients<T, kPacks, 1>, of_rows);
+      run(normalization_gradients<T, kPacks, 0>, 0);
     });
   });
 }

@@ -59,6 +59,7 @@ OP_CASES(layer_norm) {
   add({.name = "several_chunks", .inputs = with(randn({35, 4}), 4), .run = run, .expect = naive_norm});
   // Rows of more packs than a warp has threads, several a team and several chunks: read ahead of their use on a GPU.
   add({.name = "rows_ahead", .inputs = with(randn({9, 520}), 520), .run = run, .expect = naive_norm});
+  add({.name = "long_row_ahead", .inputs = with(randn({1, 4104}), 4104), .run = run, .expect = naive_norm});  // by 512 threads
   add({.name = "vector", .inputs = with(randn({9}), 9), .run = run, .expect = naive_norm});
   add({.name = "one_column", .inputs = with(randn({3, 1}), 1), .run = run, .expect = naive_norm});
   add({.name = "no_rows", .inputs = with(randn({0, 5}), 5), .run = run, .expect = naive_norm});
