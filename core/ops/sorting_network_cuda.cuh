@@ -6,6 +6,7 @@
 namespace sluice::kernels {
 
 constexpr int kSortTile = 2048, kSortThreads = kSortTile / 2;  // keys that a block sorts in shared memory
+constexpr int kMergeThreads = 256;
 
 template <class Key>
 __device__ void exchange(Key& low, Key& high, bool ascending) {
@@ -39,11 +40,23 @@ __global__ void __launch_bounds__(kSortThreads) sort_tiles(MakeKey key, int64_t 
     if (first + i < count) keys[first + i] = tile[i];
 }
 
-/// One step of the merge of runs of `run` keys, for a distance that leaves a tile.
-template <class Key>
-__global__ void merge_step(Key* keys, int64_t run, int64_t distance, int64_t width) {
-  const int64_t low = lower_of(grid_index(), distance);
-  exchange(keys[low], keys[low + distance], goes_up(low, run, width));
+/// kSteps steps of the merge of runs of `run` keys, whose least distance is one that leaves a tile: a thread holds all keys that these compare
+/// with one another.
+template <class Key, int kSteps>
+__global__ void __launch_bounds__(kMergeThreads) merge_steps(Key* keys, int64_t run, int64_t distance, int64_t width) {
+  constexpr int kHeld = 1 << kSteps;
+  const int64_t thread = grid_index(), before = thread & (distance - 1), first = (thread - before) * kHeld + before;
+  const bool up = goes_up(first, run, width);
+  Key held[kHeld];
+#pragma unroll
+  for (int i = 0; i < kHeld; ++i) held[i] = keys[first + i * distance];
+#pragma unroll
+  for (int apart = kHeld / 2; apart > 0; apart /= 2)
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i)
+      if ((i & apart) == 0) exchange(held[i], held[i + apart], up);
+#pragma unroll
+  for (int i = 0; i < kHeld; ++i) keys[first + i * distance] = held[i];
 }
 
 /// The steps of that merge that stay in a tile.
@@ -67,8 +80,18 @@ void sort_rows(Cuda& cuda, const char* name, const MakeKey& key, int64_t width, 
   const dim3 tiles(static_cast<unsigned>((count + kSortTile - 1) / kSortTile));
   launch(cuda, name, {tiles, kSortThreads}, sort_tiles<Key, MakeKey>, key, width, keys, count);
   for (int64_t run = 2 * kSortTile; run <= width; run *= 2) {
-    for (int64_t distance = run / 2; distance >= kSortTile; distance /= 2)
-      launch(cuda, name, {tiles, kSortThreads}, merge_step<Key>, keys, run, distance, width);
+    const auto merge = [&]<int kSteps>(int64_t distance) {
+      const dim3 blocks(static_cast<unsigned>((count >> kSteps) / kMergeThreads));
+      launch(cuda, name, {blocks, kMergeThreads}, merge_steps<Key, kSteps>, keys, run, distance, width);
+    };
+    for (int64_t above = run / 2; above >= kSortTile;) {  // the largest distance whose step is not yet done
+      if (above >= 4 * kSortTile)
+        merge.template operator()<3>(above / 4), above /= 8;
+      else if (above >= 2 * kSortTile)
+        merge.template operator()<2>(above / 2), above /= 4;
+      else
+        merge.template operator()<1>(above), above /= 2;
+    }
     launch(cuda, name, {tiles, kSortThreads}, merge_tiles<Key>, keys, run, width);
   }
 }

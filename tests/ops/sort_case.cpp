@@ -85,6 +85,8 @@ OP_CASES(sort) {
   with("wide_integers", indices({3, 50}, 20, DType::i64), 1, false);
   with("bytes", indices({3, 50}, 20, DType::u8), 1, false);
   with("longer_than_a_block", randn({2, 5000}), 1, false);
+  with("longer_than_several_blocks", randn({2, 20000}), 1, false);
+  with("long_wide_integers", indices({2, 20000}, 1000, DType::i64), 1, false);
   add({.name = "scalar",
        .inputs = {randn({})},
        .run = [](const auto& x) { return sort(x[0]).values; },
