@@ -25,7 +25,7 @@ struct IdKeys {
 template <class T>
 __global__ void add_runs(const int64_t* keys, int64_t positions, const T* dy, compute_t<T>* sums, int columns, int slices, bool packed) {
   using C = compute_t<T>;
-  constexpr int kCount = Pack<T>::kCount, kInFlight = 8;
+  constexpr int kCount = Pack<T>::kCount, kInFlight = 8, kOfPack = Pack<C>::kCount, kPacks = kCount / kOfPack;
   const int64_t warp = grid_index() / kWarpSize, start = warp / slices;
   const int lane = threadIdx.x % kWarpSize;
   if (start >= positions || keys[start] == kNoKey) return;
@@ -33,9 +33,9 @@ __global__ void add_runs(const int64_t* keys, int64_t positions, const T* dy, co
   if (start > 0 && keys[start - 1] >> 32 == id) return;
   const int at = (static_cast<int>(warp % slices) * kWarpSize + lane) * kCount;
   C* target = sums + id * columns;
-  C sum[kCount];
+  Pack<C> sums_of[kPacks];
 #pragma unroll
-  for (int j = 0; j < kCount; ++j) sum[j] = at + j < columns ? target[at + j] : C(0);
+  for (int p = 0; p < kPacks; ++p) sums_of[p] = read_pack(target, at + p * kOfPack, columns, packed);
   for (int64_t i = start;; i += kWarpSize) {
     const int64_t key = i + lane < positions ? keys[i + lane] : kNoKey;
     const int count = __popc(__ballot_sync(kWholeWarp, key >> 32 == id));  // neighbours, as keys are sorted
@@ -50,13 +50,12 @@ __global__ void add_runs(const int64_t* keys, int64_t positions, const T* dy, co
       for (int k = 0; k < kInFlight; ++k)
 #pragma unroll
         for (int j = 0; j < kCount; ++j)
-          if (begin + k < count) sum[j] += static_cast<C>(rows[k].at[j]);
+          if (begin + k < count) sums_of[j / kOfPack].at[j % kOfPack] += static_cast<C>(rows[k].at[j]);
     }
     if (count < kWarpSize) break;
   }
 #pragma unroll
-  for (int j = 0; j < kCount; ++j)
-    if (at + j < columns) target[at + j] = sum[j];
+  for (int p = 0; p < kPacks; ++p) write_pack(target, at + p * kOfPack, columns, packed, sums_of[p]);
 }
 
 }  // namespace
@@ -81,7 +80,7 @@ void embedding_backward(Cuda& cuda, const Tensor& ids, const Tensor& dy, const T
     const dim3 grid(static_cast<unsigned>((positions * slices * kWarpSize + kThreads - 1) / kThreads));
     launch(cuda, "embedding_backward", {grid, kThreads}, add_runs<T>, static_cast<const int64_t*>(keys.data<int64_t>()), positions,
            dy.data<T>(), sums.data<compute_t<T>>(), static_cast<int>(columns), static_cast<int>(slices),
-           packs_fit<T>(columns, dy.data<T>()));
+           packs_fit<T>(columns, dy.data<T>(), sums.data<compute_t<T>>()));
   });
 }
 
