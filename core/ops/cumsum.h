@@ -10,8 +10,8 @@ namespace sluice {
 /// Dtypes  f32, f64, bf16 (sums in f32, each rounded once); i32 and i64, which wrap around.
 /// Errors  UsageError for another dtype, or an axis that is not there.
 /// Cost    2 passes over x, 1 where the axis is one chunk, or the last one and of at most 2^18 elements on a GPU.
-/// An axis is cut into chunks by its extent alone, whose sums are added up first: the same bits for every number of threads. In that one pass
-/// of a GPU packs of 16 bytes take the place of chunks.
+/// An axis is cut into chunks by its extent alone, whose sums are added up first: the same bits for every number of threads. In that one
+/// pass of a GPU packs of 16 bytes take the place of chunks.
 Tensor cumsum(const Tensor& x, int axis);
 /// The gradient:  dx[..., j, ...] = sum of dy[..., k, ...] over k >= j.
 Tensor cumsum_backward(const Tensor& dy, int axis);

@@ -49,8 +49,8 @@ __global__ void write_sums(ScanView view, int64_t items, int64_t chunks, const T
   if (at < view.outer * chunks * view.inner) scan_chunk<T, S>(view, items, chunks, at, x, partial ? partial[at] : S(0), y);
 }
 
-/// Tiles of a row, a pack of neighbours a thread. Where a row allows no whole packs, the threads read and write its elements side by side and
-/// hand them to one another through shared memory: which thread adds what, and so the bits of the sums, are the same.
+/// Tiles of a row, a pack of neighbours a thread. Where a row allows no whole packs, the threads read and write its elements side by side
+/// and hand them to one another through shared memory: which thread adds what, and so the bits of the sums, are the same.
 template <class T, bool kPacked>
 class RowTiles {
  public:

@@ -1,12 +1,14 @@
 #pragma once
 // Sorts rows of keys, ascending, by a bitonic network. Source  Batcher 1968, "Sorting networks and their applications".
+#include <type_traits>
+
 #include "core/cuda/kernel.h"
 #include "core/cuda/launch.h"
+#include "core/host_device.h"
 
 namespace sluice::kernels {
 
-constexpr int kSortTile = 2048, kSortThreads = kSortTile / 2;  // keys that a block sorts in shared memory
-constexpr int kMergeThreads = 256;
+constexpr int kSortTile = 2048, kSortThreads = kSortTile / 8;  // keys that a block sorts in shared memory, eight a thread
 
 template <class Key>
 __device__ void exchange(Key& low, Key& high, bool ascending) {
@@ -22,56 +24,90 @@ __device__ inline int64_t lower_of(int64_t i, int64_t distance) { return 2 * i -
 /// Runs of a row are sorted alternately up and down, so that two make one bitonic run; the last, a whole row, goes up.
 __device__ inline bool goes_up(int64_t at, int64_t run, int64_t width) { return (at & (width - 1) & run) == 0; }
 
-/// keys[at] = key(at); then every tile is sorted on its own, as far as rows of `width` keys go.
-template <class Key, class MakeKey>
-__global__ void __launch_bounds__(kSortThreads) sort_tiles(MakeKey key, int64_t width, Key* keys, int64_t count) {
-  __shared__ Key tile[kSortTile];
-  const int64_t first = int64_t{blockIdx.x} * kSortTile;
-  for (int i = threadIdx.x; i < kSortTile; i += kSortThreads)
-    if (first + i < count) tile[i] = key(first + i);
-  for (int64_t run = 2; run <= kSortTile && run <= width; run *= 2)
-    for (int64_t distance = run / 2; distance > 0; distance /= 2) {
-      __syncthreads();
-      const int low = static_cast<int>(lower_of(threadIdx.x, distance));
-      if (first + low < count) exchange(tile[low], tile[low + distance], goes_up(first + low, run, width));
-    }
-  __syncthreads();
-  for (int i = threadIdx.x; i < kSortTile; i += kSortThreads)
-    if (first + i < count) keys[first + i] = tile[i];
-}
-
-/// kSteps steps of the merge of runs of `run` keys, whose least distance is one that leaves a tile: a thread holds all keys that these compare
-/// with one another.
-template <class Key, int kSteps>
-__global__ void __launch_bounds__(kMergeThreads) merge_steps(Key* keys, int64_t run, int64_t distance, int64_t width) {
+/// kSteps steps of the merge of runs of `run` keys, from one of distance << (kSteps - 1) down to one of `distance`: of the group of all
+/// keys that these compare with one another, which a thread holds. keys(at) is the key at a place, `from` the place of the first of them.
+template <int kSteps, class Index, class Keys>
+__device__ void merge_group(const Keys& keys, Index group, int64_t run, Index distance, int64_t width, int64_t from = 0) {
   constexpr int kHeld = 1 << kSteps;
-  const int64_t thread = grid_index(), before = thread & (distance - 1), first = (thread - before) * kHeld + before;
-  const bool up = goes_up(first, run, width);
-  Key held[kHeld];
+  const Index before = group & (distance - 1), first = (group - before) * kHeld + before;
+  const bool up = goes_up(from + first, run, width);
+  std::remove_reference_t<decltype(keys(Index(0)))> held[kHeld];
 #pragma unroll
-  for (int i = 0; i < kHeld; ++i) held[i] = keys[first + i * distance];
+  for (int i = 0; i < kHeld; ++i) held[i] = keys(first + i * distance);
 #pragma unroll
   for (int apart = kHeld / 2; apart > 0; apart /= 2)
 #pragma unroll
     for (int i = 0; i < kHeld; ++i)
       if ((i & apart) == 0) exchange(held[i], held[i + apart], up);
 #pragma unroll
-  for (int i = 0; i < kHeld; ++i) keys[first + i * distance] = held[i];
+  for (int i = 0; i < kHeld; ++i) keys(first + i * distance) = held[i];
+}
+
+/// Calls steps<kSteps>(least distance) until all steps from distance `above` down to `least` are done, three at a time while there are.
+template <class Steps>
+SLUICE_HD void in_threes(int64_t above, int64_t least, const Steps& steps) {
+  while (above >= least) {
+    if (above >= 4 * least)
+      steps.template operator()<3>(above / 4), above /= 8;
+    else if (above >= 2 * least)
+      steps.template operator()<2>(above / 2), above /= 4;
+    else
+      steps.template operator()<1>(above), above /= 2;
+  }
+}
+
+/// Keys of a tile in shared memory, of `count` at `first` in all. After every eighth one is left free, so that neither neighbours nor every
+/// second, fourth or eighth key lie in one bank.
+template <class Key>
+struct SortedTile {
+  Key* keys;
+  int64_t first, count;
+
+  static constexpr int kRoom = kSortTile + kSortTile / 8;
+  __device__ Key& operator[](int at) const { return keys[at + (at >> 3)]; }
+  /// Calls f(at, key) for the keys there are.
+  template <class F>
+  __device__ void each(const F& f) const {
+    for (int i = threadIdx.x; i < kSortTile; i += kSortThreads)
+      if (first + i < count) f(first + i, (*this)[i]);
+  }
+  /// The steps of the merge of runs of `run` keys that stay in the tile.
+  __device__ void merge(int64_t run, int64_t width) const {
+    in_threes(min(run, int64_t{kSortTile}) / 2, 1, [&]<int kSteps>(int64_t distance) {
+      __syncthreads();
+      for (int group = threadIdx.x; group < kSortTile >> kSteps; group += kSortThreads)
+        if (first + (int64_t{group} << kSteps) < count)
+          merge_group<kSteps>([&](int at) -> Key& { return (*this)[at]; }, group, run, static_cast<int>(distance), width, first);
+    });
+  }
+};
+
+/// keys[at] = key(at); then every tile is sorted on its own, as far as rows of `width` keys go.
+template <class Key, class MakeKey>
+__global__ void __launch_bounds__(kSortThreads) sort_tiles(MakeKey key, int64_t width, Key* keys, int64_t count) {
+  __shared__ Key shared[SortedTile<Key>::kRoom];
+  const SortedTile<Key> tile{shared, int64_t{blockIdx.x} * kSortTile, count};
+  tile.each([&](int64_t at, Key& own) { own = key(at); });
+  for (int64_t run = 2; run <= kSortTile && run <= width; run *= 2) tile.merge(run, width);
+  __syncthreads();
+  tile.each([&](int64_t at, const Key& own) { keys[at] = own; });
+}
+
+/// Steps of a merge whose distances leave a tile.
+template <class Key, int kSteps>
+__global__ void __launch_bounds__(kSortThreads) merge_steps(Key* keys, int64_t run, int64_t distance, int64_t width) {
+  merge_group<kSteps>([&](int64_t at) -> Key& { return keys[at]; }, grid_index(), run, distance, width);
 }
 
 /// The steps of that merge that stay in a tile.
 template <class Key>
-__global__ void __launch_bounds__(kSortThreads) merge_tiles(Key* keys, int64_t run, int64_t width) {
-  __shared__ Key tile[kSortTile];
-  const int64_t first = int64_t{blockIdx.x} * kSortTile;
-  for (int i = threadIdx.x; i < kSortTile; i += kSortThreads) tile[i] = keys[first + i];
-  for (int distance = kSortTile / 2; distance > 0; distance /= 2) {
-    __syncthreads();
-    const int low = static_cast<int>(lower_of(threadIdx.x, distance));
-    exchange(tile[low], tile[low + distance], goes_up(first, run, width));
-  }
+__global__ void __launch_bounds__(kSortThreads) merge_tiles(Key* keys, int64_t run, int64_t width, int64_t count) {
+  __shared__ Key shared[SortedTile<Key>::kRoom];
+  const SortedTile<Key> tile{shared, int64_t{blockIdx.x} * kSortTile, count};
+  tile.each([&](int64_t at, Key& own) { own = keys[at]; });
+  tile.merge(run, width);
   __syncthreads();
-  for (int i = threadIdx.x; i < kSortTile; i += kSortThreads) keys[first + i] = tile[i];
+  tile.each([&](int64_t at, const Key& own) { keys[at] = own; });
 }
 
 /// Makes `count` keys by key(at), a function passed to the kernel by value, and sorts each row of `width` of them, a power of two.
@@ -80,19 +116,11 @@ void sort_rows(Cuda& cuda, const char* name, const MakeKey& key, int64_t width, 
   const dim3 tiles(static_cast<unsigned>((count + kSortTile - 1) / kSortTile));
   launch(cuda, name, {tiles, kSortThreads}, sort_tiles<Key, MakeKey>, key, width, keys, count);
   for (int64_t run = 2 * kSortTile; run <= width; run *= 2) {
-    const auto merge = [&]<int kSteps>(int64_t distance) {
-      const dim3 blocks(static_cast<unsigned>((count >> kSteps) / kMergeThreads));
-      launch(cuda, name, {blocks, kMergeThreads}, merge_steps<Key, kSteps>, keys, run, distance, width);
-    };
-    for (int64_t above = run / 2; above >= kSortTile;) {  // the largest distance whose step is not yet done
-      if (above >= 4 * kSortTile)
-        merge.template operator()<3>(above / 4), above /= 8;
-      else if (above >= 2 * kSortTile)
-        merge.template operator()<2>(above / 2), above /= 4;
-      else
-        merge.template operator()<1>(above), above /= 2;
-    }
-    launch(cuda, name, {tiles, kSortThreads}, merge_tiles<Key>, keys, run, width);
+    in_threes(run / 2, kSortTile, [&]<int kSteps>(int64_t distance) {
+      const dim3 blocks(static_cast<unsigned>((count >> kSteps) / kSortThreads));
+      launch(cuda, name, {blocks, kSortThreads}, merge_steps<Key, kSteps>, keys, run, distance, width);
+    });
+    launch(cuda, name, {tiles, kSortThreads}, merge_tiles<Key>, keys, run, width, count);
   }
 }
 
