@@ -34,11 +34,11 @@ ENDING_S = 4            # of every section at most, for ending what hangs
 SECTIONS = [
     ("build", 150, build.run),
     ("smoke", 25, smoke.run),
-    ("tests", 75, tests.run),
-    ("steps", 170, steps.run),
+    ("tests", 95, tests.run),
+    ("steps", 130, steps.run),
     ("kernels", 45, kernels.run),
     ("ladder", 15, kernels.run_ladder),
-    ("cudnn", 40, beside_cudnn.run),
+    ("cudnn", 60, beside_cudnn.run),
     ("sanitizer", 30, sanitizer.run),
 ]
 
