@@ -6,6 +6,9 @@
 
 #include "core/name_pattern.h"
 #include "core/ops/adafactor_step.h"
+#include "core/ops/copy.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/optimizer_rules.h"
 
 namespace sluice {
 
@@ -52,7 +55,7 @@ void Optimizer::require_groups(const std::vector<std::string>& parameters) const
   for (const auto& group : groups_) require_matches(name() + ": a group of parameters", group.names, parameters);
 }
 
-void Optimizer::step(const std::vector<OptimizerSlot>& slots, const Update& update) const {
+void Optimizer::step_groups(const std::vector<OptimizerSlot>& slots, const Update& update) const {
   if (groups_.empty()) return apply(slots, update);
   check_rates();
   std::vector<std::vector<OptimizerSlot>> parts(groups_.size() + 1);
@@ -67,6 +70,41 @@ void Optimizer::step(const std::vector<OptimizerSlot>& slots, const Update& upda
     apply(parts[i], own);
   }
   apply(parts.back(), update);
+}
+
+namespace {
+
+/// The factor of all gradients, as fused steps find it on their device; NaN where the norm is not finite. A meta device clips all.
+double factor_of(const GradientClip& clip) {
+  if (!clip.sum_of_squares.defined() || clip.sum_of_squares.device().kind() == DeviceKind::meta) return 1;
+  const double sum = clip.sum_of_squares.item();
+  return rules::gradient_factor(&sum, clip.largest_norm);
+}
+
+/// The pass of a fused step that moves nothing.
+void write_working_copies(const std::vector<OptimizerSlot>& slots) {
+  std::vector<OptimizerSlot> copied;
+  for (const OptimizerSlot& slot : slots)
+    if (slot.working.defined() && !slot.working.shares_storage(slot.parameter)) {
+      copied.push_back(slot);
+      copied.back().states.clear();
+    }
+  sgd_step(copied, {.learning_rate = 0, .weight_decay = 0, .momentum = 0, .nesterov = false});
+}
+
+}  // namespace
+
+void Optimizer::step(const std::vector<OptimizerSlot>& slots, const Update& update) const {
+  if (is_fused()) return step_groups(slots, update);
+  const double factor = factor_of(update.clip);
+  if (std::isnan(factor)) return;
+  // Also by 1, so that a step takes the bytes that were planned whatever the clip and its norm are.
+  if (update.clip.sum_of_squares.defined())
+    for (const OptimizerSlot& slot : slots) copy(scale(slot.gradient, factor), slot.gradient);
+  Update of_clipped = update;
+  of_clipped.clip = {};
+  step_groups(slots, of_clipped);
+  write_working_copies(slots);
 }
 
 SGD::SGD(const Options& options) : options_(options) {

@@ -47,11 +47,13 @@ class Optimizer {
   virtual bool needs_whole_parameters() const { return false; }
   /// Those that only other options need. A checkpoint may have them, of a training with such options; they are left aside then.
   virtual std::vector<std::string> unneeded_state_names() const { return {}; }
-  /// Changes the parameters, their states, which come in the order of states_of(), and their working copies in place. All are of one
-  /// device. Groups have no part in it. Nobody else heeds `update.clip` and the working copies: one of the user's own leaves everything as it
-  /// is where the norm is not finite, scales gradients by it (GradientClip), and writes `working`, which the model computes with, wherever it
-  /// is there and no alias of the parameter.
+  /// Changes the parameters and their states, which come in the order of states_of(), in place. All are of one device. Groups have no part
+  /// in it; nor, unless is_fused(), have the clip and working copies: gradients come clipped and finite, and step() writes the copies.
   virtual void apply(const std::vector<OptimizerSlot>& slots, const Update& update) const = 0;
+  /// Whether apply() heeds `update.clip` itself and writes the working copies, as the passes of core/ops/optimizer_step.h do. For others
+  /// step() reads the norm, which waits for a GPU, and makes passes of its own. A class made from a fused one whose apply() no longer calls
+  /// that one's says false.
+  virtual bool is_fused() const { return false; }
   /// Another of the same class, with the same settings: each class that is trained with defines it anew.
   virtual std::unique_ptr<Optimizer> clone() const = 0;
 
@@ -62,7 +64,7 @@ class Optimizer {
   const std::vector<ParameterGroup>& groups() const { return groups_; }
   /// Errors  UsageError for a group that says none of these parameters.
   void require_groups(const std::vector<std::string>& parameters) const;
-  /// apply() with each group's settings.
+  /// apply() with each group's settings. Where the norm of the gradients is not finite nothing changes.
   void step(const std::vector<OptimizerSlot>& slots, const Update& update) const;
   /// Of the moving averages at a step, from 1: min(ema, (1 + step) / (10 + step)), so that the first steps soon forget the start.
   /// Source  TensorFlow's ExponentialMovingAverage with num_updates.
@@ -75,6 +77,7 @@ class Optimizer {
 
  private:
   void check_rates() const;
+  void step_groups(const std::vector<OptimizerSlot>& slots, const Update& update) const;
 
   std::vector<ParameterGroup> groups_;
 };
@@ -92,6 +95,7 @@ class SGD : public Optimizer {
   std::string name() const override { return "sgd"; }
   std::vector<std::string> state_names() const override;
   std::vector<std::string> unneeded_state_names() const override;
+  bool is_fused() const override { return true; }
   void apply(const std::vector<OptimizerSlot>& slots, const Update& update) const override;
   std::unique_ptr<Optimizer> clone() const override;
 
@@ -112,6 +116,7 @@ class Adam : public Optimizer {
   std::string name() const override { return "adam"; }
   std::vector<std::string> state_names() const override;
   std::vector<std::string> unneeded_state_names() const override;
+  bool is_fused() const override { return true; }
   void apply(const std::vector<OptimizerSlot>& slots, const Update& update) const override;
   std::unique_ptr<Optimizer> clone() const override;
 
@@ -153,6 +158,7 @@ class RMSProp : public Optimizer {
   std::string name() const override { return "rmsprop"; }
   std::vector<std::string> state_names() const override;
   std::vector<std::string> unneeded_state_names() const override;
+  bool is_fused() const override { return true; }
   void apply(const std::vector<OptimizerSlot>& slots, const Update& update) const override;
   std::unique_ptr<Optimizer> clone() const override;
 
@@ -171,6 +177,7 @@ class Lion : public Optimizer {
   explicit Lion(const Options& options);
   std::string name() const override { return "lion"; }
   std::vector<std::string> state_names() const override { return {"m"}; }
+  bool is_fused() const override { return true; }
   void apply(const std::vector<OptimizerSlot>& slots, const Update& update) const override;
   std::unique_ptr<Optimizer> clone() const override;
 
@@ -195,6 +202,7 @@ class Adafactor : public Optimizer {
   /// {row [R], column [C]} of a parameter of several axes, else {square}.
   std::vector<OptimizerState> states_of(const Shape& parameter) const override;
   bool needs_whole_parameters() const override { return true; }
+  bool is_fused() const override { return true; }
   void apply(const std::vector<OptimizerSlot>& slots, const Update& update) const override;
   std::unique_ptr<Optimizer> clone() const override;
 

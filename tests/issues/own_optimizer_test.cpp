@@ -1,0 +1,86 @@
+// An own optimizer that knew nothing of the clip, of gradients that are not finite and of bf16 copies trained without all three, silently.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/ops/copy.h"
+#include "core/ops/elementwise.h"
+#include "parallel/plan/predict.h"
+#include "parallel/trainer.h"
+#include "tests/parallel/tiny_models.h"
+
+namespace sluice::parallel {
+namespace {
+
+using sluice::testing::image_batch;
+using sluice::testing::image_graph;
+
+constexpr int64_t kSamples = 4;
+constexpr double kRate = 0.5;
+
+/// What a user writes first: parameter -= rate * gradient.
+class PlainDescent : public Optimizer {
+ public:
+  PlainDescent() { rate.base = kRate; }
+  std::string name() const override { return "plain"; }
+  std::vector<std::string> state_names() const override { return {}; }
+  void apply(const std::vector<OptimizerSlot>& slots, const Update& update) const override {
+    for (const OptimizerSlot& slot : slots) copy(sub(slot.parameter, scale(slot.gradient, update.learning_rate)), slot.parameter);
+  }
+  std::unique_ptr<Optimizer> clone() const override { return std::make_unique<PlainDescent>(*this); }
+};
+
+Trainer trainer_by(const Optimizer& optimizer, const char* list, Precision precision, double clip) {
+  const auto graph = image_graph();
+  PlanOptions options{.batch = kSamples, .micro_batches = 2};
+  options.precision = precision;
+  return Trainer(graph, plan(graph, devices(list), options), optimizer, {.seed = 5, .clip = clip});
+}
+
+/// Losses show what the model computes with: working copies that nobody writes would stay those of the start.
+TEST(OwnOptimizer, TrainsAsAFusedOneWithClipAndWorkingCopies) {
+  for (const Precision precision : {Precision::f32, Precision::bf16})
+    for (const double clip : {0.0, 0.05})
+      for (const char* list : {"cpu:0", "cpu:0,cpu:1"}) {
+        Trainer own = trainer_by(PlainDescent(), list, precision, clip), fused = trainer_by(SGD({.lr = kRate}), list, precision, clip);
+        double first = 0, last = 0;
+        for (int step = 0; step < 4; ++step) {
+          const double expected = fused.step(image_batch(kSamples, 1)).loss;
+          last = own.step(image_batch(kSamples, 1)).loss;
+          if (step == 0) first = last;
+          EXPECT_NEAR(last, expected, 2e-3 * std::abs(expected)) << name_of(precision) << ", clip " << clip << ", " << list;
+        }
+        EXPECT_NE(first, last);
+      }
+}
+
+TEST(OwnOptimizer, ChangesNothingWhereTheGradientIsNotFinite) {
+  const auto graph = image_graph();
+  Trainer trainer(graph, plan(graph, devices("cpu:0,cpu:1"), {.batch = kSamples, .micro_batches = 2}), PlainDescent(),
+                  {.seed = 5, .on_nonfinite = OnNonfinite::skip});
+  trainer.step(image_batch(kSamples, 1));
+  const std::string before = trainer.weights_hash();
+  Batch spoilt = image_batch(kSamples, 2);
+  spoilt.load = [load = spoilt.load](const std::string& input, int64_t first, int64_t count) {
+    Tensor rows = load(input, first, count);
+    if (rows.dtype() == DType::f32) rows = full(rows.shape(), std::numeric_limits<double>::infinity(), DType::f32);
+    return rows;
+  };
+  EXPECT_TRUE(trainer.step(spoilt).was_skipped);
+  EXPECT_EQ(trainer.weights_hash(), before);
+}
+
+TEST(OwnOptimizer, TakesTheBytesThatArePlanned) {
+  const auto graph = image_graph();
+  for (const double clip : {0.0, 1e-3, 1e6}) {
+    Trainer trainer = trainer_by(PlainDescent(), "cpu:0,cpu:1", Precision::bf16, clip);
+    trainer.step(image_batch(kSamples, 1));
+    const auto predicted = predict(graph, trainer.plan(), PlainDescent(), kSamples, {}).devices;
+    const auto taken = trainer.step(image_batch(kSamples, 2)).peak_bytes;
+    for (size_t i = 0; i < taken.size(); ++i) EXPECT_EQ(taken[i], predicted[i].peak_bytes) << "clip " << clip << ", device " << i;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::parallel
