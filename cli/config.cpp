@@ -135,6 +135,9 @@ void check_text(const Option& option, const std::string& where, const std::strin
   const bool has_gap = text.empty() || text.starts_with(',') || text.ends_with(',') || text.find(",,") != text.npos;
   const bool is_list = option.type == OptionType::text_or_texts;  // with commas
   if (!option.may_be_empty && (is_list ? has_gap : text.empty())) refuse(option, where, join("'", text, "'"));
+  constexpr std::string_view kSwitches[] = {"off", "on", "none", "no", "yes", "false", "true"};
+  if (option.names_result && std::ranges::find(kSwitches, text) != std::end(kSwitches))
+    refuse(option, where, join("'", text, "', which would be a file of that name; leave it empty for none"));
   const bool is_file = option.type == OptionType::word_or_csv && text.ends_with(".csv");
   const bool is_known = std::ranges::find(option.choices, text) != option.choices.end();
   if (option.choices.empty() || is_file || is_known) return;

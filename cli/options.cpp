@@ -54,6 +54,7 @@ Trait open_at(Open ends) {
   return [=](Option& option) { option.open = ends; };
 }
 void never_empty(Option& option) { option.may_be_empty = false; }
+void names_result(Option& option) { option.names_result = true; }
 void decides_no_answer(Option& option) { option.decides_answer = false; }
 
 Option with(Option option, const std::vector<Trait>& traits) {
@@ -310,8 +311,9 @@ std::vector<Option> make_options() {
       {"output.save_minutes", number, 10.0, "minutes after which a checkpoint is saved, beside save_every; 0 = never", {}, 0, 1e9},
       {"output.keep", integer, int64_t{3}, "newest checkpoints that are kept", {}, 1, 1e9},
       {"output.keep_best", boolean, false, "and that of the validation with the smallest loss, in the folder best of output.dir"},
-      {"output.report", text, word(""), "HTML report written at the end; auto = report.html in output.dir, empty = none"},
-      {"output.trace", text, word(""), "Chrome trace of the last step; empty = none"},
+      with(Option{"output.report", text, word(""), "HTML report written at the end; auto = report.html in output.dir, empty = none"},
+           {names_result}),
+      with(Option{"output.trace", text, word(""), "Chrome trace of the last step; empty = none"}, {names_result}),
   };
 }
 

@@ -44,6 +44,7 @@ struct Option {
   Open open = Open::none;
   std::vector<Condition> conditions = {};  ///< all must hold; else the model, data set or optimizer has no such key
   bool may_be_empty = true;                ///< a text, or a list
+  bool names_result = false;               ///< a text: a file that is written at the end, or empty
   bool decides_answer = true;              ///< another value may give other weights, in one training or another
 };
 

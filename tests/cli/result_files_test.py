@@ -31,6 +31,12 @@ class ResultFiles(ProgramTest):
             self.expect_untouched(self.folder / "run" / name, "does not use itself", arguments=["inspect", self.folder / "run", "--json", self.folder / "run" / name])
         self.assertEqual(sluice("eval", self.folder / "run", "--json", self.folder / "run" / "eval.json").returncode, 0)
 
+    def test_are_not_named_like_switches(self):
+        for key in ("report", "trace"):
+            for word in ("off", "none", "false"):
+                self.refuse(2, f"output.{key}", f"'{word}', which would be a file of that name", "leave it empty",
+                            arguments=self.tiny("--set", f"output.{key}={word}"))
+
     def test_are_not_the_config(self):
         config = self.write("own.toml", sluice("plan", "tiny", "--print-config").stdout)
         for arguments in (["plan", config, "--csv", config], ["plan", config, "--json", config], ["inspect", config, "--json", config],
