@@ -113,7 +113,10 @@ class VirtualRun {
 /// One device's list with what is put before its actions, or at its end.
 class Insertions {
  public:
-  explicit Insertions(std::vector<Action>& actions) : actions_(actions), waits_(actions.size() + 1), posts_(actions.size() + 1) {}
+  explicit Insertions(std::vector<Action>& actions) : actions_(actions), waits_(actions.size() + 1), posts_(actions.size() + 1) {
+    for (int index = 0; index < size(); ++index)
+      if (!actions_[index].is_transfer()) computing_.push_back(index);
+  }
 
   const Action& at(int index) const { return actions_[index]; }
 
@@ -125,7 +128,7 @@ class Insertions {
     actions_[index].frees.clear();
     int end = index + 1;
     while (end < size() && actions_[end].is_transfer() && !is_from_elsewhere(end)) ++end;
-    for (int passed = 0; passed < behind && end < size(); ++end) passed += !actions_[end].is_transfer();
+    end = behind_computing(end, behind);
     if (wait.micro_batch < 0)
       while (end < size() && actions_[end].phase() == 0) ++end;
     waits_[end].push_back(std::move(wait));
@@ -134,8 +137,7 @@ class Insertions {
   /// Before the action that comes `ahead` computing ones before the place at `index`; `all_at_once`: and before all Recvs for that one. What
   /// many devices send at the end of a step is posted before the first of it is waited for.
   void post(int index, int ahead, bool all_at_once, const Action& send) {
-    int begin = index;
-    for (int passed = 0; passed < ahead && begin > 0;) passed += !actions_[--begin].is_transfer();
+    int begin = before_computing(index, ahead);
     while (all_at_once && begin > 0 && is_from_elsewhere(begin - 1)) --begin;
     while (send.micro_batch < 0 && begin > 0 && is_recv_of(send.transfer.payload, actions_[begin - 1])) --begin;
     const int stage = send.transfer.between_devices() ? -1 : send.transfer.to;
@@ -155,6 +157,21 @@ class Insertions {
  private:
   int size() const { return static_cast<int>(actions_.size()); }
 
+  /// The place behind the so many computing actions from `begin` on, or the end where there are fewer. An open window passes a whole list, for
+  /// each of its transfers.
+  int behind_computing(int begin, int count) const {
+    if (count == 0) return begin;
+    const auto next = std::lower_bound(computing_.begin(), computing_.end(), begin);
+    return computing_.end() - next < count ? size() : next[count - 1] + 1;
+  }
+
+  /// The place before the so many computing actions that stand before `end`, or the beginning where there are fewer.
+  int before_computing(int end, int count) const {
+    if (count == 0) return end;
+    const auto next = std::lower_bound(computing_.begin(), computing_.end(), end);
+    return next - computing_.begin() < count ? 0 : *(next - count);
+  }
+
   /// A Recv that does not stand directly behind its own Send.
   bool is_from_elsewhere(int index) const {
     if (actions_[index].kind != ActionKind::recv) return false;
@@ -166,6 +183,7 @@ class Insertions {
   }
 
   std::vector<Action>& actions_;
+  std::vector<int> computing_;                      // the indices of those that are no part of a transfer, ascending
   std::vector<std::vector<Action>> waits_, posts_;  // by the index before which they stand
 };
 
