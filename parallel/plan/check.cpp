@@ -49,6 +49,7 @@ void require_fitting(const Plan& plan, const std::vector<Schedule>& fixed) {
 
 void require_numbers(const Plan& plan) {
   require(plan.micro_batches >= 1, "Plan::micro_batches: needs at least one, got ", plan.micro_batches);
+  require_few_enough(plan.micro_batches, plan.partition.stage_count(), "Plan::micro_batches");
   require(plan.window.ahead >= 0 && plan.window.behind >= 0, "Plan::window: needs 0 or more actions ahead and behind, got ",
           plan.window.ahead, " and ", plan.window.behind, "; 0 takes the least memory");
   require(is_time(plan.bound_seconds), "Plan::bound_seconds: needs seconds >= 0, got ", plan.bound_seconds, "; 0 claims nothing");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "core/suggestion.h"
@@ -84,6 +85,15 @@ std::vector<int> numbers_of_micro_batches(const PlanOptions& options, int device
   return {*number};
 }
 
+/// Leaves those open numbers out that are too many for every family, and refuses a given one.
+std::vector<int> few_enough(std::vector<int> numbers, const std::vector<ScheduleFamily>& families, int devices) {
+  int stages = std::numeric_limits<int>::max();
+  for (const auto& family : families) stages = std::min(stages, stages_of(family, devices));
+  if (numbers.size() == 1) require_few_enough(numbers[0], stages, "PlanOptions::micro_batches");
+  std::erase_if(numbers, [&](int number) { return int64_t{number} * stages > kMostStageRuns; });
+  return numbers;
+}
+
 void check(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options) {
   const int stages = static_cast<int>(devices.size()), nodes = static_cast<int>(graph.nodes().size());
   require_devices(devices, options.precision, "Plan::devices");
@@ -132,12 +142,11 @@ Plan plan_of_pipeline(const layers::Graph& graph, std::vector<DevicePtr> devices
   const int count = static_cast<int>(devices.size()), nodes = static_cast<int>(graph.nodes().size());
   if (options.memory != kUnlimited)
     for (auto& device : devices) device->set_budget_bytes(options.memory);
-  const auto numbers = numbers_of_micro_batches(options, count);
+  const auto families = families_of(options.schedule, count, nodes);
+  const auto numbers = few_enough(numbers_of_micro_batches(options, count), families, count);
   for (const int number : numbers) micro_batch_bounds(options.batch, number);
 
-  PlanChoices choices{.schedules = families_of(options.schedule, count, nodes),
-                      .micro_batches = numbers,
-                      .rematerialize = fixed_rematerialization(graph, options.remat)};
+  PlanChoices choices{.schedules = families, .micro_batches = numbers, .rematerialize = fixed_rematerialization(graph, options.remat)};
   for (const auto& family : choices.schedules) {
     const int stages = stages_of(family, count);
     require(stages <= nodes, "ScheduleChoice::virtual_stages: needs at most one stage a node, got ", stages, " stages for ", nodes,

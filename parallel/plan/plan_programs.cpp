@@ -42,6 +42,7 @@ void PlanPrograms::hold_beside(std::vector<int64_t> bytes) {
 }
 
 PlanPrograms::Use PlanPrograms::step(BatchShape shape, int micro_batches) const {
+  require_few_enough(micro_batches, plan_.partition.stage_count(), "step");
   return {true, micro_batches > 0 ? micro_batches : plan_.micro_batches, false, std::move(shape)};
 }
 

@@ -35,6 +35,7 @@ FirstReplica first_replica(const std::vector<DevicePtr>& devices, PlanOptions op
   if (const int* number = options.micro_batches.given()) {
     require(*number >= replicas, "PlanOptions::micro_batches: needs at least one for each of the ", replicas, " replicas, got ", *number,
             "; give more micro-batches or fewer replicas");
+    require_few_enough(*number, static_cast<int>(devices.size()) / replicas, "PlanOptions::micro_batches");
     options.micro_batches = static_cast<int>(share_of(*number, replicas));
   }
   FirstReplica first{{}, std::move(options)};
@@ -69,7 +70,8 @@ Plan for_all(Plan plan, const PlanOptions& of_first, const std::vector<DevicePtr
              ReplicaDevices which) {
   plan.times = times_of_all(plan, devices, of_first);
   const int* number = options.micro_batches.given();
-  plan.micro_batches = number ? *number : static_cast<int>(std::min(int64_t{plan.micro_batches} * replicas, options.batch));
+  const int64_t most = std::min(options.batch, kMostStageRuns / plan.partition.stage_count());
+  plan.micro_batches = number ? *number : static_cast<int>(std::min(int64_t{plan.micro_batches} * replicas, most));
   micro_batch_bounds(options.batch, plan.micro_batches);
   if (options.memory != kUnlimited)
     for (const auto& device : devices) device->set_budget_bytes(options.memory);

@@ -152,7 +152,8 @@ std::vector<BoundedPart> parts_of(const PlanProblem& problem) {
   for (const int number : problem.choices.micro_batches) {
     const double bound = bound_seconds(problem.topology, problem.costs.at(number), devices, number);
     for (const auto& family : problem.choices.schedules)
-      if (stages_of(family, devices) <= nodes) parts.push_back({bound, number, &family});
+      if (const int stages = stages_of(family, devices); stages <= nodes && int64_t{number} * stages <= kMostStageRuns)
+        parts.push_back({bound, number, &family});
   }
   require(!parts.empty(), "plan: needs at least one node a stage, got ", nodes, " nodes for ", devices,
           " devices; use fewer devices, fewer virtual stages or a deeper model");

@@ -6,6 +6,12 @@
 
 namespace sluice::parallel {
 
+void require_few_enough(int micro_batches, int stages, std::string_view name) {
+  require(std::int64_t{micro_batches} * stages <= kMostStageRuns, name, ": needs at most ", kMostStageRuns / std::max(1, stages),
+          " micro-batches over ", stages, stages == 1 ? " stage" : " stages", ", got ", micro_batches,
+          ": every stage has actions for each of them, and more would take GiB of memory; make fewer and larger micro-batches");
+}
+
 Schedule in_segments(const Schedule& schedule, const std::vector<int>& segments) {
   require(static_cast<int>(segments.size()) == schedule.stage_count(), "schedule: needs a number of segments for each of ",
           schedule.stage_count(), " stages, got ", segments.size());

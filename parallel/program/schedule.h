@@ -1,5 +1,7 @@
 #pragma once
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sluice::parallel {
@@ -27,6 +29,15 @@ struct Schedule {
   int device_count() const { return static_cast<int>(devices.size()); }
   bool operator==(const Schedule&) const = default;
 };
+
+/// Most stages of a pipeline times micro-batches of a step. Lowered, proved, counted and simulated, a step of chains of stages took 0.5 to 0.7 KiB
+/// an action, of which each stage has 2 of a micro-batch on one device, 6 in 1f1b and 8 in zb-v (peak memory of `sluice plan` with 64,000
+/// micro-batches less that with 16,000): 1 to 6 GiB for so many. Searched plans have 4096 micro-batches at most, and so up to 256 stages.
+inline constexpr std::int64_t kMostStageRuns = std::int64_t{1} << 20;
+
+/// Before memory is taken for them. `name`  what asks for them: "PlanOptions::micro_batches".
+/// Errors  UsageError when stages times micro-batches are more than kMostStageRuns.
+void require_few_enough(int micro_batches, int stages, std::string_view name);
 
 /// The same order with every stage cut into `segments[stage]` stages of its device: F runs through them, B, I and W back through them. A
 /// device that recomputes then holds the recomputed activations of one segment at a time instead of a whole stage's.

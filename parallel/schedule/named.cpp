@@ -34,6 +34,7 @@ void require_micro_batches(int micro_batches) {
 
 Schedule build(NamedSchedule schedule, std::vector<int> device_of_stage, int devices, int micro_batches) {
   require_micro_batches(micro_batches);
+  require_few_enough(micro_batches, static_cast<int>(device_of_stage.size()), "schedule");
   const auto& [name, order] = named(schedule);
   const int virtual_stages = static_cast<int>(device_of_stage.size()) / devices;
   Schedule result{std::string(name), micro_batches, std::move(device_of_stage), {}};
@@ -111,6 +112,7 @@ Schedule make_schedule(NamedSchedule schedule, std::vector<int> device_of_stage,
 Schedule forward_schedule(std::vector<int> device_of_stage, int micro_batches) {
   const int devices = devices_of(device_of_stage);
   require_micro_batches(micro_batches);
+  require_few_enough(micro_batches, static_cast<int>(device_of_stage.size()), "schedule");
   Schedule result{"forward-only", micro_batches, std::move(device_of_stage), {}};
   result.devices = forward_orders(result.device_of_stage, devices, micro_batches);
   return result;

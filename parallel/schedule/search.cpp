@@ -269,6 +269,7 @@ FoundSchedule search_schedule(const StageCosts& costs, const std::vector<int>& d
                               const std::vector<double>& byte_cap, const std::function<void()>& watch) {
   forward_schedule(device_of_stage, 1);  // a placement over devices without gaps
   require(micro_batches >= 1, "schedule: needs at least one micro-batch, got ", micro_batches, "; set micro_batches to 1 or more");
+  require_few_enough(micro_batches, static_cast<int>(device_of_stage.size()), "schedule");
   require_costs(costs, static_cast<int>(device_of_stage.size()), costs.can_split());
   require(costs.can_split() || costs.input_gradient.empty() == costs.weight_gradient.empty(),
           "schedule: needs input_gradient and weight_gradient together; give both or none");
