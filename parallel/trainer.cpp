@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <map>
 #include <optional>
 #include <ranges>
 #include <string_view>
 #include <typeinfo>
+#include <utility>
 
 #include "core/cuda/cuda.h"
 #include "core/keep_to_the_end.h"
@@ -138,7 +140,7 @@ struct Trainer::State {
     return graph.nodes()[node].module->loss_weights(inputs, batch.samples);
   }
 
-  RunContext context(const Batch& batch, const PlanPrograms::Use& use) const {
+  RunContext context(const Batch& batch, const PlanPrograms::Use& use) {
     RunContext run;
     run.batch = &batch;
     run.shape = use.shape;
@@ -147,8 +149,24 @@ struct Trainer::State {
     run.keeps_output = use.keeps_output;
     run.step = static_cast<uint32_t>(steps_done);
     run.loss_weights = loss_weights(batch);
-    run.wish = options.wish;
+    if (options.wish) run.wish = [this] { return ask(); };
     return run;
+  }
+
+  /// By then all devices have done their work: an error of the user's is no error of the run, which ends on all ranks.
+  Wish ask() {
+    error_of_wish = nullptr;
+    try {
+      return options.wish();
+    } catch (...) {
+      error_of_wish = std::current_exception();
+      return {};
+    }
+  }
+
+  /// Once the run that asked is over and noted.
+  void rethrow_error_of_wish() {
+    if (error_of_wish) std::rethrow_exception(std::exchange(error_of_wish, nullptr));
   }
 
   /// Lets evaluation read the moving averages and training the weights. Nothing is done when they are shown already.
@@ -265,7 +283,8 @@ struct Trainer::State {
   bool is_settled = false;                     ///< choices are those of all ranks
   int64_t steps_done = 0;
   std::optional<bool> shows_averages = false;
-  std::string failure;  ///< why the weights may not belong together; empty when they do
+  std::exception_ptr error_of_wish;  ///< of the run that has just ended
+  std::string failure;               ///< why the weights may not belong together; empty when they do
   Trace trace;
 };
 
@@ -307,6 +326,7 @@ StepResult Trainer::step(const Batch& batch, int micro_batches) {
   ++state_->steps_done;
   state_->trace = std::move(result.trace);
   state_->graphs.note(state_->trace.seconds);
+  state_->rethrow_error_of_wish();
   return {result.loss,
           result.gradient_norm,
           step.update.learning_rate,
@@ -329,6 +349,7 @@ EvaluationResult Trainer::evaluate(const Batch& batch, bool with_output, const s
   const Program& program = state_->programs->get(use);
   state_->show_averages(true);
   const RunResult result = state_->run(program, run, {});
+  state_->rethrow_error_of_wish();
   require<StoppedError>(!state_->group || !stop || result.wish.signal == 0, "stopped, as a rank asked for");
   EvaluationResult evaluation{result.loss, result.loss_weight, result.wish, {}, {}};
   for (const auto& [node, output] : result.outputs) evaluation.outputs[graph().nodes()[static_cast<size_t>(node)].name] = output;

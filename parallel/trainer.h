@@ -39,7 +39,9 @@ struct TrainerOptions {
   std::shared_ptr<Group> group{};     ///< the ranks of the job, which share the plan's devices (DeviceRanks); null for one process
   std::string config{};               ///< what decides the answer beside plan and model, as text: ranks must have it in common
   bool allow_other_hardware = false;  ///< ranks may have other instruction sets: bits then depend on which rank has which stage
-  std::function<Wish()> wish{};       ///< asked at the end of each step and evaluation, of every rank
+  /// Asked at the end of each step and evaluation, of every rank. What it throws comes out of step() or evaluate() as it is, when all is
+  /// done: the step counts (steps_done), here and on the other ranks, and the trainer goes on.
+  std::function<Wish()> wish{};
 };
 
 struct StepResult {
