@@ -186,12 +186,12 @@ void Graph::freeze(const std::string& pattern) {
 
 void Graph::loss(Value value) {
   const int node = node_with("the loss", value);
-  require(loss_ < 0 || loss_ == node, "graph: the loss is node '", loss_ < 0 ? "" : nodes_[loss_].name, "' already, got '",
-          nodes_[node].name, "' too; add several losses up in a node of their own");
+  require(losses_.empty() || losses_[0] == node, "graph: the loss is node '", losses_.empty() ? "" : nodes_[losses_[0]].name,
+          "' already, got '", nodes_[node].name, "' too; add several losses up in a node of their own");
   const auto& type = types_[value.id];
   require(!type || type->shape.elements() == 1, "graph: the loss needs to be a single number, node '", nodes_[node].name, "' makes ",
           type ? type->shape : Shape(), " of ", ValueType::kSamples, " samples; sum it up");
-  loss_ = node;
+  losses_ = {node};
 }
 
 void Graph::output(Value value) {
@@ -206,8 +206,8 @@ void Graph::check_samples(int input, const Tensor& samples) const {
 }
 
 int Graph::loss_node() const {
-  require(loss_ >= 0, "graph: has no loss; call Graph::loss with the value of a loss node");
-  return loss_;
+  require(has_loss(), "graph: has no loss; call Graph::loss with the value of a loss node");
+  return losses_[0];
 }
 
 int Graph::output_node() const {

@@ -20,6 +20,7 @@ struct Value {
 
 /// A model: a DAG of named modules. Nodes are added in topological order; they are the units of partitioning and their names are the
 /// names in checkpoints. A graph holds no tensors but the values that parameters are told to start with. A copy knows the values of the original, as far as they were made before.
+/// One that was moved from is as a new one.
 /// Where the shapes of a node's inputs are known, the node is run once on a device that only counts, so that shapes that do not fit are
 /// refused where they are written.
 /// Threads  immutable once it is built.
@@ -103,7 +104,7 @@ class Graph {
   const std::vector<Statistics>& statistics() const { return statistics_; }
   int value_of(int node) const { return static_cast<int>(inputs_.size()) + node; }
   int node_of(int value) const { return value < static_cast<int>(inputs_.size()) ? -1 : value - static_cast<int>(inputs_.size()); }
-  bool has_loss() const { return loss_ >= 0; }
+  bool has_loss() const { return !losses_.empty(); }
   int loss_node() const;                                             ///< Errors  UsageError when no loss was set.
   int output_node() const;                                           ///< the first one's. Errors  UsageError when no output was set.
   const std::vector<int>& output_nodes() const { return outputs_; }  ///< in the order of Graph::output
@@ -146,8 +147,8 @@ class Graph {
   std::vector<std::optional<ValueType>> types_;  ///< by value, where it is known
   std::set<std::string> names_;                  ///< of inputs and nodes
   std::map<std::string, std::string> tensors_;   ///< the node that has each
-  int loss_ = -1;
-  std::vector<int> outputs_;  ///< nodes
+  std::vector<int> losses_;                      ///< nodes: one at most, and none where the graph was moved from
+  std::vector<int> outputs_;                     ///< nodes
 };
 
 }  // namespace sluice::layers
