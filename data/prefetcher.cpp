@@ -54,13 +54,16 @@ class Prefetcher::Queue {
     const auto outside = [&](int64_t number) { return number < first || number > last; };
     std::erase_if(slots_, [&](const auto& slot) { return outside(slot.first); });
     std::erase_if(queue_, [&](const auto& entry) { return outside(entry.first); });
-    for (int64_t number = first; number <= last; ++number) {
-      const auto [slot, is_new] = slots_.try_emplace(number);
-      if (!is_new) continue;
-      slot->second = std::make_shared<Slot>();
-      queue_.emplace_back(number, slot->second);
-    }
+    for (int64_t number = first; number < last; ++number) ask_for(number);
+    ask_for(last);                            // there may be no number behind it
     std::sort(queue_.begin(), queue_.end());  // after a jump back, the number that is waited for comes first
+  }
+
+  void ask_for(int64_t number) {
+    const auto [slot, is_new] = slots_.try_emplace(number);
+    if (!is_new) return;
+    slot->second = std::make_shared<Slot>();
+    queue_.emplace_back(number, slot->second);
   }
 
   void work() {
@@ -110,7 +113,8 @@ Prefetcher::~Prefetcher() = default;
 
 Batch Prefetcher::at(int64_t number) {
   if (!queue_) return make_(number);
-  return queue_->take(number, std::max(number, std::min(end_ - 1, number + ahead_)));
+  const bool is_far_from_end = number < end_ - ahead_;  // elsewhere `number + ahead_` may be beyond all numbers
+  return queue_->take(number, is_far_from_end ? number + ahead_ : std::max(number, end_ - 1));
 }
 
 }  // namespace sluice::data
