@@ -30,9 +30,10 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
-/// Most stages of a pipeline times micro-batches of a step. Lowered, proved, counted and simulated, a step of chains of stages took 0.5 to 0.7 KiB
-/// an action, of which each stage has 2 of a micro-batch on one device, 6 in 1f1b and 8 in zb-v (peak memory of `sluice plan` with 64,000
-/// micro-batches less that with 16,000): 1 to 6 GiB for so many. Searched plans have 4096 micro-batches at most, and so up to 256 stages.
+/// At most so many runs of a stage over a micro-batch has a step: stages of a pipeline times micro-batches. Each is 2 actions on one device, 6
+/// of a chain in 1f1b and 8 in zb-v, which took 0.5 to 0.7 KiB each to lower, prove, count and simulate (the peak of `sluice plan` with 64,000
+/// micro-batches less that with 16,000, a run); so many runs took 4.5 GiB in 1f1b. Searched plans have 4096 micro-batches at most, and so this
+/// leaves them 256 stages.
 inline constexpr std::int64_t kMostStageRuns = std::int64_t{1} << 20;
 
 /// Before memory is taken for them. `name`  what asks for them: "PlanOptions::micro_batches".
