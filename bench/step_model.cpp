@@ -207,7 +207,8 @@ StepModel step_model(const StepModelOptions& options) {
   if (name == "gpt-bytes") return gpt(6, 384, 6, 256, 256, samples);
   if (name == "gpt2-124m") return gpt(12, 768, 12, 50257, 1024, samples);
   if (name == "gpt2-1558m") return gpt(48, 1600, 25, 50257, 1024, samples);
-  require<UsageError>(name == "gpt", "model: needs gpt, gpt-bytes, gpt2-124m, gpt2-1558m, amoebanet, moe, lstm, gru or translation, got ", name);
+  require<UsageError>(name == "gpt", "model: needs gpt, gpt-bytes, gpt2-124m, gpt2-1558m, amoebanet, moe, lstm, gru or translation, got ",
+                      name);
   return gpt(6, 384, 6, 8192, 256, samples);
 }
 
