@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <set>
 
 #include "core/suggestion.h"
@@ -86,8 +85,8 @@ std::vector<int> numbers_of_micro_batches(const PlanOptions& options, int device
 }
 
 /// Leaves those open numbers out that are too many for every family, and refuses a given one.
-std::vector<int> few_enough(std::vector<int> numbers, const std::vector<ScheduleFamily>& families, int devices) {
-  int stages = std::numeric_limits<int>::max();
+std::vector<int> few_enough(std::vector<int> numbers, const std::vector<ScheduleFamily>& families, int devices, int nodes) {
+  int stages = nodes;  // families of more stages are refused elsewhere
   for (const auto& family : families) stages = std::min(stages, stages_of(family, devices));
   if (numbers.size() == 1) require_few_enough(numbers[0], stages, "PlanOptions::micro_batches");
   std::erase_if(numbers, [&](int number) { return int64_t{number} * stages > kMostStageRuns; });
@@ -143,7 +142,7 @@ Plan plan_of_pipeline(const layers::Graph& graph, std::vector<DevicePtr> devices
   if (options.memory != kUnlimited)
     for (auto& device : devices) device->set_budget_bytes(options.memory);
   const auto families = families_of(options.schedule, count, nodes);
-  const auto numbers = few_enough(numbers_of_micro_batches(options, count), families, count);
+  const auto numbers = few_enough(numbers_of_micro_batches(options, count), families, count, nodes);
   for (const int number : numbers) micro_batch_bounds(options.batch, number);
 
   PlanChoices choices{.schedules = families, .micro_batches = numbers, .rematerialize = fixed_rematerialization(graph, options.remat)};

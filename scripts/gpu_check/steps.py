@@ -2,6 +2,7 @@
 with CUDA graphs. Each is a process of its own with its share of the time: what one lacks costs no other."""
 import json
 import re
+import shlex
 import shutil
 
 from build import program
@@ -82,7 +83,8 @@ def batch_in_turn(machine):
 def in_turn_ms(bench, machine, out, steps, warmup):
     """{competitor: median} of all, step by step in turn, or nothing and why. PyTorch takes up to a minute to compile."""
     out.unlink(missing_ok=True)
-    outcome = bench.runner.run([machine.python, ROOT / "bench/peers/run", "--ours", bench.path, "--model", "gpt2-124m",
+    ours = shlex.join([str(bench.path), "--tune", "quick"])     # as a training tunes by default
+    outcome = bench.runner.run([machine.python, ROOT / "bench/peers/run", "--ours", ours, "--model", "gpt2-124m",
                                 "--device", "cuda:0", "--precision", "bf16", "--batch", batch_in_turn(machine),
                                 "--json", out, "--steps", steps, "--warmup", warmup],
                                0.7 * bench.runner.left_s(), bench.environment)
