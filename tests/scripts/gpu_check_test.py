@@ -140,7 +140,7 @@ class WholeRun(Fixture):
                     "| norm and update | 1 |  | 2.000 | 15.4 |", "| small GPT, 8 micro-batches of one sample | 70.00 | 70.00 | 1.000 |"):
             self.assertIn(row, ran.markdown)
         log = ran.logs()["steps.log"]
-        self.assertEqual(log.count("--tune quick"), 1)
+        self.assertEqual(log.count("--tune quick"), 2)      # alone, and in turn with PyTorch
         commands = re.findall(r"^\$.*", log, re.MULTILINE)
         self.assertEqual(log.count("SLUICE_CACHE_DIR"), len(commands), "no step may read another run's choices")
         self.assertIn("bench/peers/run", commands[1], "what takes longest and is asked for comes before what explains")
