@@ -50,9 +50,10 @@ Tensor input_of(const testing::InputSpec& spec, const Setting& setting) {
 Tensor gradient_of(const Tensor& y, const Setting& setting) {
   if (setting.counts_only() || !is_floating(y.dtype())) return empty_like(y);  // of no use where there is no gradient
   if (!setting.is_gpu()) return full(y.shape(), 1, y.dtype());
-  if (y.is_contiguous() || !has_rows(y)) return noise(y.shape(), y.dtype(), setting.device);
-  const Tensor rows = empty_rows(y.shape(), y.dtype(), setting.device);  // as y's are, which another node's gradient then has too
-  copy(noise(y.shape(), y.dtype(), setting.device), rows);
+  const Tensor dense = noise(y.shape(), y.dtype(), setting.device);
+  if (y.is_contiguous() || !has_rows(y)) return dense;
+  const Tensor rows = empty_rows(y.shape(), y.dtype(), setting.device);  // as y's are: in a model its gradient has them too
+  copy(dense, rows);
   return rows;
 }
 

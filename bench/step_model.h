@@ -40,8 +40,8 @@ struct StepModelOptions {
   int64_t sequence = 512;  ///< items of each sample of lstm and gru
 };
 
-/// "gpt": 6 layers, dim 384, 6 heads, context 256, vocabulary 8192, "gpt-bytes": the same with a vocabulary of 256, and "gpt2-124m": the
-/// smallest GPT-2, context 1024. All pre-LN with learned positions, tanh-GELU, tied, no dropout, under Adam; FLOPs as MFU counts them.
+/// "gpt": 6 layers, dim 384, 6 heads, context 256, vocabulary 8192, "gpt-bytes": the same with a vocabulary of 256, "gpt2-124m"
+/// and "gpt2-1558m": the smallest and the largest GPT-2, context 1024. All pre-LN with learned positions, tanh-GELU, tied, no dropout, under Adam; FLOPs as MFU counts them.
 /// "amoebanet": AmoebaNet-D under SGD; FLOPs are three times those that the ops of its forward pass declare.
 /// "moe": two residual layers of experts, width 384, inner 1536, 8 experts of which 2 are chosen, 256 tokens, mean squared error and balance
 /// losses, under Adam; FLOPs as amoebanet's.

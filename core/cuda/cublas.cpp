@@ -101,7 +101,7 @@ void write_bias(Cuda& cuda, const Product& product, const Operands& on) {
 
 }  // namespace
 
-void multiply(Cuda& cuda, const Product& product, const void* a, const void* b, const void* bias, void* c) {
+void multiply_part(Cuda& cuda, const Product& product, const void* a, const void* b, const void* bias, void* c) {
   const Operands on{a, b, bias, c};
   if ((!product.has_bias || has_epilogue(product, on)) && run(cuda, product, on)) return;
   Product sum = product;

@@ -12,6 +12,9 @@ size_t version();
 /// What the keys of products begin with: "NVIDIA H200, driver 13000, cuBLAS 130100: ".
 std::string product_prefix(const GpuDescription& gpu);
 
+/// 16 bytes: the widest access of a thread, and the strictest alignment that algorithms are chosen by.
+inline constexpr int kWidestAccess = 16;
+
 /// c [m, n] = op(a) op(b) + beta c + bias [n] for row-major matrices with leading dimensions (elements between rows); op transposes or not.
 /// `batch` such products, whose matrices lie a stride (in elements, 0 = the same matrix) apart.
 /// Dtypes  a, b: f32 (TF32 where the device allows it), bf16, f64; c: the same, or f32 for bf16. Sums in f32, f64 for f64.
@@ -29,7 +32,28 @@ struct Product {
   auto operator<=>(const Product&) const = default;
 };
 
-/// Enqueues the product on the device's stream, with the device's workspace. Every extent is at least 1.
+/// Of matrices of one dtype without gaps between their rows.
+inline Product dense_product(DType dtype, int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b) {
+  return {.dtype = dtype,
+          .c_dtype = dtype,
+          .m = m,
+          .n = n,
+          .k = k,
+          .a_ld = transpose_a ? m : k,
+          .b_ld = transpose_b ? k : n,
+          .c_ld = n,
+          .transpose_a = transpose_a,
+          .transpose_b = transpose_b};
+}
+
+/// From where on a product is cut at whole packs (product_parts.h): operations of it all, and the extent that is cut. Below, the second
+/// product and its pass over memory may take longer than the first one saves.
+struct CutFrom {
+  double flops = 1e10;
+  int64_t extent = 256;
+};
+
+/// Enqueues the product on the device's stream, with the device's workspace: in the parts of product_parts.h. Every extent is at least 1.
 ///
 /// The first call of a kind (shapes, dtypes, alignment of the addresses up to 16 bytes) on a model of GPU chooses an algorithm, which runs
 /// for the life of the process on every device of that model: bits do not depend on the partition. Choices says which; the untried one is
@@ -37,7 +61,9 @@ struct Product {
 /// Errors   DeviceError when cuBLAS has no such product or fails.
 /// Threads  those of the device. Tuning waits, which cuts a CUDA graph under way (core/cuda/graph.h).
 /// Source   docs.nvidia.com/cuda/cublas, "Using the cuBLASLt API".
-void multiply(Cuda& cuda, const Product& product, const void* a, const void* b, const void* bias, void* c);
+void multiply(Cuda& cuda, const Product& product, const void* a, const void* b, const void* bias, void* c, const CutFrom& cut_from = {});
+/// The same by one call of the library.
+void multiply_part(Cuda& cuda, const Product& product, const void* a, const void* b, const void* bias, void* c);
 
 /// Whether GELU in a product's epilogue takes less time than a pass over memory after it: on Hopper and the data-center Blackwells. On
 /// Ampere and Ada the epilogue is a pass of the library's own, and a slow one; on sm_120 it slows the product down more than a pass takes.

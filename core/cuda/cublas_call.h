@@ -11,9 +11,6 @@ namespace sluice::cublas {
 /// Throws DeviceError with the name of the call that failed.
 void cublas_try(cublasStatus_t status, const char* call);
 
-/// 16 bytes: the widest access of a thread, and the strictest alignment that algorithms are chosen by.
-inline constexpr int kWidestAccess = 16;
-
 struct Operands {
   const void *a, *b, *bias;
   void* c;

@@ -20,7 +20,7 @@ void after_launch(Cuda& cuda, const char* kernel);
 template <class... Parameters, class... Arguments>
 void launch(Cuda& cuda, const char* name, const LaunchShape& shape, void (*kernel)(Parameters...), Arguments&&... arguments) {
   if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return;
-  // Above 48 KiB a kernel has to ask for what is dynamic, and what it has of static shared memory, 9 KiB at most here, counts too.
+  // Above 48 KiB a kernel has to ask for what is dynamic, and its static shared memory, at most 9 KiB of kernels that have both, counts too.
   if (shape.shared_bytes > size_t{32} << 10)
     CUDA_TRY(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   static_cast<int>(shape.shared_bytes)));

@@ -4,8 +4,6 @@ namespace sluice::cublas {
 
 namespace {
 
-constexpr int64_t kPackBytes = 16;
-
 enum class Axis { m, n, k };
 
 int64_t& extent_of(Product& product, Axis axis) { return axis == Axis::m ? product.m : axis == Axis::n ? product.n : product.k; }
@@ -16,7 +14,7 @@ bool is_contiguous(const Product& p, Axis axis) {
   return axis == Axis::m ? p.transpose_a : !p.transpose_a || p.transpose_b;
 }
 
-/// Of the last `rest` of the axis.
+/// Of the axis from `first` on.
 ProductPart tail_of(const ProductPart& whole, Axis axis, int64_t first) {
   ProductPart tail = whole;
   const Product& p = whole.product;
@@ -40,23 +38,24 @@ std::vector<ProductPart> halves_of(const ProductPart& whole, Axis axis, int64_t 
 }
 
 /// Where the axis begins to be no whole packs; 0 where it stays whole.
-int64_t cut_of(Product p, Axis axis, double least_flops) {
-  const int64_t pack = kPackBytes / static_cast<int64_t>(size_of(p.dtype)), extent = extent_of(p, axis);
+int64_t cut_of(Product p, Axis axis, const CutFrom& from) {
+  const int64_t pack = kWidestAccess / static_cast<int64_t>(size_of(p.dtype)), extent = extent_of(p, axis);
   const double flops = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
-  const bool loses_bits = axis == Axis::k && p.c_dtype != compute_dtype(p.dtype) && (p.beta != 0 || p.has_bias);
-  return extent % pack == 0 || flops < least_flops || !is_contiguous(p, axis) || loses_bits ? 0 : extent / pack * pack;
+  const bool is_small = flops < from.flops || extent < from.extent;
+  const bool rounds_twice = axis == Axis::k && p.c_dtype != compute_dtype(p.dtype) && (p.beta != 0 || p.has_bias);
+  return extent % pack == 0 || is_small || !is_contiguous(p, axis) || rounds_twice ? 0 : extent / pack * pack;
 }
 
 }  // namespace
 
-std::vector<ProductPart> parts_of(const Product& product, bool allow_tf32, double least_flops) {
+std::vector<ProductPart> parts_of(const Product& product, bool allow_tf32, const CutFrom& cut_from) {
   std::vector<ProductPart> parts{{.product = product}};
   const bool by_tensor_cores = product.dtype == DType::bf16 || (product.dtype == DType::f32 && allow_tf32);
   if (!by_tensor_cores || product.has_gelu) return parts;
   for (const Axis axis : {Axis::n, Axis::k, Axis::m}) {
     std::vector<ProductPart> cut;
     for (const ProductPart& part : parts) {
-      const int64_t at = cut_of(part.product, axis, least_flops);
+      const int64_t at = cut_of(part.product, axis, cut_from);
       const auto halves = at > 0 ? halves_of(part, axis, at) : std::vector{part};
       cut.insert(cut.end(), halves.begin(), halves.end());
     }

@@ -103,18 +103,8 @@ class ByColumns {
       launch(cuda_, "fill_columns", {grid, kThreads}, fill_columns<1, T>, x, columns, of_.plan, channels);
   }
 
-  /// Of matrices without gaps between their rows.
   cublas::Product product(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b) const {
-    return {.dtype = of_.dtype,
-            .c_dtype = of_.dtype,
-            .m = m,
-            .n = n,
-            .k = k,
-            .a_ld = transpose_a ? m : k,
-            .b_ld = transpose_b ? k : n,
-            .c_ld = n,
-            .transpose_a = transpose_a,
-            .transpose_b = transpose_b};
+    return cublas::dense_product(of_.dtype, m, n, k, transpose_a, transpose_b);
   }
 
   Cuda& cuda_;

@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "core/cuda/cublas.h"
-#include "core/cuda/product_parts.h"
 #include "core/ops/matmul.h"
 #include "core/ops/matmul_layout.h"
 
@@ -32,20 +31,6 @@ const void* matrix(const Tensor& x, int64_t index) {
   return static_cast<const char*>(x.data()) + matrix_offset(x, index) * static_cast<int64_t>(size_of(x.dtype()));
 }
 
-const void* moved(const void* first, int64_t elements, DType dtype) {
-  return static_cast<const char*>(first) + elements * static_cast<int64_t>(size_of(dtype));
-}
-
-/// Of the matrices from `first` on.
-void multiply(Cuda& cuda, const cublas::Product& product, const MatmulOperands& of, int64_t first) {
-  for (const auto& part : cublas::parts_of(product, cuda.allows_tf32())) {
-    const void* const bias = part.product.has_bias ? moved(of.bias.data(), part.bias_offset, of.bias.dtype()) : nullptr;
-    cublas::multiply(cuda, part.product, moved(matrix(of.a, first), part.a_offset, of.a.dtype()),
-                     moved(matrix(of.b, first), part.b_offset, of.b.dtype()), bias,
-                     const_cast<void*>(moved(matrix(of.c, first), part.c_offset, of.c.dtype())));
-  }
-}
-
 }  // namespace
 
 void matmul(Cuda& cuda, const MatmulOperands& of, const Tensor&) {
@@ -70,8 +55,9 @@ void matmul(Cuda& cuda, const MatmulOperands& of, const Tensor&) {
     product.b_stride = b_run.stride;
     product.c_stride = c_run.stride;
   }
+  const void* bias = of.bias.defined() ? of.bias.data() : nullptr;
   for (int64_t first = 0; first < matrices; first += product.batch) {
-    multiply(cuda, product, of, first);
+    cublas::multiply(cuda, product, matrix(of.a, first), matrix(of.b, first), bias, const_cast<void*>(matrix(of.c, first)));
     if (terms > 1) product.beta = 1;
   }
 }

@@ -38,9 +38,9 @@ NormalizedRows normalize(const char* op, const Tensor& x, const Tensor& residual
 }
 
 /// Rows of a chunk: on the CPU at most 32 chunks, so that their sums stay small beside x, of at least 16 rows. On a GPU a chunk is a
-/// block, and two blocks for each of the 132 multiprocessors of an H200 fill it, of bf16 three.
+/// block, and as many chunks as the 132 multiprocessors of an H200 have room for fill it.
 int64_t chunk_rows(DeviceKind kind, DType dtype, int64_t rows) {
-  const int64_t chunks = dtype == DType::bf16 ? 396 : 264;
+  const int64_t chunks = 132 * kernels::gradient_blocks(dtype);
   if (kind == DeviceKind::cuda) return std::max<int64_t>(8, (rows + chunks - 1) / chunks);
   return std::max<int64_t>(16, (rows + 31) / 32);
 }

@@ -42,6 +42,9 @@ NormalizationGradients normalization_backward(const Tensor& dy, const Tensor& x,
                                               const Tensor& rstd, NormalizationNeeds needs, Tensor sum = {});
 
 namespace kernels {
+/// Blocks of the gradients' kernel, each of which takes a chunk of rows, that a multiprocessor of a GPU has registers for.
+constexpr int gradient_blocks(DType dtype) { return dtype == DType::bf16 ? 3 : 2; }
+
 /// residual and result.sum may be undefined.
 void normalize(Cpu& cpu, const Tensor& x, const Tensor& residual, const Tensor& gamma, const Tensor& beta, double epsilon,
                const NormalizedRows& result);

@@ -1,15 +1,15 @@
-#include "core/cuda/mma.h"
 #include "core/ops/gradient_sum_cuda.cuh"
 #include "core/ops/normalization.h"
-#include "core/ops/rows_cuda.cuh"
+#include "core/ops/rows_ahead_cuda.cuh"
 
 namespace sluice::kernels {
 
 namespace {
 
-constexpr int kForwardPacks = 4;                    // held by a thread
-constexpr int kBackwardElements = 16;               // of dy and of x held by a thread, beside as many sums of dgamma and dbeta
-constexpr int kSmallBlock = 256, kSmallBlocks = 3;  // threads of a block that reads ahead; such blocks of a multiprocessor
+constexpr int kForwardPacks = 4;       // held by a thread
+constexpr int kBackwardElements = 16;  // of dy and of x held by a thread, beside as many sums of dgamma and dbeta
+constexpr int kSmallBlock = 256;       // threads of a block that reads ahead, where its rows are not longer
+constexpr int kSmallBlocks = gradient_blocks(DType::bf16);
 
 template <class T>
 T* data_or_null(const Tensor& x) {
@@ -108,68 +108,30 @@ struct Backward {
   bool packed;
 };
 
-/// A row of dy, one of x and, where it is asked for, one of the sum, as a thread reads them.
+/// A row of dy, one of x and, where it is asked for, one of the sum.
 template <class T, int kPacks>
 struct ReadRows {
-  __device__ ReadRows(const Backward<T>& of, int64_t offset, int elements)
-      : from(of),
-        sum(of.sum ? of.sum + offset : nullptr),
-        n(elements),
-        gradients(of.dy + offset, n, of.packed),
-        values(of.x + offset, n, of.packed) {}
-  __device__ Pack<T> sum_at(int, int at) const { return read_pack(sum, at, n, from.packed); }
+  template <class F>
+  __device__ void each(const F& f) {
+    each_pack(f, gradients, values);
+  }
+  __device__ Pack<T> sum_at(int, int at) const { return read_pack(sum, at, gradients.elements(), packed); }
 
-  const Backward<T>& from;
-  const T* sum;
-  const int n;
   Row<T, kPacks> gradients, values;
+  const T* sum;
+  bool packed;
 };
-
-/// The same that were copied to shared memory while the row before was worked on: a thread copies and reads its own packs alone.
-/// Shared  [2, 3, kPacks, threads of the block] packs: rows in turn, of dy, x and sum.
 template <class T, int kPacks>
 struct FetchedRows {
-  static constexpr int kOf = 3;
-
-  static size_t shared_bytes(const dim3& block) { return size_t{2} * kOf * kPacks * sizeof(Pack<T>) * block.x * block.y; }
-
-  /// Starts the copies of a row; nothing is read where it has no elements.
-  __device__ static void fetch(const Backward<T>& from, int64_t at_row, int turn, int elements) {
-    const int64_t offset = at_row * from.columns;
-    const T* const arrays[kOf] = {from.dy, from.x, from.sum};
+  template <class F>
+  __device__ void each(const F& f) {
 #pragma unroll
-    for (int of = 0; of < kOf; ++of)
-#pragma unroll
-      for (int k = 0; k < kPacks; ++k) {
-        const int at = Row<T, kPacks>::position(0, k);
-        const bool is_there = at < elements && arrays[of] != nullptr;
-        copy_async<sizeof(Pack<T>)>(pack_of(turn, of, k), is_there ? arrays[of] + offset + at : from.dy, is_there);
-      }
-    commit_copies();
+    for (int k = 0; k < kPacks; ++k) f(k, rows.position(k), rows.pack(0, k), rows.pack(1, k));
   }
-  __device__ static Pack<T>* pack_of(int turn, int of, int k) {
-    const int threads = static_cast<int>(blockDim.x * blockDim.y), thread = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
-    return dynamic_shared<Pack<T>>() + ((turn * kOf + of) * kPacks + k) * threads + thread;
-  }
+  __device__ Pack<T> sum_at(int k, int) const { return rows.pack(2, k); }
 
-  struct Fetched {
-    __device__ Pack<T> held(int k) const { return *pack_of(turn, of, k); }
-    int turn, of;
-  };
-  __device__ FetchedRows(int turn) : gradients{turn, 0}, values{turn, 1} {}
-  __device__ Pack<T> sum_at(int k, int) const { return *pack_of(gradients.turn, 2, k); }
-
-  Fetched gradients, values;
+  const RowsAhead<T, kPacks, 3>& rows;
 };
-template <class F, class T, int kPacks>
-__device__ void each_pack_of(F f, ReadRows<T, kPacks>& rows) {
-  each_pack(f, rows.gradients, rows.values);
-}
-template <class F, class T, int kPacks>
-__device__ void each_pack_of(F f, FetchedRows<T, kPacks>& rows) {
-#pragma unroll
-  for (int k = 0; k < kPacks; ++k) f(k, Row<T, kPacks>::position(0, k), rows.gradients.held(k), rows.values.held(k));
-}
 
 /// One row of the backward pass.
 template <class T, class Rows>
@@ -179,35 +141,31 @@ struct BackwardRow {
 
   __device__ void write_input_gradient() {
     TwoSums<C> sums{0, 0};  // of g and of g * (x - mean)
-    each_pack_of(
-        [&](int, int at, const Pack<T>& dy, const Pack<T>& x) {
-          const Pack<T> gamma = read_pack(from.gamma, at, n, from.packed);
+    rows.each([&](int, int at, const Pack<T>& dy, const Pack<T>& x) {
+      const Pack<T> gamma = read_pack(from.gamma, at, n, from.packed);
 #pragma unroll
-          for (int j = 0; j < kCount; ++j) {
-            const C g = static_cast<C>(dy.at[j]) * static_cast<C>(gamma.at[j]);
-            sums.first += g;
-            sums.second += g * (static_cast<C>(x.at[j]) - mean);
-          }
-        },
-        rows);
+      for (int j = 0; j < kCount; ++j) {
+        const C g = static_cast<C>(dy.at[j]) * static_cast<C>(gamma.at[j]);
+        sums.first += g;
+        sums.second += g * (static_cast<C>(x.at[j]) - mean);
+      }
+    });
     sums = team_sums(sums);
     const C count = static_cast<C>(from.columns), slope = sums.second / count * rstd * rstd * rstd;
     const C shift = from.mean ? sums.first / count * rstd : C(0);
-    each_pack_of(
-        [&](int k, int at, const Pack<T>& dy, const Pack<T>& x) {
-          const Pack<T> gamma = read_pack(from.gamma, at, n, from.packed);
-          const Pack<T> sum = from.sum ? rows.sum_at(k, at) : Pack<T>{};
-          Pack<T> dx;
+    rows.each([&](int k, int at, const Pack<T>& dy, const Pack<T>& x) {
+      const Pack<T> gamma = read_pack(from.gamma, at, n, from.packed);
+      const Pack<T> sum = from.sum ? rows.sum_at(k, at) : Pack<T>{};
+      Pack<T> dx;
 #pragma unroll
-          for (int j = 0; j < kCount; ++j) {
-            const C g = static_cast<C>(dy.at[j]) * static_cast<C>(gamma.at[j]);
-            // Each product in a fused step of its own: what a compiler would fuse else may differ with and without a sum.
-            dx.at[j] = static_cast<T>(::fma(mean - static_cast<C>(x.at[j]), slope, ::fma(g, rstd, -shift)));
-            if (from.sum) dx.at[j] = rounded_sum(dx.at[j], sum.at[j]);
-          }
-          write_pack(from.dx + offset, at, n, from.packed, dx);
-        },
-        rows);
+      for (int j = 0; j < kCount; ++j) {
+        const C g = static_cast<C>(dy.at[j]) * static_cast<C>(gamma.at[j]);
+        // Each product in a fused step of its own: what a compiler would fuse else may differ with and without a sum.
+        dx.at[j] = static_cast<T>(::fma(mean - static_cast<C>(x.at[j]), slope, ::fma(g, rstd, -shift)));
+        if (from.sum) dx.at[j] = rounded_sum(dx.at[j], sum.at[j]);
+      }
+      write_pack(from.dx + offset, at, n, from.packed, dx);
+    });
   }
 
   const Backward<T>& from;
@@ -225,21 +183,19 @@ struct WeightGradients {
 
   template <class Rows>
   __device__ void add(BackwardRow<T, Rows>& row) {
-    each_pack_of(
-        [&](int k, int at, const Pack<T>& dy, const Pack<T>& x) {
+    row.rows.each([&](int k, int at, const Pack<T>& dy, const Pack<T>& x) {
 #pragma unroll
-          for (int j = 0; j < kCount; ++j) {
-            const C g = dy.at[j], scaled = g * ((static_cast<C>(x.at[j]) - row.mean) * row.rstd);
-            if constexpr (kPacks > 0) {
-              gamma[k * kCount + j] += scaled;
-              beta[k * kCount + j] += g;
-            } else if (at + j < row.n) {
-              to[at + j] += scaled;
-              if (centered) to[columns + at + j] += g;
-            }
-          }
-        },
-        row.rows);
+      for (int j = 0; j < kCount; ++j) {
+        const C g = dy.at[j], scaled = g * ((static_cast<C>(x.at[j]) - row.mean) * row.rstd);
+        if constexpr (kPacks > 0) {
+          gamma[k * kCount + j] += scaled;
+          beta[k * kCount + j] += g;
+        } else if (at + j < row.n) {
+          to[at + j] += scaled;
+          if (centered) to[columns + at + j] += g;
+        }
+      }
+    });
   }
   /// Calls f(column, element of gamma, element of beta) for the thread's columns.
   template <class F>
@@ -282,6 +238,14 @@ struct Statistics {
   C mean, rstd;
 };
 
+template <class T, int kPacks, class Rows>
+__device__ void add_row(const Backward<T>& from, int64_t at_row, bool exists, const Statistics<T>& of, Rows rows,
+                        WeightGradients<T, kPacks>& sums) {
+  BackwardRow<T, Rows> row{from, exists ? from.columns : 0, at_row * from.columns, rows, of.mean, of.rstd};
+  if (from.dx) row.write_input_gradient();
+  if (from.sums) sums.add(row);
+}
+
 /// The rows of a chunk, each of the block's teams every blockDim.y-th of them.
 template <class T, int kPacks>
 __device__ void read_chunk(const Backward<T>& from, int64_t begin, int64_t end, WeightGradients<T, kPacks>& sums) {
@@ -289,10 +253,9 @@ __device__ void read_chunk(const Backward<T>& from, int64_t begin, int64_t end, 
     const bool exists = at_row < end;
     const int64_t offset = at_row * from.columns;
     const int n = exists ? from.columns : 0;
-    const Statistics<T> of(from, at_row, exists);
-    BackwardRow<T, ReadRows<T, kPacks>> row{from, n, offset, ReadRows<T, kPacks>(from, offset, n), of.mean, of.rstd};
-    if (from.dx) row.write_input_gradient();
-    if (from.sums) sums.add(row);
+    add_row(from, at_row, exists, Statistics<T>(from, at_row, exists),
+            ReadRows<T, kPacks>{{from.dy + offset, n, from.packed}, {from.x + offset, n, from.packed}, from.sum + offset, from.packed},
+            sums);
   }
 }
 
@@ -300,21 +263,16 @@ __device__ void read_chunk(const Backward<T>& from, int64_t begin, int64_t end, 
 /// and waited for each (an H100 moved 1.4 of its 2.8 TB/s).
 template <class T, int kPacks>
 __device__ void fetch_chunk(const Backward<T>& from, int64_t begin, int64_t end, WeightGradients<T, kPacks>& sums) {
-  const auto elements_of = [&](int64_t at_row) { return at_row < end ? from.columns : 0; };
+  RowsAhead<T, kPacks, 3> rows({from.dy, from.x, from.sum}, from.columns);
   int64_t at_row = begin + threadIdx.y;
-  int turn = 0;
-  FetchedRows<T, kPacks>::fetch(from, at_row, turn, elements_of(at_row));
-  for (Statistics<T> next(from, at_row, at_row < end); at_row - threadIdx.y < end; turn = 1 - turn) {
+  rows.fetch(at_row, at_row < end);
+  for (Statistics<T> next(from, at_row, at_row < end); at_row - threadIdx.y < end; at_row += blockDim.y) {
     const Statistics<T> of = next;
     const int64_t next_row = at_row + blockDim.y;
-    wait_for_copies();
-    FetchedRows<T, kPacks>::fetch(from, next_row, 1 - turn, elements_of(next_row));
+    rows.advance();
+    rows.fetch(next_row, next_row < end);
     next = Statistics<T>(from, next_row, next_row < end);
-    BackwardRow<T, FetchedRows<T, kPacks>> row{from,   elements_of(at_row), at_row * from.columns, FetchedRows<T, kPacks>(turn), of.mean,
-                                               of.rstd};
-    if (from.dx) row.write_input_gradient();
-    if (from.sums) sums.add(row);
-    at_row = next_row;
+    add_row(from, at_row, at_row < end, of, FetchedRows<T, kPacks>{rows}, sums);
   }
   wait_for_copies();
   __syncthreads();  // the memory becomes that of the sums
@@ -411,9 +369,12 @@ void normalization_backward(Cuda& cuda, const Tensor& dy, const Tensor& x, const
         launch(cuda, "normalization_backward", {chunks, block, std::max(of_rows, of_sums)}, kernel, from);
       };
       if constexpr (std::is_same_v<T, bfloat16> && kPacks > 0)
-        if (const size_t of_rows = FetchedRows<T, kPacks>::shared_bytes(block); from.packed)
-          return block.x * block.y <= kSmallBlock ? run(normalization_gradients<T, kPacks, kSmallBlocks>, of_rows)
-                                                  : run(normalization_gradients<T, kPacks, 1>, of_rows);
+        if (from.packed) {
+          const size_t of_rows = RowsAhead<T, kPacks, 3>::shared_bytes(block);
+          if constexpr (kPacks > 1)  // else a team is a warp
+            if (block.x * block.y > kSmallBlock) return run(normalization_gradients<T, kPacks, 1>, of_rows);
+          return run(normalization_gradients<T, kPacks, kSmallBlocks>, of_rows);
+        }
       run(normalization_gradients<T, kPacks, 0>, 0);
     });
   });

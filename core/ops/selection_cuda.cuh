@@ -88,36 +88,27 @@ __device__ LastKey last_key(const SelectedRow<T>& row, int k, unsigned* counts) 
   return last;
 }
 
-/// Sorts `width` keys, a power of two and at most kSortTile, in shared memory.
-template <class Key>
-__device__ void sort_shared(Key* keys, int width) {
-  for (int run = 2; run <= width; run *= 2)
-    for (int distance = run / 2; distance > 0; distance /= 2) {
-      __syncthreads();
-      const int low = static_cast<int>(lower_of(threadIdx.x, distance));
-      if (low < width) exchange(keys[low], keys[low + distance], goes_up(low, run, width));
-    }
-  __syncthreads();
-}
-
 /// A block a row: finds where the first k keys end by their digits, takes the keys up to there in any order, and sorts these. No two keys
 /// are equal, so what comes out has one order.
 template <class T>
 __global__ void __launch_bounds__(kSelectThreads) select_first(const T* x, int64_t n, bool descending, int k, T* values, int64_t* indices) {
   __shared__ unsigned counts[kDigits];
-  __shared__ int64_t keys[kSortTile];
+  using Tile = SortedTile<int64_t, kSelectThreads>;
+  __shared__ int64_t shared[Tile::kRoom];
   __shared__ int taken;
   const SelectedRow<T> row{x + blockIdx.x * n, static_cast<int>(n), descending};
   const LastKey last = last_key(row, k, counts);
   if (threadIdx.x == 0) taken = 0;
-  for (int i = threadIdx.x; i < kSortTile; i += kSelectThreads) keys[i] = last_sort_key<int64_t>();
+  int width = 2;
+  while (width < last.before + last.alike) width *= 2;
+  const Tile keys{shared, 0, width};
+  keys.each([](int64_t, int64_t& key) { key = last_sort_key<int64_t>(); });
   __syncthreads();
   row.each_key([&](uint64_t key) {
     if ((key & last.known) <= last.bits) keys[atomicAdd(&taken, 1)] = static_cast<int64_t>(key ^ uint64_t{1} << 63);
   });
-  int width = 2;
-  while (width < last.before + last.alike) width *= 2;
-  sort_shared(keys, width);
+  keys.sort(width);
+  __syncthreads();
   for (int i = threadIdx.x; i < k; i += kSelectThreads) {
     const int64_t index = index_of(keys[i]);
     indices[int64_t{blockIdx.x} * k + i] = index;

@@ -18,9 +18,6 @@ __device__ void exchange(Key& low, Key& high, bool ascending) {
   high = kept;
 }
 
-/// The lower one of the two keys that comparison number i of a step with this distance is about.
-__device__ inline int64_t lower_of(int64_t i, int64_t distance) { return 2 * i - (i & (distance - 1)); }
-
 /// Runs of a row are sorted alternately up and down, so that two make one bitonic run; the last, a whole row, goes up.
 __device__ inline bool goes_up(int64_t at, int64_t run, int64_t width) { return (at & (width - 1) & run) == 0; }
 
@@ -56,9 +53,9 @@ SLUICE_HD void in_threes(int64_t above, int64_t least, const Steps& steps) {
   }
 }
 
-/// Keys of a tile in shared memory, of `count` at `first` in all. After every eighth one is left free, so that neither neighbours nor every
+/// Keys of a tile in shared memory, of `count` at `first` in all, for a block of kThreads. After every eighth one is left free, so that neither neighbours nor every
 /// second, fourth or eighth key lie in one bank.
-template <class Key>
+template <class Key, int kThreads = kSortThreads>
 struct SortedTile {
   Key* keys;
   int64_t first, count;
@@ -68,14 +65,18 @@ struct SortedTile {
   /// Calls f(at, key) for the keys there are.
   template <class F>
   __device__ void each(const F& f) const {
-    for (int i = threadIdx.x; i < kSortTile; i += kSortThreads)
+    for (int i = threadIdx.x; i < kSortTile; i += kThreads)
       if (first + i < count) f(first + i, (*this)[i]);
+  }
+  /// Sorts every row of `width` keys as far as the tile goes. The block then has to wait for itself.
+  __device__ void sort(int64_t width) const {
+    for (int64_t run = 2; run <= kSortTile && run <= width; run *= 2) merge(run, width);
   }
   /// The steps of the merge of runs of `run` keys that stay in the tile.
   __device__ void merge(int64_t run, int64_t width) const {
     in_threes(min(run, int64_t{kSortTile}) / 2, 1, [&]<int kSteps>(int64_t distance) {
       __syncthreads();
-      for (int group = threadIdx.x; group < kSortTile >> kSteps; group += kSortThreads)
+      for (int group = threadIdx.x; group < kSortTile >> kSteps; group += kThreads)
         if (first + (int64_t{group} << kSteps) < count)
           merge_group<kSteps>([&](int at) -> Key& { return (*this)[at]; }, group, run, static_cast<int>(distance), width, first);
     });
@@ -88,7 +89,7 @@ __global__ void __launch_bounds__(kSortThreads) sort_tiles(MakeKey key, int64_t 
   __shared__ Key shared[SortedTile<Key>::kRoom];
   const SortedTile<Key> tile{shared, int64_t{blockIdx.x} * kSortTile, count};
   tile.each([&](int64_t at, Key& own) { own = key(at); });
-  for (int64_t run = 2; run <= kSortTile && run <= width; run *= 2) tile.merge(run, width);
+  tile.sort(width);
   __syncthreads();
   tile.each([&](int64_t at, const Key& own) { keys[at] = own; });
 }

@@ -235,11 +235,13 @@ class Plans(ProgramTest):
         self.assertEqual(counted["attention f32"][0], 3 * 4)  # layers, micro-batches
         h200 = json.loads(sluice("plan", "tiny", "--kernels", "h200", "--json", "-", "--set", "train.precision=bf16").stdout)
         product = next(k for k in h200["kernels"] if k["kernel"] == "matmul bf16")
-        self.assertAlmostEqual(product["seconds"], product["calls"] * 11.7e-6)     # tiny products: launch_seconds of core/devices/h200.toml
+        description = (pathlib.Path(__file__).resolve().parents[2] / "core/devices/h200.toml").read_text()
+        launch_seconds = float(re.search(r"^launch_seconds = (\S+)", description, re.MULTILINE).group(1))
+        self.assertAlmostEqual(product["seconds"], product["calls"] * launch_seconds)     # tiny products
         self.assertEqual((h200["precision"], h200["samples"], h200["micro_batches"]), ("bf16", 8, 4))
         own = self.folder / "own.toml"                        # a description that is a file
-        own.write_text((pathlib.Path(__file__).resolve().parents[2] / "core/devices/h200.toml").read_text().replace("matmul = 0.64", "matmul = 0.5")
-                       .replace("launch_seconds = 11.7e-6", "launch_seconds = 0"))
+        own.write_text(re.sub(r"^launch_seconds = \S+", "launch_seconds = 0", re.sub(r"^matmul = \S+", "matmul = 0.5", description, flags=re.MULTILINE),
+                              flags=re.MULTILINE))
         other = json.loads(sluice("plan", "tiny", "--kernels", own, "--json", "-", "--set", "train.precision=bf16").stdout)
         product = next(k for k in other["kernels"] if k["kernel"] == "matmul bf16")
         self.assertAlmostEqual(product["of_limit"], 0.5)

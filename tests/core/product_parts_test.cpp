@@ -32,17 +32,10 @@ std::vector<double> numbers(int64_t count, int64_t seed) {
 }
 
 Product product_of(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b) {
-  return {.dtype = DType::bf16,
-          .c_dtype = DType::bf16,
-          .m = m,
-          .n = n,
-          .k = k,
-          .a_ld = transpose_a ? m : k,
-          .b_ld = transpose_b ? k : n,
-          .c_ld = n,
-          .transpose_a = transpose_a,
-          .transpose_b = transpose_b};
+  return dense_product(DType::bf16, m, n, k, transpose_a, transpose_b);
 }
+
+constexpr CutFrom kAll{.flops = 0, .extent = 0};
 
 RC_GTEST_PROP(ProductParts, AreTheProduct, ()) {
   const auto extent = rc::gen::inRange<int64_t>(1, 30);
@@ -54,7 +47,7 @@ RC_GTEST_PROP(ProductParts, AreTheProduct, ()) {
   Matrices at_once{numbers(whole.a_ld * 30, 1), numbers(whole.b_ld * 30, 2), numbers(whole.n, 3), numbers(whole.c_ld * whole.m, 4)};
   Matrices by_parts = at_once;
   run({whole}, at_once);
-  for (const ProductPart& part : parts_of(whole, false, 0)) run(part, by_parts);
+  for (const ProductPart& part : parts_of(whole, false, kAll)) run(part, by_parts);
   RC_ASSERT(by_parts.c == at_once.c);
 }
 
@@ -64,7 +57,7 @@ RC_GTEST_PROP(ProductParts, RoundTheSumOnce, ()) {
   Product whole = product_of(*extent, *extent, *extent, *rc::gen::arbitrary<bool>(), *rc::gen::arbitrary<bool>());
   whole.has_bias = *rc::gen::arbitrary<bool>();
   whole.beta = whole.has_bias ? 0 : 1;
-  for (const ProductPart& part : parts_of(whole, false, 0)) RC_ASSERT(part.product.k == whole.k);
+  for (const ProductPart& part : parts_of(whole, false, kAll)) RC_ASSERT(part.product.k == whole.k);
 }
 
 std::vector<int64_t> operations_of(const std::vector<ProductPart>& parts) {

@@ -112,7 +112,7 @@ void choose(Cuda& cuda, const Product& p) {
 size_t version() { return 0; }
 std::string product_prefix(const GpuDescription& gpu) { return join(gpu_prefix(gpu), "cuBLAS ", version(), ": "); }
 
-void multiply(Cuda& cuda, const Product& product, const void* a, const void* b, const void* bias, void* c) {
+void multiply_part(Cuda& cuda, const Product& product, const void* a, const void* b, const void* bias, void* c) {
   choose(cuda, product);
   on_float(product.dtype, "cublas", [&]<class T>() {
     if (product.c_dtype == product.dtype)

@@ -10,7 +10,7 @@ namespace sluice::emulation {
 class SharedMemory {
  public:
   static constexpr size_t kDefaultBytes = size_t{48} << 10;  ///< what a launch may have without asking, static and dynamic
-  /// Of it dynamic: what a kernel has of static memory beside it is unknown here, and up to 9 KiB (tests/machine_code/sm_90a.txt).
+  /// Of it dynamic: what a kernel has of static memory beside it is unknown here, and at most 9 KiB (tests/machine_code/sm_90a.txt).
   static constexpr size_t kUnaskedBytes = size_t{39} << 10;
   static constexpr size_t kMostBytes = size_t{227} << 10;  ///< what it may ask for
 
