@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import resource
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,15 @@ PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else "build/cli/sluice"
 def patience(seconds):
     """A time limit, longer where programs are slow by construction."""
     return seconds * int(os.environ.get("SLUICE_TIME_LIMIT_FACTOR", "1"))
+
+
+def processor_seconds(running=None):
+    """What the programs that have ended took of the processors, and a running one so far. Unlike time, what else the machine does hardly changes it."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ticks = 0
+    if running and running.poll() is None:
+        ticks = sum(map(int, pathlib.Path(f"/proc/{running.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))
+    return ended.ru_utime + ended.ru_stime + ticks / os.sysconf("SC_CLK_TCK")
 
 
 def sluice(*arguments, **options):
