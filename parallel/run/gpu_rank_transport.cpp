@@ -45,7 +45,7 @@ class GpuRankTransport : public Transport {
 
   void post(const ChannelEnds& ends, const MessageKey& key, Place place) override {
     if (is_local(ends)) return local_->post(ends, key, std::move(place));
-    require(place.room.defined(), "pipeline: needs to know the shape of what comes from another rank, and ", text_of(key),
+    require(place.room.defined(), "pipeline: needs to know the shape of what comes from another rank, and ", key,
             " is made by a module that does not say it; give it output_shape(), or keep it on the rank that reads it");
     auto transfer = transfer_of(ends, key, std::move(place.room), std::move(place.free.event));
     transfer->told = transfer->tensor.bytes();
@@ -93,7 +93,7 @@ class GpuRankTransport : public Transport {
                    links_.size(), " others; connect the channels of the program first; this is a fault of Sluice, report it");
     auto transfer = std::make_shared<LinkTransfer>();
     transfer->ends = ends;
-    transfer->name = text_of(key);
+    transfer->name = join(key);
     transfer->other = ranks_.of(ranks_.is_here(ends.from) ? ends.to : ends.from);
     transfer->link = link->second.get();
     transfer->tensor = std::move(tensor);
@@ -105,7 +105,7 @@ class GpuRankTransport : public Transport {
     std::lock_guard lock(mutex_);
     thread_->check();
     const auto [place, is_new] = transfers.try_emplace({ends, key}, transfer);
-    require<Error>(is_new, "transport: needs one message of each transfer and micro-batch, got a second one of ", text_of(key),
+    require<Error>(is_new, "transport: needs one message of each transfer and micro-batch, got a second one of ", key,
                    "; this is a fault of Sluice, report it");
     transfer->telling =
         group_.send(transfer->other, group_channel(ends, transfer->is_send), std::as_bytes(std::span(&transfer->told, 1)), label_of(key));
@@ -121,7 +121,7 @@ class GpuRankTransport : public Transport {
   LinkTransferPtr end_of(Transfers& transfers, const ChannelEnds& ends, const MessageKey& key, double seconds) {
     std::unique_lock lock(mutex_);
     const auto found = transfers.find({ends, key});
-    require<Error>(found != transfers.end(), "transport: needs a transfer that has begun, got ", text_of(key),
+    require<Error>(found != transfers.end(), "transport: needs a transfer that has begun, got ", key,
                    "; this is a fault of Sluice, report it");
     const LinkTransferPtr transfer = found->second;
     lock.unlock();

@@ -42,7 +42,7 @@ class LocalChannel {
   void send(const MessageKey& key, Message message) {
     change([&] {
       Delivery& delivery = deliveries_[key];
-      require<Error>(!delivery.is_sent, "transport: needs one message of each transfer and micro-batch, got a second one of ", text_of(key),
+      require<Error>(!delivery.is_sent, "transport: needs one message of each transfer and micro-batch, got a second one of ", key,
                      "; this is a fault of Sluice, report it");
       delivery.is_sent = true;
       delivery.sent = std::move(message);
@@ -53,8 +53,8 @@ class LocalChannel {
   void post(const MessageKey& key, Place place) {
     change([&] {
       Delivery& delivery = deliveries_[key];
-      require<Error>(!delivery.is_posted, "transport: needs one receive of each transfer and micro-batch, got a second one of ",
-                     text_of(key), "; this is a fault of Sluice, report it");
+      require<Error>(!delivery.is_posted, "transport: needs one receive of each transfer and micro-batch, got a second one of ", key,
+                     "; this is a fault of Sluice, report it");
       delivery.is_posted = true;
       delivery.place = std::move(place);
       posts_.push_back(key);
@@ -108,9 +108,8 @@ class LocalChannel {
 
   void hand_over() {
     while (!sends_.empty() && !posts_.empty()) {
-      require<Error>(sends_.front() == posts_.front(), "transport: needs one order at both ends of a channel, got ",
-                     text_of(sends_.front()), " sent where ", text_of(posts_.front()),
-                     " is received; this is a fault of Sluice, report it");
+      require<Error>(sends_.front() == posts_.front(), "transport: needs one order at both ends of a channel, got ", sends_.front(),
+                     " sent where ", posts_.front(), " is received; this is a fault of Sluice, report it");
       hand_over(deliveries_.at(sends_.front()));
       sends_.pop_front();
       posts_.pop_front();

@@ -48,7 +48,7 @@ class RankTransport : public Transport {
 
   void post(const ChannelEnds& ends, const MessageKey& key, Place place) override {
     if (is_local(ends)) return local_->post(ends, key, std::move(place));
-    require(place.room.defined(), "pipeline: needs to know the shape of what comes from another rank, and ", text_of(key),
+    require(place.room.defined(), "pipeline: needs to know the shape of what comes from another rank, and ", key,
             " is made by a module that does not say it; give it output_shape(), or keep it on the rank that reads it");
     require_host(place.room);
     begin(posted_, ends, key, std::move(place.room),
@@ -60,8 +60,8 @@ class RankTransport : public Transport {
     auto transfer = end_of(posted_, ends, key, seconds);
     if (!transfer) return std::nullopt;
     const auto bytes = static_cast<int64_t>(transfer->request->bytes);
-    require<CommError>(bytes == transfer->tensor.bytes() || bytes == 0, "pipeline: needs ", transfer->tensor.bytes(), " bytes of ",
-                       text_of(key), ", rank ", ranks_.of(ends.from), " sent ", bytes, "; this is a fault of Sluice, report it");
+    require<CommError>(bytes == transfer->tensor.bytes() || bytes == 0, "pipeline: needs ", transfer->tensor.bytes(), " bytes of ", key,
+                       ", rank ", ranks_.of(ends.from), " sent ", bytes, "; this is a fault of Sluice, report it");
     if (bytes < transfer->tensor.bytes()) transfer->tensor = Tensor();
     bytes_from_ranks_ += bytes;
     return Message{std::move(transfer->tensor), {}, bytes};
@@ -106,7 +106,7 @@ class RankTransport : public Transport {
     std::lock_guard lock(mutex_);
     check_open();
     const auto [place, is_new] = transfers.try_emplace({ends, key});
-    require<Error>(is_new, "transport: needs one message of each transfer and micro-batch, got a second one of ", text_of(key),
+    require<Error>(is_new, "transport: needs one message of each transfer and micro-batch, got a second one of ", key,
                    "; this is a fault of Sluice, report it");
     place->second = {tensor, start(memory_of(tensor))};
   }
@@ -114,7 +114,7 @@ class RankTransport : public Transport {
   std::optional<Transfer> end_of(Transfers& transfers, const ChannelEnds& ends, const MessageKey& key, double seconds) {
     std::unique_lock lock(mutex_);
     const auto found = transfers.find({ends, key});
-    require<Error>(found != transfers.end(), "transport: needs a transfer that has begun, got ", text_of(key),
+    require<Error>(found != transfers.end(), "transport: needs a transfer that has begun, got ", key,
                    "; this is a fault of Sluice, report it");
     const RequestPtr request = found->second.request;
     lock.unlock();

@@ -17,8 +17,8 @@ struct MessageKey {
   auto operator<=>(const MessageKey&) const = default;
 };
 
-/// For messages of errors.
-std::string text_of(const MessageKey& key);
+/// For messages of errors, which are built on failure only: every message of a step goes by such a check.
+std::ostream& operator<<(std::ostream& out, const MessageKey& key);
 /// What ranks label a message with, so that ends of a channel whose orders differ hang, which is reported, and nobody computes with another
 /// value.
 uint8_t label_of(const MessageKey& key);
