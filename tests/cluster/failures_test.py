@@ -29,7 +29,7 @@ WAITS = {"forward": r"device \d .* has finished .* and waits for .* device {rank
          "backward": r"device \d .* has finished .* and waits for .* device {rank} \(cpu:{rank}\)",
          "step": r"\n  device \d \(cpu:\d\) has finished", "save": r"while step 2 was saved"}
 TIMEOUT = 5
-GRACE = 2      # seconds in which all processes have ended
+GRACE = 5      # seconds in which all processes have ended: two, and what a busy machine adds
 KILLED = {"openmpi": r"process rank {rank} .* exited on signal 9", "mpich": r"BAD TERMINATION(?s:.)*signal 9"}[LAUNCHER_NAME]
 
 
@@ -60,7 +60,7 @@ class EveryPhase(JobTest):
         launch.end()
         self.assertNotEqual(launch.code, 0)
         text = launch.output + launch.errors
-        self.assertFalse(launch.left(seconds=2), "processes are left")
+        self.assertFalse(launch.left(), "processes are left")
         seconds = time.time() - (folder / "failed").stat().st_mtime
         self.assertLess(seconds, patience((TIMEOUT if way == "stop" else 0) + GRACE), text)
         if way == "throw" and phase == "save":
