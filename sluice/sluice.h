@@ -72,6 +72,7 @@
 #include "autograd/ops/cumsum.h"
 #include "autograd/ops/drop_path.h"
 #include "autograd/ops/dropout.h"
+#include "autograd/ops/einsum.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/embedding.h"
 #include "autograd/ops/flip.h"
