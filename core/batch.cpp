@@ -14,7 +14,7 @@ Batch batch_of(std::initializer_list<NamedTensor> inputs) {
 }
 
 Batch batch_of(std::map<std::string, Tensor> inputs) {
-  require(!inputs.empty(), "batch_of: needs at least one input");
+  require(!inputs.empty(), "batch_of: needs at least one input, got none; give a tensor for each input of the graph");
   for (const auto& [name, tensor] : inputs)
     require(tensor.defined() && tensor.rank() >= 1, "batch_of: needs samples along the first axis of input '", name, "', got ", tensor,
             "; stack() makes a batch of samples");

@@ -156,7 +156,7 @@ int Graph::parameter_index(const std::string& name) const {
 
 void Graph::tie(const std::string& earlier, const std::string& later) {
   const int kept = parameter_index(earlier), dropped = parameter_index(later);
-  require(kept < dropped, "tie: needs '", earlier, "' to come before '", later, "' in the graph");
+  require(kept < dropped, "tie: needs '", earlier, "' to come before '", later, "' in the graph; exchange the two");
   require(parameters_[kept].spec.shape == parameters_[dropped].spec.shape, "tie: needs equal shapes, got ", parameters_[kept].spec.shape,
           " for '", earlier, "' and ", parameters_[dropped].spec.shape, " for '", later, "'");
   auto& uses = parameters_[kept].nodes;

@@ -7,8 +7,18 @@
 
 namespace sluice {
 
+namespace {
+
+void require_parts(const char* op, const std::vector<Tensor>& parts) {
+  require(!parts.empty(), op, ": needs at least one part, got none; empty({...}) has the shape of a result without elements");
+  for (size_t i = 0; i < parts.size(); ++i)
+    require(parts[i].defined(), op, ": needs tensors, got an undefined one as part ", i, "; leave it out, or make it");
+}
+
+}  // namespace
+
 Tensor concat(const std::vector<Tensor>& parts, int axis) {
-  require(!parts.empty(), "concat: needs at least one part");
+  require_parts("concat", parts);
   const Tensor& first = parts[0];
   const int along = normal_axis("concat", axis, first.rank());
   int64_t total = 0;
@@ -28,7 +38,7 @@ Tensor concat(const std::vector<Tensor>& parts, int axis) {
 }
 
 Tensor stack(const std::vector<Tensor>& parts, int axis) {
-  require(!parts.empty(), "stack: needs at least one part");
+  require_parts("stack", parts);
   const int along = normal_axis("stack", axis, parts[0].rank() + 1);
   std::vector<Tensor> slices;
   for (const Tensor& part : parts) {

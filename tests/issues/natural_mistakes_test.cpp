@@ -270,6 +270,15 @@ const std::vector<Mistake>& mistakes_of_training() {
          run_loop({{"x", numbers(16)}}, {.steps = 1, .batch = 8});
        },
        {"input 'label'", "has x"}},
+      {"ABatchOfNothing", [] { batch_of({}); }, {"at least one input, got none", "a tensor for each input"}},
+      {"TyingTheWrongWayRound",
+       [] {
+         layers::Graph graph;
+         const auto x = graph.input("x", {4});
+         graph.add("second", layers::Linear(4, 4), graph.add("first", layers::Linear(4, 4), x));
+         graph.tie("second.weight", "first.weight");
+       },
+       {"'second.weight' to come before 'first.weight'", "exchange the two"}},
       {"WatchingNoMetric",
        [] { run_loop(samples(16), {.steps = 1, .batch = 8, .watched = "acuracy"}); },
        {"LoopOptions::watched", "got \"acuracy\""}},
@@ -308,6 +317,11 @@ const std::vector<Mistake>& mistakes_of_tensors() {
          concat({zeros({2, 3}), zeros({3, 3})}, 1);
        },
        {"differ in axis 1 only", "[2, 3]", "[3, 3]"}},
+      {"APartThatNobodyMade",
+       [] {
+         concat({zeros({2, 3}), Tensor()}, 0);
+       },
+       {"concat: needs tensors", "as part 1", "make it"}},
       {"AConditionInFloats", [] { where(zeros({3}), zeros({3}), zeros({3})); }, {"condition of u8", "such as x != 0"}},
       {"MoreThanThereAre", [] { topk(zeros({3}), 5, 0); }, {"k from 0 to 3", "got 5"}},
       {"BackwardFromAVector",
