@@ -213,6 +213,7 @@ class Hangs(LostWork):
 
     def test_a_thread_that_never_returns_is_reported_after_the_timeout_and_ends_the_process(self):
         process = self.start(model__dim=256, pipeline__devices="cpu:0,cpu:1", pipeline__timeout=0.5, output__save_every=1)
+        self.await_line(process, "step ")  # a second step: the checkpoint of the first is whole
         worker = self.busiest_worker(process)
         begin = time.monotonic()
         self.freeze(worker)

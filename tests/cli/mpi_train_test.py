@@ -72,6 +72,15 @@ class RanksTest(ProgramTest):
         process.wait()
 
     @staticmethod
+    def kill_rank(rank):
+        """Whether it was still there."""
+        try:
+            os.kill(rank, signal.SIGKILL)
+            return True
+        except ProcessLookupError:
+            return False
+
+    @staticmethod
     def ranks_alive():
         """Processes of the program; those that have ended but were not waited for do not count."""
         alive = set()
@@ -287,9 +296,8 @@ class Failures(RanksTest):
         os.kill(ranks[1], signal.SIGSTOP)
         errors = self.expect_end(process, ranks[:1], 8)
         self.kill(process)
-        for rank in ranks:
-            if rank in self.ranks_alive():
-                os.kill(rank, signal.SIGKILL)
+        for rank in self.ranks_alive() & set(ranks):
+            self.kill_rank(rank)
         self.assertIn("rank 1", errors)
 
     def test_of_ranks_at_random_moments_are_survived_with_train_until_done(self):
@@ -308,11 +316,7 @@ class Failures(RanksTest):
             time.sleep(random.uniform(1, 2.5))
             ranks = sorted(self.ranks_alive() - before)
             if ranks:
-                try:
-                    os.kill(random.choice(ranks), signal.SIGKILL)
-                    killed += 1
-                except ProcessLookupError:
-                    pass  # it has ended
+                killed += self.kill_rank(random.choice(ranks))
         _, messages = process.communicate(timeout=patience(240))
         self.assertEqual(process.returncode, 0, messages)
         self.assertGreater(killed, 0, "needs a longer training")
