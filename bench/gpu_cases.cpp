@@ -131,6 +131,9 @@ void add_elements(Rows& rows) {
   rows.add(
       "add", "residual", {x, x}, [](const Vars& v) { return add(v[0], v[1]); }, false);
   rows.add("gelu_tanh", "hidden", {hidden}, [](const Vars& v) { return unary(Unary::GeluTanh, v[0]); });
+  rows.add("mish", "hidden", {hidden}, [](const Vars& v) { return mish(v[0]); });
+  rows.add("elu", "hidden", {hidden}, [](const Vars& v) { return elu(v[0]); });
+  rows.add("prelu", "hidden", {hidden, large({4 * kWidth})}, [](const Vars& v) { return prelu(v[0], v[1]); });
   rows.add("bias_gelu_tanh", "hidden", {hidden, large({4 * kWidth})},
            [](const Vars& v) { return bias_activation(Unary::GeluTanh, v[0], v[1]); });
   rows.add("mul_silu", "hidden", {hidden, hidden}, [](const Vars& v) { return mul_silu(v[0], v[1]); });

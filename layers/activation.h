@@ -24,6 +24,45 @@ inline Activation SiLU() { return Activation(Unary::Silu); }
 inline Activation Sigmoid() { return Activation(Unary::Sigmoid); }
 inline Activation Tanh() { return Activation(Unary::Tanh); }
 inline Activation Softplus() { return Activation(Unary::Softplus); }
+inline Activation Mish() { return Activation(Unary::Mish); }
+inline Activation Hardswish() { return Activation(Unary::Hardswish); }
+inline Activation Hardsigmoid() { return Activation(Unary::Hardsigmoid); }
+
+/// y = x where x > 0, else slope * x.
+class LeakyReLU : public Module {
+ public:
+  explicit LeakyReLU(double slope = 0.01) : slope_(slope) {}
+  Var forward(const Call& call) const override;
+
+ private:
+  double slope_;
+};
+
+/// y = x where x > 0, else alpha * (exp(x) - 1).
+class ELU : public Module {
+ public:
+  explicit ELU(double alpha = 1) : alpha_(alpha) {}
+  Var forward(const Call& call) const override;
+
+ private:
+  double alpha_;
+};
+
+/// y = x where x > 0, else weight * x: a LeakyReLU whose slope is learned, one in all or one a channel.
+/// Shape   x [..., C] -> the same; weight [1] or [C], without weight decay, which would pull slopes to 0.
+/// Errors  UsageError unless channels > 0; for x of other channels than those of more than one.
+/// Cost    one pass; the gradients of x and of the weight two each.
+/// Source  He, Zhang, Ren, Sun 2015, arXiv:1502.01852.
+class PReLU : public Module {
+ public:
+  explicit PReLU(int64_t channels = 1, double start = 0.25);
+  std::vector<ParameterSpec> parameters() const override;
+  Var forward(const Call& call) const override;
+
+ private:
+  int64_t channels_;
+  double start_;
+};
 
 /// exp(x) / sum(exp(x)) over the last axis. CrossEntropy and KLDivergence take what comes before it.
 class Softmax : public Module {

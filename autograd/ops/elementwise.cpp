@@ -91,6 +91,17 @@ Var maximum(const Var& a, const Var& b) { return record_extreme("maximum", maxim
 // a's share of the smaller one is what b has of the larger one.
 Var minimum(const Var& a, const Var& b) { return record_extreme("minimum", minimum(a.value(), b.value()), a, b, {b.value(), a.value()}); }
 
+// da = dy or b dy, db = dy min(a, 0).
+Var prelu(const Var& a, const Var& b) {
+  return record("prelu", prelu(a.value(), b.value()), {a, b}, {a.value(), kept_for(a, b.value())}, shapes_of(a, b),
+                [](const Node& node, const Tensor& dy, Needs needs) {
+                  const auto& [a_shape, b_shape] = node.attribute<Shapes>();
+                  const Tensor &x = node.saved[0], &slope = node.saved[1];
+                  return Gradients{needs[0] ? summed(node, 0, mul(dy, binary(Binary::PreluByInput, x, slope)), a_shape) : Tensor(),
+                                   needs[1] ? summed(node, 1, mul(dy, clamp_max(x, 0)), b_shape) : Tensor()};
+                });
+}
+
 Var add(const Var& x, double number) { return linear_in("add", x, add(x.value(), number), 1); }
 Var sub(const Var& x, double number) { return linear_in("sub", x, sub(x.value(), number), 1); }
 Var sub(double number, const Var& x) { return linear_in("sub", x, sub(number, x.value()), -1); }
@@ -113,6 +124,18 @@ Var pow(const Var& x, double exponent) {
   if (exponent == 2) return square(x);
   return record("pow", pow(x.value(), exponent), {x}, {x.value()}, exponent, [](const Node& node, const Tensor& dy, Needs) {
     return Gradients{pow_backward(node.saved[0], node.attribute<double>(), dy)};
+  });
+}
+
+Var leaky_relu(const Var& x, double slope) {
+  return record("leaky_relu", leaky_relu(x.value(), slope), {x}, {x.value()}, slope, [](const Node& node, const Tensor& dy, Needs) {
+    return Gradients{leaky_relu_backward(node.saved[0], node.attribute<double>(), dy, node.take_sum(0))};
+  });
+}
+
+Var elu(const Var& x, double alpha) {
+  return record("elu", elu(x.value(), alpha), {x}, {x.value()}, alpha, [](const Node& node, const Tensor& dy, Needs) {
+    return Gradients{elu_backward(node.saved[0], node.attribute<double>(), dy, node.take_sum(0))};
   });
 }
 

@@ -21,6 +21,8 @@ Var pow(const Var& a, const Var& b);
 /// Equal elements share the gradient evenly.
 Var maximum(const Var& a, const Var& b);
 Var minimum(const Var& a, const Var& b);
+/// a where a > 0, else b a, with slopes b that are learned.
+Var prelu(const Var& a, const Var& b);
 
 /// With a number, which is no node and needs no memory.
 Var add(const Var& x, double number);
@@ -37,6 +39,10 @@ Var pow(const Var& x, double exponent);
 Var affine(const Var& x, double factor, double offset);
 /// factor * x.
 Var scale(const Var& x, double factor);
+
+/// As core/ops/elementwise.h has them. The input is kept for the gradient.
+Var leaky_relu(const Var& x, double slope = 0.01);
+Var elu(const Var& x, double alpha = 1);
 
 /// min(max(x, low), high), with a gradient of zero where the result is one of the ends. The result is kept for it.
 Var clamp(const Var& x, double low, double high);

@@ -45,6 +45,25 @@ Tensor with_numbers(const char* op, WithNumbers rule, const Tensor& x, double fi
   return y;
 }
 
+/// What run(context, x, dy, sum, dx) makes of row-major tensors.
+template <class Run>
+Tensor gradient_of(const char* op, const Tensor& x, const Tensor& dy, const Tensor& sum, const Run& run) {
+  require(x.shape() == dy.shape(), op, ": needs a gradient of shape ", x.shape(), ", got ", dy.shape());
+  require_same_dtype(op, x, dy);
+  const Tensor from = x.contiguous(), gradient = dy.contiguous(), added = row_major_sum(op, sum, x.shape(), x.dtype());
+  Tensor dx = empty_like(x);
+  Cost cost = pass_cost(static_cast<double>(x.bytes() + dy.bytes()), dx);
+  cost += sum_cost(added);
+  run_kernel(op, {from, gradient, added}, cost, [&](auto& context) { run(context, from, gradient, added, dx); });
+  return dx;
+}
+
+Tensor with_number_backward(const char* op, WithNumbers rule, const Tensor& x, double number, const Tensor& dy, const Tensor& sum) {
+  return gradient_of(op, x, dy, sum, [=](auto& context, const Tensor& from, const auto&... tensors) {
+    kernels::numbers_backward(context, rule, from, number, tensors...);
+  });
+}
+
 }  // namespace
 
 void require_holds(const char* op, DType dtype, double number) {
@@ -68,15 +87,8 @@ Tensor unary(Unary rule, const Tensor& x) {
 }
 
 Tensor unary_backward(Unary rule, const Tensor& x, const Tensor& dy, const Tensor& sum) {
-  require(x.shape() == dy.shape(), "unary_backward: needs a gradient of shape ", x.shape(), ", got ", dy.shape());
-  require_same_dtype("unary_backward", x, dy);
-  const Tensor from = x.contiguous(), gradient = dy.contiguous(), added = row_major_sum("unary_backward", sum, x.shape(), x.dtype());
-  Tensor dx = empty_like(x);
-  Cost cost = pass_cost(static_cast<double>(x.bytes() + dy.bytes()), dx);
-  cost += sum_cost(added);
-  run_kernel("unary_backward", {from, gradient, added}, cost,
-             [&](auto& context) { kernels::unary_backward(context, rule, from, gradient, added, dx); });
-  return dx;
+  return gradient_of("unary_backward", x, dy, sum,
+                     [rule](auto& context, const auto&... tensors) { kernels::unary_backward(context, rule, tensors...); });
 }
 
 Tensor binary(Binary rule, const Tensor& a, const Tensor& b) {
@@ -133,6 +145,15 @@ Tensor clamp_backward(const Tensor& y, const Tensor& dy, double low, double high
   run_kernel("clamp_backward", {values, gradient}, pass_cost(static_cast<double>(y.bytes() + dy.bytes()), dx),
              [&](auto& context) { kernels::clamp_backward(context, values, gradient, low, high, dx); });
   return dx;
+}
+
+Tensor leaky_relu(const Tensor& x, double slope) { return with_numbers("leaky_relu", WithNumbers::LeakyRelu, x, slope); }
+Tensor elu(const Tensor& x, double alpha) { return with_numbers("elu", WithNumbers::Elu, x, alpha); }
+Tensor leaky_relu_backward(const Tensor& x, double slope, const Tensor& dy, const Tensor& sum) {
+  return with_number_backward("leaky_relu_backward", WithNumbers::LeakyRelu, x, slope, dy, sum);
+}
+Tensor elu_backward(const Tensor& x, double alpha, const Tensor& dy, const Tensor& sum) {
+  return with_number_backward("elu_backward", WithNumbers::Elu, x, alpha, dy, sum);
 }
 
 Tensor broadcast_to(const Tensor& x, const Shape& shape, double factor) {

@@ -19,7 +19,7 @@ SLUICE_UNARY_OPS(SLUICE_DECLARE)
 #undef SLUICE_DECLARE
 
 /// y = a op b element by element, with broadcasting after NumPy's rule: add, sub, mul, div, pow (a to the power of b), maximum, minimum
-/// (both keep NaN).
+/// (both keep NaN), prelu (a where a > 0, else b a: b are the slopes).
 /// Shape   a and b broadcast to y, row-major; any strides, no operand is copied.
 /// Dtypes  f32, f64, bf16 (arithmetic in f32); add, sub and mul also i32, i64, u8, which wrap around. Both the same.
 /// Errors  UsageError when shapes do not broadcast, or dtypes or devices differ.
@@ -56,6 +56,14 @@ inline Tensor clamp_max(const Tensor& x, double high) { return clamp(x, -std::nu
 /// dx = dy where low < y < high, else 0.
 Tensor clamp_backward(const Tensor& y, const Tensor& dy, double low, double high);
 
+/// y = x where x > 0, else slope * x. Source  Maas, Hannun, Ng 2013, "Rectifier nonlinearities improve neural network acoustic models".
+Tensor leaky_relu(const Tensor& x, double slope = 0.01);
+/// y = x where x > 0, else alpha * (exp(x) - 1). Source  Clevert, Unterthiner, Hochreiter 2015, arXiv:1511.07289.
+Tensor elu(const Tensor& x, double alpha = 1);
+/// dx = dy * f'(x), at 0 from below; in one pass, with a sum as unary_backward.
+Tensor leaky_relu_backward(const Tensor& x, double slope, const Tensor& dy, const Tensor& sum = {});
+Tensor elu_backward(const Tensor& x, double alpha, const Tensor& dy, const Tensor& sum = {});
+
 /// factor * x, repeated along the axes that x lacks or has with extent 1. Errors  UsageError when x does not broadcast to the shape.
 Tensor broadcast_to(const Tensor& x, const Shape& shape, double factor = 1);
 
@@ -78,6 +86,9 @@ void binary(Cpu& cpu, Binary rule, const Tensor& a, const Tensor& b, const Tenso
 void binary(Cuda& cuda, Binary rule, const Tensor& a, const Tensor& b, const Tensor& y);
 void numbers(Cpu& cpu, WithNumbers rule, const Tensor& x, double first, double second, const Tensor& y);
 void numbers(Cuda& cuda, WithNumbers rule, const Tensor& x, double first, double second, const Tensor& y);
+/// For the rules of with_slope(). sum may be undefined.
+void numbers_backward(Cpu& cpu, WithNumbers rule, const Tensor& x, double number, const Tensor& dy, const Tensor& sum, const Tensor& dx);
+void numbers_backward(Cuda& cuda, WithNumbers rule, const Tensor& x, double number, const Tensor& dy, const Tensor& sum, const Tensor& dx);
 void clamp(Cpu& cpu, const Tensor& x, double low, double high, const Tensor& y);
 void clamp(Cuda& cuda, const Tensor& x, double low, double high, const Tensor& y);
 void clamp_backward(Cpu& cpu, const Tensor& y, const Tensor& dy, double low, double high, const Tensor& dx);

@@ -16,6 +16,16 @@ void map_rule(Cpu& cpu, const Rule& rule, const Tensor& x, const Tensor& y) {
   });
 }
 
+/// dx = dy * rule'(x) (+ sum).
+template <class T, class Rule>
+void slope_rule(Cpu& cpu, const Rule& rule, const Tensor& x, const Tensor& dy, const Tensor& sum, const Tensor& dx) {
+  const T *from = x.data<T>(), *gradient = dy.data<T>(), *added = sum.defined() ? sum.data<T>() : nullptr;
+  T* to = dx.data<T>();
+  cpu.parallel_for(x.elements(), grain_for(1), [=](int64_t begin, int64_t end) {
+    write_gradient(begin, end, added, to, [=](const auto& load, int64_t at) { return load(gradient + at) * rule.slope(load(from + at)); });
+  });
+}
+
 }  // namespace
 
 void unary(Cpu& cpu, Unary rule, const Tensor& x, const Tensor& y) {
@@ -23,16 +33,8 @@ void unary(Cpu& cpu, Unary rule, const Tensor& x, const Tensor& y) {
 }
 
 void unary_backward(Cpu& cpu, Unary rule, const Tensor& x, const Tensor& dy, const Tensor& sum, const Tensor& dx) {
-  on_float(x.dtype(), "unary_backward", [&]<class T>() {
-    const T *from = x.data<T>(), *gradient = dy.data<T>(), *added = sum.defined() ? sum.data<T>() : nullptr;
-    T* to = dx.data<T>();
-    on_unary(rule, [&]<class Rule>() {
-      cpu.parallel_for(x.elements(), grain_for(1), [=](int64_t begin, int64_t end) {
-        write_gradient(begin, end, added, to,
-                       [=](const auto& load, int64_t at) { return load(gradient + at) * Rule::slope(load(from + at)); });
-      });
-    });
-  });
+  on_float(x.dtype(), "unary_backward",
+           [&]<class T>() { on_unary(rule, [&]<class Rule>() { slope_rule<T>(cpu, Rule{}, x, dy, sum, dx); }); });
 }
 
 void binary(Cpu& cpu, Binary rule, const Tensor& a, const Tensor& b, const Tensor& y) {
@@ -47,6 +49,11 @@ void binary(Cpu& cpu, Binary rule, const Tensor& a, const Tensor& b, const Tenso
 void numbers(Cpu& cpu, WithNumbers rule, const Tensor& x, double first, double second, const Tensor& y) {
   on_float(x.dtype(), "numbers",
            [&]<class T>() { with_numbers<T>(rule, first, second, [&](const auto& formula) { map_rule<T>(cpu, formula, x, y); }); });
+}
+
+void numbers_backward(Cpu& cpu, WithNumbers rule, const Tensor& x, double number, const Tensor& dy, const Tensor& sum, const Tensor& dx) {
+  on_float(x.dtype(), "numbers_backward",
+           [&]<class T>() { with_slope<T>(rule, number, [&](const auto& formula) { slope_rule<T>(cpu, formula, x, dy, sum, dx); }); });
 }
 
 void clamp(Cpu& cpu, const Tensor& x, double low, double high, const Tensor& y) {

@@ -17,15 +17,17 @@ struct ValueOf {
 template <class Rule, class T>
 struct SlopeOf {
   using C = compute_t<T>;
-  __device__ void operator()(const C (&x)[2], C (&dx)[1]) const { dx[0] = x[1] * Rule::slope(Scalar<T>(x[0])).value; }
+  Rule rule;
+  __device__ void operator()(const C (&x)[2], C (&dx)[1]) const { dx[0] = x[1] * rule.slope(Scalar<T>(x[0])).value; }
 };
 
 /// {x, dy, sum} -> {dx + sum}
 template <class Rule, class T>
 struct SlopeAddedOf {
   using C = compute_t<T>;
+  Rule rule;
   __device__ void operator()(const C (&x)[3], C (&dx)[1]) const {
-    dx[0] = static_cast<C>(rounded_sum(static_cast<T>(x[1] * Rule::slope(Scalar<T>(x[0])).value), static_cast<T>(x[2])));
+    dx[0] = static_cast<C>(rounded_sum(static_cast<T>(x[1] * rule.slope(Scalar<T>(x[0])).value), static_cast<T>(x[2])));
   }
 };
 
@@ -65,6 +67,15 @@ void map_formula(Cuda& cuda, const char* name, const Formula& formula, const Ten
   map(cuda, name, Mapped<Formula, T>{formula}, MapArrays<T, 1, 1>{{x.data<T>()}, {y.data<T>()}}, x.elements());
 }
 
+/// {x, dy} -> dx (+ sum).
+template <class T, class Rule>
+void map_slope(Cuda& cuda, const char* name, const Rule& rule, const Tensor& x, const Tensor& dy, const Tensor& sum, const Tensor& dx) {
+  if (sum.defined())
+    return map(cuda, name, SlopeAddedOf<Rule, T>{rule}, MapArrays<T, 3, 1>{{x.data<T>(), dy.data<T>(), sum.data<T>()}, {dx.data<T>()}},
+               x.elements());
+  map(cuda, name, SlopeOf<Rule, T>{rule}, MapArrays<T, 2, 1>{{x.data<T>(), dy.data<T>()}, {dx.data<T>()}}, x.elements());
+}
+
 }  // namespace
 
 void unary(Cuda& cuda, Unary rule, const Tensor& x, const Tensor& y) {
@@ -76,14 +87,8 @@ void unary(Cuda& cuda, Unary rule, const Tensor& x, const Tensor& y) {
 }
 
 void unary_backward(Cuda& cuda, Unary rule, const Tensor& x, const Tensor& dy, const Tensor& sum, const Tensor& dx) {
-  on_float(x.dtype(), "unary_backward", [&]<class T>() {
-    on_unary(rule, [&]<class Rule>() {
-      if (sum.defined())
-        return map(cuda, "unary_backward", SlopeAddedOf<Rule, T>{},
-                   MapArrays<T, 3, 1>{{x.data<T>(), dy.data<T>(), sum.data<T>()}, {dx.data<T>()}}, x.elements());
-      map(cuda, "unary_backward", SlopeOf<Rule, T>{}, MapArrays<T, 2, 1>{{x.data<T>(), dy.data<T>()}, {dx.data<T>()}}, x.elements());
-    });
-  });
+  on_float(x.dtype(), "unary_backward",
+           [&]<class T>() { on_unary(rule, [&]<class Rule>() { map_slope<T>(cuda, "unary_backward", Rule{}, x, dy, sum, dx); }); });
 }
 
 void binary(Cuda& cuda, Binary rule, const Tensor& a, const Tensor& b, const Tensor& y) {
@@ -99,6 +104,12 @@ void binary(Cuda& cuda, Binary rule, const Tensor& a, const Tensor& b, const Ten
 void numbers(Cuda& cuda, WithNumbers rule, const Tensor& x, double first, double second, const Tensor& y) {
   on_float(x.dtype(), "numbers", [&]<class T>() {
     with_numbers<T>(rule, first, second, [&](const auto& formula) { map_formula<T>(cuda, "numbers", formula, x, y); });
+  });
+}
+
+void numbers_backward(Cuda& cuda, WithNumbers rule, const Tensor& x, double number, const Tensor& dy, const Tensor& sum, const Tensor& dx) {
+  on_float(x.dtype(), "numbers_backward", [&]<class T>() {
+    with_slope<T>(rule, number, [&](const auto& formula) { map_slope<T>(cuda, "numbers_backward", formula, x, dy, sum, dx); });
   });
 }
 

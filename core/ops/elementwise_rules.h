@@ -140,6 +140,32 @@ struct Softplus {
   template <class V> SLUICE_HD static V value(V x) { return where_positive(x, x, V(0)) + log1p(exp(-abs(x))); }
   template <class V> SLUICE_HD static V slope(V x) { return Sigmoid::value(x); }
 };
+/// x tanh(softplus(x)) = x n / (n + r), and with u = exp(-|x|), which never overflows, n = 1 + 2u and r = 2u^2 for x > 0, else
+/// n = u^2 + 2u and r = 2. Source  Misra 2019, arXiv:1908.08681.
+struct Mish {
+  template <class V> SLUICE_HD static V value(V x) {
+    const V u = exp(-abs(x)), n = where_positive(x, V(1) + V(2) * u, u * (u + V(2)));
+    return x * (n / (n + where_positive(x, V(2) * u * u, V(2))));
+  }
+  template <class V> SLUICE_HD static V slope(V x) {
+    const V u = exp(-abs(x)), n = where_positive(x, V(1) + V(2) * u, u * (u + V(2))), r = where_positive(x, V(2) * u * u, V(2));
+    const V y = n / (n + r), sigmoid = where_positive(x, V(1), u) / (V(1) + u);
+    return y + x * (V(1) + y) * (r / (n + r)) * sigmoid;
+  }
+};
+/// x min(max(x + 3, 0), 6) / 6. Source  Howard et al. 2019, arXiv:1905.02244.
+struct Hardswish {
+  template <class V> SLUICE_HD static V of_parts(V x, V low, V middle, V high) {  // NaN in the middle
+    return where_positive(V(-3) - x, low, where_positive(x - V(3), high, middle));
+  }
+  template <class V> SLUICE_HD static V value(V x) { return of_parts(x, V(0), x * (x + V(3)) * V(1.0 / 6), x); }
+  template <class V> SLUICE_HD static V slope(V x) { return of_parts(x, V(0), x * V(1.0 / 3) + V(0.5), V(1)); }
+};
+/// min(max(x + 3, 0), 6) / 6.
+struct Hardsigmoid {
+  template <class V> SLUICE_HD static V value(V x) { return Hardswish::of_parts(x, V(0), (x + V(3)) * V(1.0 / 6), V(1)); }
+  template <class V> SLUICE_HD static V slope(V x) { return where_positive(V(3) - abs(x), V(1.0 / 6), V(0)); }
+};
 
 /// min(max(x, low), high) with ends that T holds, so that the result tells what was cut off. Keeps NaN.
 template <class T>
@@ -174,6 +200,18 @@ struct DivideInto {
   template <class V> SLUICE_HD V value(V x) const { return V(dividend) / x; }
   A dividend;
 };
+template <class A>
+struct LeakyRelu {
+  template <class V> SLUICE_HD V value(V x) const { return where_positive(x, x, V(below) * x); }
+  template <class V> SLUICE_HD V slope(V x) const { return where_positive(x, V(1), V(below)); }
+  A below;
+};
+template <class A>
+struct Elu {
+  template <class V> SLUICE_HD V value(V x) const { return where_positive(x, x, V(alpha) * expm1(x)); }
+  template <class V> SLUICE_HD V slope(V x) const { return where_positive(x, V(1), V(alpha) * exp(x)); }
+  A alpha;
+};
 
 struct Add {
   template <class V> SLUICE_HD static V value(V a, V b) { return a + b; }
@@ -207,6 +245,12 @@ struct PowByExponent {
 /// What of the gradient of the larger one is a's: all, half between equals, or nothing.
 struct ShareOfLarger {
   template <class V> SLUICE_HD static V value(V a, V b) { return a > b ? V(1) : a == b ? V(0.5) : V(0); }
+};
+struct Prelu {
+  template <class V> SLUICE_HD static V value(V x, V below) { return x > 0 ? x : below * x; }
+};
+struct PreluByInput {
+  template <class V> SLUICE_HD static V value(V x, V below) { return x > 0 ? V(1) : below; }
 };
 
 // clang-format on
@@ -271,7 +315,19 @@ void with_numbers(WithNumbers rule, double first, double second, F&& f) {
       return f(rules::DivideBy<A>{a});
     case WithNumbers::DivideInto:
       return f(rules::DivideInto<A>{a});
+    case WithNumbers::LeakyRelu:
+      return f(rules::LeakyRelu<A>{a});
+    case WithNumbers::Elu:
+      return f(rules::Elu<A>{a});
   }
+}
+
+/// As with_numbers, for the rules that have a slope f'(x).
+template <class T, class F>
+void with_slope(WithNumbers rule, double number, F&& f) {
+  const auto a = static_cast<compute_t<T>>(number);
+  if (rule == WithNumbers::LeakyRelu) return f(rules::LeakyRelu<compute_t<T>>{a});
+  if (rule == WithNumbers::Elu) return f(rules::Elu<compute_t<T>>{a});
 }
 
 }  // namespace sluice

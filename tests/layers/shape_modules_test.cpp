@@ -84,7 +84,39 @@ TEST(Activation, IsALayerOfEachFunction) {
   EXPECT_NEAR(at_x(Softplus()), std::log(1 + std::exp(x)), 1e-12);
   EXPECT_NEAR(at_x(GELU()), x * std::erfc(-x / std::sqrt(2)) / 2, 1e-12);
   EXPECT_NEAR(at_x(GELUTanh()), x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))), 1e-12);
+  EXPECT_NEAR(at_x(Mish()), x * std::tanh(std::log(1 + std::exp(x))), 1e-12);
+  EXPECT_NEAR(at_x(Hardswish()), x * (x + 3) / 6, 1e-12);
+  EXPECT_NEAR(at_x(Hardsigmoid()), (x + 3) / 6, 1e-12);
+  EXPECT_NEAR(at_x(LeakyReLU()), 0.01 * x, 1e-12);
+  EXPECT_NEAR(at_x(LeakyReLU(0.2)), 0.2 * x, 1e-12);
+  EXPECT_NEAR(at_x(ELU()), std::expm1(x), 1e-12);
+  EXPECT_NEAR(at_x(ELU(1.5)), 1.5 * std::expm1(x), 1e-12);
   EXPECT_NEAR(at_x(Activation(Unary::Sin)), std::sin(x), 1e-12);
+}
+
+TEST(PReLU, LearnsASlopeInAllOrAChannel) {
+  const auto run = [](const PReLU& module, const Tensor& weight) {
+    Call call = call_with({tensor_of({-1, 2, -3, -4, 5, -6}, {2, 3})});
+    call.parameters = {Var(weight)};
+    return module.forward(call).value().to_vector();
+  };
+  EXPECT_EQ(run(PReLU(), tensor_of({0.25}, {1})), (std::vector<double>{-0.25, 2, -0.75, -1, 5, -1.5}));
+  EXPECT_EQ(run(PReLU(3), tensor_of({1, 2, 3}, {3})), (std::vector<double>{-1, 2, -9, -4, 5, -18}));
+  const auto parameters = PReLU(3, 0.1).parameters();
+  EXPECT_EQ(parameters[0].shape, (Shape{3}));
+  EXPECT_EQ(parameters[0].initializer.low, 0.1);
+  EXPECT_FALSE(parameters[0].decay);
+  expect_error<UsageError>([] { PReLU(0); }, {"PReLU: needs channels > 0, got 0"});
+  expect_error<UsageError>([&] { run(PReLU(2), tensor_of({1, 2}, {2})); }, {"PReLU: needs x [..., 2], got [2, 3]", "the channels of x"});
+}
+
+TEST(PReLU, HasTheGradientsOfInputAndSlope) {
+  Graph graph;
+  const Value x = graph.input("x", {6}, DType::f64), target = graph.input("target", {2}, DType::f64);
+  const Value hidden = graph.add("hidden", Sequence(Linear(6, 5), PReLU(5), Linear(5, 2), PReLU()), x);
+  graph.loss(graph.add("loss", MeanSquaredError(), {hidden, target}));
+  sluice::testing::expect_gradients_like_differences(
+      graph, {randn({7, 6}, random_key(1, "x"), DType::f64), randn({7, 2}, random_key(1, "target"), DType::f64)});
 }
 
 TEST(Softmax, IsOverTheLastAxis) {

@@ -183,6 +183,19 @@ OP_CASES(minimum) {
       add, [](const Var& a, const Var& b) { return minimum(a, b); }, [](double a, double b) { return std::min(a, b); });
 }
 
+OP_CASES(prelu) {
+  const auto expect = [](double x, double slope) { return x > 0 ? x : slope * x; };
+  const auto run_two = [](const Var& x, const Var& slope) { return prelu(x, slope); };
+  binary_cases(add, run_two, expect);
+  const auto run = [run_two](const auto& x) { return run_two(x[0], x[1]); };
+  add({.name = "ends",
+       .inputs = {values({5}, {NAN, -INFINITY, INFINITY, 0, 1}), values({5}, {1, 0.5, 2, 2, NAN})},
+       .run = run,
+       .expect = broadcast_expect(expect),
+       .gradient = false});
+  add({.name = "indices", .inputs = {indices({2}, 3), indices({2}, 3)}, .run = run, .throws = "needs a floating dtype"});
+}
+
 OP_CASES(scale) {
   number_cases(
       add, "factor", [](const Var& x) { return scale(x, -1.5); }, [](double x) { return -1.5 * x; }, normal);

@@ -11,6 +11,8 @@ using namespace sluice::testing;
 
 namespace {
 
+double softplus_of(double x) { return x > 30 ? x : std::log1p(std::exp(x)); }
+
 double reference(Unary rule, double x) {
   switch (rule) {
     case Unary::Neg:
@@ -62,7 +64,13 @@ double reference(Unary rule, double x) {
     case Unary::GeluTanh:
       return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
     case Unary::Softplus:
-      return x > 30 ? x : std::log1p(std::exp(x));
+      return softplus_of(x);
+    case Unary::Mish:
+      return x * std::tanh(softplus_of(x));
+    case Unary::Hardswish:
+      return x <= -3 ? 0 : x >= 3 ? x : x * (x + 3) / 6;
+    case Unary::Hardsigmoid:
+      return x <= -3 ? 0 : x >= 3 ? 1 : (x + 3) / 6;
   }
   return NAN;
 }
@@ -100,6 +108,7 @@ void unary_cases(const std::function<void(OpCase)>& add, Unary rule, const std::
     add({.name = name + place, .inputs = {values(shape, std::move(at))}, .run = run, .expect = expect, .gradient = false});
   };
   if (has_steps(rule)) value_at("_steps", {-1e6, -2.5, -2, -1.5, -0.5, -0.25, -0.0, 0, 0.25, 0.5, 1.5, 2, 2.5, 1e6, -INFINITY, INFINITY});
+  if (rule == Unary::Hardswish || rule == Unary::Hardsigmoid) value_at("_kinks", {-INFINITY, -3.5, -3, -2.75, 0, 2.75, 3, 3.5, INFINITY});
   if (is_periodic(rule)) value_at("_far", {-INFINITY, -4096, -1000, -100, -3, 3, 100, 1000, 4096, 131072, 1 << 20, INFINITY});
   add({.name = name + "_gpt", .inputs = {input({2048, 1536})}, .run = run, .bench = true});
 }
@@ -149,4 +158,37 @@ OP_CASES(clamp) {
        .expect = each_expect([](double x) { return x > 0.7 ? 0.7 : x; }),
        .gradient = false});
   add({.name = "logits", .inputs = {randn({512, 32000})}, .run = run, .bench = true});
+}
+
+namespace {
+
+/// A function of x and a number that is x above 0, and f(x, number) below.
+template <class Run, class F>
+void kinked_cases(const std::function<void(OpCase)>& add, double standard, Run run_one, F f) {
+  for (const double number : {standard, 0.3, 0.0, -0.5}) {
+    const std::string name = number == standard ? "standard" : number == 0.3 ? "small" : number == 0 ? "zero" : "negative";
+    const auto run = [=](const auto& x) { return number == standard ? run_one(x[0]) : run_one(x[0], number); };
+    const auto expect = each_expect([=](double x) { return x > 0 ? x : f(x, number); });
+    add({.name = name + "_odd", .inputs = {randn({5, 7}, 2)}, .run = run, .expect = expect});
+    add({.name = name + "_scalar", .inputs = {randn({})}, .run = run, .expect = expect});
+    add({.name = name + "_nothing", .inputs = {randn({0, 3})}, .run = run, .expect = expect});
+    add({.name = name + "_view", .inputs = {transposed(randn({3, 4}, 2), 0, 1)}, .run = run, .expect = expect});
+    add({.name = name + "_misaligned", .inputs = {misaligned({32})}, .run = run, .expect = expect});
+    add({.name = name + "_far", .inputs = {values({6}, {-1e4, -100, -30, 30, 100, 1e4})}, .run = run, .expect = expect});
+    add({.name = name + "_nan", .inputs = {values({2}, {NAN, 0})}, .run = run, .expect = expect, .gradient = false});
+  }
+  const auto run = [=](const auto& x) { return run_one(x[0]); };
+  add({.name = "indices", .inputs = {indices({2}, 3)}, .run = run, .throws = "needs a floating dtype"});
+  add({.name = "gpt", .inputs = {randn({2048, 1536})}, .run = run, .bench = true});
+}
+
+}  // namespace
+
+OP_CASES(leaky_relu) {
+  kinked_cases(
+      add, 0.01, [](const Var& x, auto... slope) { return leaky_relu(x, slope...); }, [](double x, double slope) { return slope * x; });
+}
+OP_CASES(elu) {
+  kinked_cases(
+      add, 1, [](const Var& x, auto... alpha) { return elu(x, alpha...); }, [](double x, double alpha) { return alpha * std::expm1(x); });
 }

@@ -22,6 +22,12 @@ Var unary_difference(Unary rule, const std::vector<Var>& inputs) {
   return difference([&](const Tensor& to) { return unary_backward(rule, inputs[0].value(), inputs[1].value(), to); }, inputs[2].value());
 }
 
+/// Of {x, dy, sum}, for a backward op with a number.
+template <class Backward>
+Var number_difference(const Backward& backward, const std::vector<Var>& inputs) {
+  return difference([&](const Tensor& to) { return backward(inputs[0].value(), 0.3, inputs[1].value(), to); }, inputs[2].value());
+}
+
 /// Of {x, sum}.
 Var max_pool_difference(const Window& window, const std::vector<Var>& inputs) {
   const Tensor& x = inputs[0].value();
@@ -56,6 +62,20 @@ OP_CASES(unary_backward) {
        .inputs = {randn({2, 4}), randn({2, 4}), randn({1, 4})},
        .run = [](const auto& x) { return unary_difference(Unary::Relu, x); },
        .throws = "unary_backward: needs a sum like the gradient"});
+}
+
+OP_CASES(number_backward) {
+  const std::vector<InputSpec> inputs{randn({3, 17, 33}), randn({3, 17, 33}), randn({3, 17, 33})};
+  add({.name = "leaky_relu_sum",
+       .inputs = inputs,
+       .run = [](const auto& x) { return number_difference(leaky_relu_backward, x); },
+       .expect = no_difference,
+       .gradient = false});
+  add({.name = "elu_sum",
+       .inputs = inputs,
+       .run = [](const auto& x) { return number_difference(elu_backward, x); },
+       .expect = no_difference,
+       .gradient = false});
 }
 
 OP_CASES(pool2d_backward) {
