@@ -91,6 +91,7 @@ struct Rows {
 
 void add_rows(Rows& rows) {
   rows.add("softmax", "tokens", {large({kTokens, kWidth})}, [](const Vars& x) { return softmax(x[0]); });
+  rows.add("logsumexp", "tokens", {large({kTokens, kWidth})}, [](const Vars& x) { return logsumexp(x[0]); });
   for (const int64_t width : {kWidth, 8 * kWidth}) {
     const Shape shape{kTokens * kWidth / width, width};
     const char* name = width == kWidth ? "tokens" : "wide";
@@ -150,6 +151,7 @@ void add_elements(Rows& rows) {
            [](const Vars& v) { return where(v[0].value(), v[1], v[2]); });
   rows.add("sum", "rows", {x}, [](const Vars& v) { return sum(v[0], {1}); });
   rows.add("sum", "columns", {x}, [](const Vars& v) { return sum(v[0], {0}); });
+  rows.add("prod", "rows", {x}, [](const Vars& v) { return prod(v[0], {1}); });
   rows.add(
       "concat", "columns", {x, x},
       [](const Vars& v) {

@@ -42,6 +42,24 @@ Var max_over(const Var& x, int axis) {
   });
 }
 
+Var prod_over(const Var& x, int axis) {
+  return record("prod", prod(x.value(), {axis}, true), {x}, {x.value()}, axis, [](const Node& node, const Tensor& dy, Needs) {
+    return Gradients{prod_backward(node.saved[0], node.attribute<int>(), dy)};
+  });
+}
+
+/// Of one axis after the other, the last first.
+Var over_each(const char* op, const Var& x, const std::vector<int>& axes, bool keep, Var (*over)(const Var&, int)) {
+  Shape shape = x.shape();
+  Var y = x;
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    if (!is_reduced(op, axis, axes, x.shape().rank())) continue;
+    y = over(y, axis);
+    shape = keep ? shape.with(axis, 1) : shape.without(axis);
+  }
+  return reshape(y, shape);
+}
+
 }  // namespace
 
 Var sum(const Var& x, std::vector<int> axes, bool keep) { return record_sum("sum", x, sum(x.value(), axes, keep), axes, 1); }
@@ -52,16 +70,13 @@ Var mean(const Var& x, std::vector<int> axes, bool keep) {
   return record_sum("mean", x, y, axes, 1 / count);
 }
 
-Var max(const Var& x, std::vector<int> axes, bool keep) {
-  Shape shape = x.shape();
-  Var y = x;
-  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    if (!is_reduced("max", axis, axes, x.shape().rank())) continue;
-    y = max_over(y, axis);
-    shape = keep ? shape.with(axis, 1) : shape.without(axis);
-  }
-  return reshape(y, shape);
+// Products of some factors are not rounded before the others are multiplied with them.
+Var prod(const Var& x, std::vector<int> axes, bool keep) {
+  if (axes.size() == 1) return over_each("prod", x, axes, keep, prod_over);
+  return cast(over_each("prod", cast(x, compute_dtype(x.dtype())), axes, keep, prod_over), x.dtype());
 }
+
+Var max(const Var& x, std::vector<int> axes, bool keep) { return over_each("max", x, axes, keep, max_over); }
 
 Var min(const Var& x, std::vector<int> axes, bool keep) { return neg(max(neg(x), std::move(axes), keep)); }
 

@@ -6,6 +6,8 @@ namespace sluice {
 
 /// Over a list of axes (all when empty), which are kept with extent 1 when `keep` is set.
 Var sum(const Var& x, std::vector<int> axes = {}, bool keep = false);
+/// The gradient is right where factors are 0, also of its own: see prod_backward in core/ops/reduction.h.
+Var prod(const Var& x, std::vector<int> axes = {}, bool keep = false);
 Var mean(const Var& x, std::vector<int> axes = {}, bool keep = false);
 /// Equal maxima share the gradient evenly.
 Var max(const Var& x, std::vector<int> axes = {}, bool keep = false);

@@ -32,4 +32,12 @@ Var log_softmax(const Var& x, int axis) {
   });
 }
 
+Var logsumexp(const Var& x, int axis, bool keep) {
+  const Var y = over_axis("logsumexp", x, axis, [](const Var& rows) {
+    return record("logsumexp", logsumexp(rows.value(), -1, true), {rows}, {rows.value()}, {},
+                  [](const Node& node, const Tensor& dy, Needs) { return Gradients{logsumexp_backward(node.saved[0], dy)}; });
+  });
+  return keep ? y : reshape(y, x.shape().without(normal_axis("logsumexp", axis, x.rank())));
+}
+
 }  // namespace sluice

@@ -89,6 +89,10 @@ Tensor sum(const Tensor& x, std::vector<int> axes, bool keep) {
   return reduce("sum", Reduction::Sum, x, normal_axes("sum", std::move(axes), x.rank()), keep);
 }
 
+Tensor prod(const Tensor& x, std::vector<int> axes, bool keep) {
+  return reduce("prod", Reduction::Product, x, normal_axes("prod", std::move(axes), x.rank()), keep);
+}
+
 Tensor mean(const Tensor& x, std::vector<int> axes, bool keep) {
   axes = normal_axes("mean", std::move(axes), x.rank());
   const int64_t count = extent_of(x.shape(), axes);
@@ -127,6 +131,17 @@ Tensor max_backward(const Tensor& x, int axis, const Tensor& y, const Tensor& dy
                   static_cast<double>(dx.bytes())};
   run_kernel("max_backward", {from, y, gradient}, cost,
              [&](auto& context) { kernels::max_backward(context, view_of(x, reduced, reduced), from, y, gradient, dx); });
+  return dx;
+}
+
+Tensor prod_backward(const Tensor& x, int axis, const Tensor& dy) {
+  const int reduced = normal_axis("prod_backward", axis, x.rank());
+  require(dy.shape() == x.shape().with(reduced, 1), "prod_backward: needs dy of shape ", x.shape().with(reduced, 1), ", got ", dy.shape());
+  const Tensor from = x.contiguous(), gradient = dy.contiguous();
+  Tensor dx = empty_like(x);
+  const Cost cost{2 * static_cast<double>(x.elements()), static_cast<double>(x.bytes() + dy.bytes()), static_cast<double>(dx.bytes())};
+  run_kernel("prod_backward", {from, gradient}, cost,
+             [&](auto& context) { kernels::prod_backward(context, view_of(x, reduced, reduced), from, gradient, dx); });
   return dx;
 }
 

@@ -5,13 +5,14 @@
 
 namespace sluice {
 
-/// Sum, mean, extremes and variance over a list of axes (negative ones count from the end; an empty list means all).
+/// Sum, product, mean, extremes and variance over a list of axes (negative ones count from the end; an empty list means all).
 /// Shape   x -> without the axes, or with extent 1 there when `keep` is set; row-major.
 /// Dtypes  f32, f64, bf16 (sums in f32, rounded once at the end).
 /// Errors  UsageError for an axis that is not there or comes twice; for a mean or an extreme of no elements.
 /// Sums are taken in chunks that depend on shapes and the kind of device only, and combined in a fixed order: the same bits for every
 /// number of threads. A chunk has several accumulators, so that the rounding error grows far slower than with a running sum.
 Tensor sum(const Tensor& x, std::vector<int> axes = {}, bool keep = false);
+Tensor prod(const Tensor& x, std::vector<int> axes = {}, bool keep = false);
 Tensor mean(const Tensor& x, std::vector<int> axes = {}, bool keep = false);
 Tensor max(const Tensor& x, std::vector<int> axes = {}, bool keep = false);
 /// -max(-x): two passes more than max.
@@ -24,11 +25,14 @@ Tensor variance(const Tensor& x, std::vector<int> axes = {}, bool keep = false, 
 double variance_divisor(const Shape& shape, const std::vector<int>& axes, double correction);
 /// The gradient of `max` over one axis (kept in y and dy): equal maxima share it evenly.
 Tensor max_backward(const Tensor& x, int axis, const Tensor& y, const Tensor& dy);
+/// The gradient of `prod` over one axis (kept in dy): dy times the product of the other factors, also where factors are 0. With none of
+/// them that is the product over the factor, so it is finite only where the product is.
+Tensor prod_backward(const Tensor& x, int axis, const Tensor& dy);
 
 /// The inverse of broadcasting: sums over the axes along which `shape` would be repeated to give x. x itself when shapes are equal.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 
-enum class Reduction { Sum, Max };
+enum class Reduction { Sum, Product, Max };
 
 /// x seen as [outer, n, inner], where n is what an op reduces. It is cut into chunks, also when one result needs all elements; how
 /// depends on the extents and on the kind of device.
@@ -45,6 +49,8 @@ void reduce(Cpu& cpu, Reduction rule, const ReductionView& view, const Tensor& x
 void reduce(Cuda& cuda, Reduction rule, const ReductionView& view, const Tensor& x, const Tensor& partial, double factor, const Tensor& y);
 void max_backward(Cpu& cpu, const ReductionView& view, const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor& dx);
 void max_backward(Cuda& cuda, const ReductionView& view, const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor& dx);
+void prod_backward(Cpu& cpu, const ReductionView& view, const Tensor& x, const Tensor& dy, const Tensor& dx);
+void prod_backward(Cuda& cuda, const ReductionView& view, const Tensor& x, const Tensor& dy, const Tensor& dx);
 }  // namespace kernels
 
 }  // namespace sluice

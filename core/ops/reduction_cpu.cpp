@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "core/cpu/cpu.h"
+#include "core/ops/product_factors.h"
 #include "core/ops/reduction.h"
 
 namespace sluice::kernels {
@@ -16,6 +17,16 @@ struct Sum {
   template <class A>
   static A combine(A a, A b) {
     return a + b;
+  }
+};
+struct Product {
+  template <class A>
+  static A identity() {
+    return 1;
+  }
+  template <class A>
+  static A combine(A a, A b) {
+    return a * b;
   }
 };
 struct Max {
@@ -93,10 +104,14 @@ void reduce(Cpu& cpu, Reduction rule, const ReductionView& view, const Tensor& x
   if (y.elements() == 0) return;
   on_float(x.dtype(), "reduce", [&]<class T>() {
     const auto reduce_to = [&]<class To>() {
-      if (rule == Reduction::Sum)
-        reduce_as<Sum, T, To>(cpu, view, x, partial, factor, y);
-      else
-        reduce_as<Max, T, To>(cpu, view, x, partial, factor, y);
+      switch (rule) {
+        case Reduction::Sum:
+          return reduce_as<Sum, T, To>(cpu, view, x, partial, factor, y);
+        case Reduction::Product:
+          return reduce_as<Product, T, To>(cpu, view, x, partial, factor, y);
+        case Reduction::Max:
+          return reduce_as<Max, T, To>(cpu, view, x, partial, factor, y);
+      }
     };
     y.dtype() == x.dtype() ? reduce_to.template operator()<T>() : reduce_to.template operator()<compute_t<T>>();
   });
@@ -115,6 +130,25 @@ void max_backward(Cpu& cpu, const ReductionView& view, const Tensor& x, const Te
         A ties = 0;
         for (int64_t i = 0; i < n; ++i) ties += is_top(i);
         for (int64_t i = 0; i < n; ++i) to[first + i * inner] = static_cast<T>(is_top(i) ? static_cast<A>(gradient[at]) / ties : A(0));
+      }
+    });
+  });
+}
+
+void prod_backward(Cpu& cpu, const ReductionView& view, const Tensor& x, const Tensor& dy, const Tensor& dx) {
+  on_float(x.dtype(), "prod_backward", [&]<class T>() {
+    using A = compute_t<T>;
+    const int64_t outer = view.outer, n = view.n, inner = view.inner;
+    const T *from = x.data<T>(), *gradient = dy.data<T>();
+    T* to = dx.data<T>();
+    cpu.parallel_for(outer * inner, grain_for(n), [&](int64_t begin, int64_t end) {
+      for (int64_t at = begin; at < end; ++at) {
+        const int64_t first = at / inner * n * inner + at % inner;
+        const auto factor = [&](int64_t i) { return static_cast<A>(from[first + i * inner]); };
+        Factors<A> factors;
+        for (int64_t i = 0; i < n; ++i) factors.add(factor(i));
+        const A g = static_cast<A>(gradient[at]);
+        for (int64_t i = 0; i < n; ++i) to[first + i * inner] = static_cast<T>(g * factors.without(factor(i)));
       }
     });
   });

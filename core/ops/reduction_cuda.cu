@@ -1,3 +1,4 @@
+#include "core/ops/product_factors.h"
 #include "core/ops/reduction.h"
 #include "core/ops/rows_cuda.cuh"
 
@@ -21,6 +22,23 @@ struct Sum {
   template <class A>
   __device__ static A of_team(A value) {
     return team_sum(value);
+  }
+};
+struct Product : Sum {
+  template <class A>
+  __device__ static A identity() {
+    return 1;
+  }
+  template <class A>
+  __device__ static A combine(A a, A b) {
+    return a * b;
+  }
+  template <class A>
+  __device__ static A of_team(A value) {
+    return team_combine(value, identity<A>(), [](A x) {
+      for (int distance = kWarpSize / 2; distance > 0; distance /= 2) x *= __shfl_xor_sync(kWholeWarp, x, distance);
+      return x;
+    });
   }
 };
 struct Max : Sum {
@@ -148,15 +166,26 @@ void reduce_as(Cuda& cuda, const ReductionView& view, const T* x, A* partial, do
   run_pass<Rule, A>(cuda, static_cast<const A*>(partial), y, {view.outer, chunks, view.inner, chunks, 1, factor});
 }
 
-/// dx = dy / (number of maxima) at the maxima. A block takes neighbouring columns, its rows of threads every blockDim.y-th item of them.
+/// Of [outer, n, inner] a block takes neighbouring columns, its rows of threads every blockDim.y-th item of them. `at` is the thread's column
+/// in [outer, inner], `first` its first item.
+struct Column {
+  __device__ Column(int64_t n, int64_t inner, int64_t column_blocks) {
+    const int64_t outer = blockIdx.x / column_blocks, column = blockIdx.x % column_blocks * blockDim.x + threadIdx.x;
+    exists = column < inner;
+    at = outer * inner + column;
+    first = outer * n * inner + column;
+  }
+  bool exists;
+  int64_t at, first;
+};
+
+/// dx = dy / (number of maxima) at the maxima.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     max_gradients(const T* x, const T* y, const T* dy, T* dx, int64_t n, int64_t inner, int64_t column_blocks) {
   using A = compute_t<T>;
   __shared__ int of_thread[kThreads];
-  const int64_t outer = blockIdx.x / column_blocks, column = blockIdx.x % column_blocks * blockDim.x + threadIdx.x;
-  const bool exists = column < inner;
-  const int64_t at = outer * inner + column, first = outer * n * inner + column;
+  const auto [exists, at, first] = Column(n, inner, column_blocks);
   const A top = exists ? static_cast<A>(y[at]) : A(0), gradient = exists ? static_cast<A>(dy[at]) : A(0);
   int ties = 0;
   if (exists)
@@ -170,6 +199,32 @@ __global__ void __launch_bounds__(kThreads)
     dx[first + i * inner] = static_cast<T>(static_cast<A>(x[first + i * inner]) == top ? gradient / static_cast<A>(ties) : A(0));
 }
 
+/// dx = dy * the product of the other items of the column.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    prod_gradients(const T* x, const T* dy, T* dx, int64_t n, int64_t inner, int64_t column_blocks) {
+  using A = compute_t<T>;
+  __shared__ A products[kThreads];
+  __shared__ int64_t zeros[kThreads];
+  const auto [exists, at, first] = Column(n, inner, column_blocks);
+  Factors<A> factors;
+  if (exists)
+    for (int64_t i = threadIdx.y; i < n; i += blockDim.y) factors.add(static_cast<A>(x[first + i * inner]));
+  const int mine = threadIdx.y * blockDim.x + threadIdx.x;
+  products[mine] = factors.product;
+  zeros[mine] = factors.zeros;
+  __syncthreads();
+  if (!exists) return;
+  factors = {};
+  for (int row = 0; row < static_cast<int>(blockDim.y); ++row) {
+    const int other = row * blockDim.x + threadIdx.x;
+    factors.add(Factors<A>{products[other], zeros[other]});
+  }
+  const A gradient = static_cast<A>(dy[at]);
+  for (int64_t i = threadIdx.y; i < n; i += blockDim.y)
+    dx[first + i * inner] = static_cast<T>(gradient * factors.without(static_cast<A>(x[first + i * inner])));
+}
+
 }  // namespace
 
 void reduce(Cuda& cuda, Reduction rule, const ReductionView& view, const Tensor& x, const Tensor& partial, double factor, const Tensor& y) {
@@ -178,10 +233,14 @@ void reduce(Cuda& cuda, Reduction rule, const ReductionView& view, const Tensor&
     const T* from = x.data<T>();
     auto* parts = partial.data<compute_t<T>>();
     const auto reduce_to = [&](auto* to) {
-      if (rule == Reduction::Sum)
-        reduce_as<Sum>(cuda, view, from, parts, factor, to);
-      else
-        reduce_as<Max>(cuda, view, from, parts, factor, to);
+      switch (rule) {
+        case Reduction::Sum:
+          return reduce_as<Sum>(cuda, view, from, parts, factor, to);
+        case Reduction::Product:
+          return reduce_as<Product>(cuda, view, from, parts, factor, to);
+        case Reduction::Max:
+          return reduce_as<Max>(cuda, view, from, parts, factor, to);
+      }
     };
     y.dtype() == x.dtype() ? reduce_to(y.data<T>()) : reduce_to(y.data<compute_t<T>>());
   });
@@ -193,6 +252,15 @@ void max_backward(Cuda& cuda, const ReductionView& view, const Tensor& x, const 
   on_float(x.dtype(), "max_backward", [&]<class T>() {
     launch(cuda, "max_backward", {dim3(static_cast<unsigned>(view.outer * column_blocks)), block}, max_gradients<T>, x.data<T>(),
            y.data<T>(), dy.data<T>(), dx.data<T>(), view.n, view.inner, column_blocks);
+  });
+}
+
+void prod_backward(Cuda& cuda, const ReductionView& view, const Tensor& x, const Tensor& dy, const Tensor& dx) {
+  const dim3 block = column_block(view.inner);
+  const int64_t column_blocks = (view.inner + block.x - 1) / block.x;
+  on_float(x.dtype(), "prod_backward", [&]<class T>() {
+    launch(cuda, "prod_backward", {dim3(static_cast<unsigned>(view.outer * column_blocks)), block}, prod_gradients<T>, x.data<T>(),
+           dy.data<T>(), dx.data<T>(), view.n, view.inner, column_blocks);
   });
 }
 

@@ -1,3 +1,6 @@
+#include <cmath>
+#include <limits>
+
 #include "core/cpu/cpu.h"
 #include "core/ops/rows_cpu.h"
 #include "core/ops/softmax.h"
@@ -25,6 +28,12 @@ void softmax_row(const T* x, T* y, int64_t n) {
   } else {
     write(y, n, shifted.exp() * (1 / shifted.exp().sum()));  // exponentials kept in T would be rounded twice
   }
+}
+
+/// NaN where one of them is.
+template <class T>
+compute_t<T> maximum_of(const T* x, int64_t n) {
+  return read(x, n).template maxCoeff<Eigen::PropagateNaN>();
 }
 
 }  // namespace
@@ -59,6 +68,28 @@ void log_softmax_backward(Cpu& cpu, const Tensor& y, const Tensor& dy, const Ten
     each_row(cpu, y, [y = y.data<T>(), dy = dy.data<T>(), dx = dx.data<T>()](int64_t at, int64_t n) {
       const auto gradient = read(dy + at, n);
       write(dx + at, n, gradient - read(y + at, n).exp() * gradient.sum());
+    });
+  });
+}
+
+void logsumexp(Cpu& cpu, const Tensor& x, const Tensor& y) {
+  on_float(x.dtype(), "logsumexp", [&]<class T>() {
+    each_row(cpu, x, [x = x.data<T>(), y = y.data<T>()](int64_t at, int64_t n) {
+      const auto maximum = maximum_of(x + at, n);
+      const auto sum = std::isinf(maximum) ? 1 : (read(x + at, n) - maximum).exp().sum();
+      y[at / n] = static_cast<T>(maximum + std::log(sum));
+    });
+  });
+}
+
+void logsumexp_backward(Cpu& cpu, const Tensor& x, const Tensor& dy, const Tensor& dx) {
+  on_float(x.dtype(), "logsumexp_backward", [&]<class T>() {
+    using C = compute_t<T>;
+    each_row(cpu, x, [x = x.data<T>(), dy = dy.data<T>(), dx = dx.data<T>()](int64_t at, int64_t n) {
+      const C maximum = maximum_of(x + at, n);
+      if (maximum == -std::numeric_limits<C>::infinity()) return std::fill_n(dx + at, n, T(0)), void();
+      const Lanes<C> origin(maximum), scale(static_cast<C>(dy[at / n]) / (read(x + at, n) - maximum).exp().sum());
+      for_lanes<T>(at, at + n, [&](auto load, auto store) { store(dx, exp(load(x) - origin) * scale); });
     });
   });
 }

@@ -59,6 +59,41 @@ __global__ void __launch_bounds__(kMostRowThreads)
       values, gradients);
 }
 
+/// Where its maximum is infinite a row's logarithm is that: of the sum only NaN is left.
+template <class T, int kPacks>
+__global__ void __launch_bounds__(kMostRowThreads) logsumexp_rows(const T* x, T* y, int64_t rows, int columns, bool packed) {
+  using C = compute_t<T>;
+  const int64_t at_row = team_row();
+  const bool exists = at_row < rows;
+  Row<T, kPacks> row(x + at_row * columns, exists ? columns : 0, packed, -static_cast<C>(INFINITY));
+  OnlineSum<C> total;
+  each_pack([&](int, int, const Pack<T>& pack) { total.add(pack); }, row);
+  total = total.of_team();
+  if (exists && threadIdx.x == 0) y[at_row] = static_cast<T>(total.maximum + (::isinf(total.maximum) ? C(0) : ::log(total.sum)));
+}
+
+template <class T, int kPacks>
+__global__ void __launch_bounds__(kMostRowThreads)
+    logsumexp_gradients(const T* x, const T* dy, T* dx, int64_t rows, int columns, bool packed) {
+  using C = compute_t<T>;
+  const int64_t at_row = team_row(), offset = at_row * columns;
+  const int n = at_row < rows ? columns : 0;
+  Row<T, kPacks> row(x + offset, n, packed, -static_cast<C>(INFINITY));
+  OnlineSum<C> total;
+  each_pack([&](int, int, const Pack<T>& pack) { total.add(pack); }, row);
+  total = total.of_team();
+  const C origin = total.origin(), gradient = n > 0 ? static_cast<C>(dy[at_row]) : C(0);
+  const C scale = total.maximum == -static_cast<C>(INFINITY) ? C(0) : gradient / total.sum;
+  each_pack(
+      [&](int, int at, const Pack<T>& pack) {
+        Pack<T> result;
+#pragma unroll
+        for (int j = 0; j < Pack<T>::kCount; ++j) result.at[j] = static_cast<T>(exponential(static_cast<C>(pack.at[j]) - origin) * scale);
+        write_pack(dx + offset, at, n, packed, result);
+      },
+      row);
+}
+
 template <bool kLogarithm>
 void forward(Cuda& cuda, const char* name, const Tensor& x, const Tensor& y) {
   const int64_t n = x.dim(-1), rows = x.elements() / n;
@@ -90,6 +125,26 @@ void softmax_backward(Cuda& cuda, const Tensor& y, const Tensor& dy, const Tenso
 void log_softmax(Cuda& cuda, const Tensor& x, const Tensor& y) { forward<true>(cuda, "log_softmax", x, y); }
 void log_softmax_backward(Cuda& cuda, const Tensor& y, const Tensor& dy, const Tensor& dx) {
   backward<true>(cuda, "log_softmax_backward", y, dy, dx);
+}
+
+void logsumexp(Cuda& cuda, const Tensor& x, const Tensor& y) {
+  const int64_t n = x.dim(-1), rows = y.elements();
+  on_float(x.dtype(), "logsumexp", [&]<class T>() {
+    on_rows<T, kPacksOfThread>(n, [&]<int kPacks>(const RowTeams& teams) {
+      launch(cuda, "logsumexp", {teams.grid(rows), teams.block()}, logsumexp_rows<T, kPacks>, x.data<T>(), y.data<T>(), rows,
+             static_cast<int>(n), packs_fit<T>(n, x.data<T>()));
+    });
+  });
+}
+
+void logsumexp_backward(Cuda& cuda, const Tensor& x, const Tensor& dy, const Tensor& dx) {
+  const int64_t n = x.dim(-1), rows = dy.elements();
+  on_float(x.dtype(), "logsumexp_backward", [&]<class T>() {
+    on_rows<T, kPacksOfThread>(n, [&]<int kPacks>(const RowTeams& teams) {
+      launch(cuda, "logsumexp_backward", {teams.grid(rows), teams.block()}, logsumexp_gradients<T, kPacks>, x.data<T>(), dy.data<T>(),
+             dx.data<T>(), rows, static_cast<int>(n), packs_fit<T>(n, x.data<T>(), dx.data<T>()));
+    });
+  });
 }
 
 }  // namespace sluice::kernels

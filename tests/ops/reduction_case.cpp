@@ -110,6 +110,49 @@ OP_CASES(sum) {
        .low_precision = false});
 }
 
+OP_CASES(prod) {
+  const auto times = [](double a, double b) { return a * b; };
+  reduction_cases(
+      add, [](const Var& x, std::vector<int> axes, bool keep) { return prod(x, axes, keep); }, 1, times);
+  add({.name = "of_nothing",
+       .inputs = {randn({2, 0, 3})},
+       .run = [](const auto& x) { return prod(x[0], {1}); },
+       .expect = fold({false, true, false}, 1, times)});
+  // None, one and two factors of 0: the gradient of a 0 alone is the product of the others.
+  const InputSpec zeros = values({3, 1, 4}, {2, -3, 0.5, 4, 2, 0, -0.5, 4, 0, 3, 0.5, 0});
+  add({.name = "with_zeros",
+       .inputs = {zeros},
+       .run = [](const auto& x) { return prod(x[0], {-1}); },
+       .expect = fold({false, false, true}, 1, times)});
+  add({.name = "with_zeros_in_columns",
+       .inputs = {transposed(zeros, 0, 2)},
+       .run = [](const auto& x) { return prod(x[0], {0}); },
+       .expect = fold({true, false, false}, 1, times)});
+  add({.name = "with_a_zero_in_all",
+       .inputs = {values({2, 2, 2}, {2, -3, 0.5, 4, 2, 0, -0.5, 4})},
+       .run = [](const auto& x) { return prod(x[0]); },
+       .expect = fold({true, true, true}, 1, times)});
+  add({.name = "long_rows",
+       .inputs = {uniform({3, 1, 900}, 0.99, 1.01)},
+       .run = [](const auto& x) { return prod(x[0], {2}); },
+       .expect = fold({false, false, true}, 1, times),
+       .tolerance_scale = 16});
+  add({.name = "nan",
+       .inputs = {values({4}, {1, NAN, 0, 2})},
+       .run = [](const auto& x) { return prod(x[0]); },
+       .expect = [](const auto&) { return Values{NAN}; },
+       .gradient = false});
+  // What lies between the groups of axes is not rounded to bf16.
+  add({.name = "of_a_tensor",
+       .inputs = {uniform({3, 2, 5}, 0.5, 2)},
+       .run =
+           [](const auto& x) {
+             return Var(prod(x[0].value(), {0, 2}));
+           },
+       .expect = fold({true, false, true}, 1, times),
+       .gradient = false});
+}
+
 OP_CASES(mean) {
   add({.name = "rounds_once",
        .inputs = {almost_cancelling()},
