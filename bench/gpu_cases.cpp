@@ -17,9 +17,11 @@
 #include "autograd/ops/masked_attention.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/normalization.h"
+#include "autograd/ops/pooling.h"
 #include "autograd/ops/recurrent.h"
 #include "autograd/ops/reduction.h"
 #include "autograd/ops/resize.h"
+#include "autograd/ops/roll.h"
 #include "autograd/ops/rotary.h"
 #include "autograd/ops/select.h"
 #include "autograd/ops/softmax.h"
@@ -109,6 +111,9 @@ void add_rows(Rows& rows) {
 
 void add_resizing(Rows& rows) {
   rows.add("resize2d", "unet_top", {large({8, 96, 96, 64})}, [](const Vars& x) { return resize2d(x[0], 192, 192); });
+  rows.add("adaptive_average_pool2d", "pyramid", {large({32, 64, 64, 512})},
+           [](const Vars& x) { return adaptive_average_pool2d(x[0], 6, 6); });
+  rows.add("roll", "swin", {large({32, 56, 56, 192})}, [](const Vars& x) { return roll(x[0], {-3, -3}, {1, 2}); });
 }
 
 /// What samples tokens and sends them to experts.

@@ -26,6 +26,18 @@ class AveragePool2d : public Module {
   Window window_;
 };
 
+/// height x width averages of images of any size; see core/ops/adaptive_pooling.h.
+/// Shape   x [B, H, W, C] -> [B, height, width, C].
+/// Errors  UsageError for sizes below 1.
+class AdaptiveAveragePool2d : public Module {
+ public:
+  AdaptiveAveragePool2d(int64_t height, int64_t width);
+  Var forward(const Call& call) const override;
+
+ private:
+  int64_t height_, width_;
+};
+
 /// The average over all pixels.
 /// Shape   x [B, H, W, C] -> [B, C].
 class GlobalAveragePool : public Module {

@@ -1,6 +1,7 @@
 #include "autograd/ops/pooling.h"
 
 #include "autograd/ops/reduction.h"
+#include "core/ops/adaptive_pooling.h"
 
 namespace sluice {
 
@@ -27,6 +28,12 @@ Var average_pool2d(const Var& x, const Window& window) {
                   const auto& [shape, window] = node.attribute<PoolAttributes>();
                   return Gradients{average_pool2d_backward(dy, shape, window, node.take_sum(0))};
                 });
+}
+
+Var adaptive_average_pool2d(const Var& x, int64_t height, int64_t width) {
+  return record(
+      "adaptive_average_pool2d", adaptive_average_pool2d(x.value(), height, width), {x}, {}, x.shape(),
+      [](const Node& node, const Tensor& dy, Needs) { return Gradients{adaptive_average_pool2d_backward(dy, node.attribute<Shape>())}; });
 }
 
 Var global_average_pool(const Var& x) {

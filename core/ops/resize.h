@@ -8,7 +8,8 @@ namespace sluice {
 /// around that place what is not yet of the other; beyond the edges the last pixel goes on. As PyTorch does without align_corners.
 /// Shape   x [B, H, W, C] -> y [B, height, width, C], any sizes >= 1.
 /// Dtypes  f32, f64, bf16 (arithmetic in f32).
-/// Errors  UsageError for x of another rank or dtype, and sizes below 1.
+/// Errors  UsageError for x of another rank or dtype, and sizes below 1; on a GPU also for images of 2^32 runs of channels (16 bytes, or one channel) or
+///         more.
 /// Cost    4 pixels read an element forward; backward as many as an element reaches, in f32 for bf16. When images become smaller no more
 ///         pixels are read: what lies between is left out, as by PyTorch without antialias.
 Tensor resize2d(const Tensor& x, int64_t height, int64_t width);

@@ -1,28 +1,16 @@
-#include "core/ops/packs_cuda.cuh"
+#include "core/ops/pixels_cuda.cuh"
 #include "core/ops/resize.h"
 
 namespace sluice::kernels {
 
 namespace {
 
-constexpr int kThreads = 256;
-
-/// A thread takes kWidth neighbouring channels of one pixel of the result, whose images have `height` x `width`.
-struct Pixel {
-  __device__ Pixel(int64_t thread, int64_t runs, int64_t height, int64_t width, int channels_a_run)
-      : column(thread / runs % width),
-        row(thread / runs / width % height),
-        image(thread / runs / width / height),
-        channel(thread % runs * channels_a_run) {}
-  int64_t column, row, image, channel;
-};
-
 template <class T, int kWidth>
 __global__ void interpolate(ResizePlan plan, const T* x, T* y, int64_t threads) {
   using C = compute_t<T>;
   const int64_t thread = grid_index();
   if (thread >= threads) return;
-  const Pixel pixel(thread, plan.channels / kWidth, plan.rows.out, plan.columns.out, kWidth);
+  const Pixel pixel(static_cast<unsigned>(thread), plan.channels / kWidth, plan.rows.out, plan.columns.out, kWidth);
   const auto down = plan.rows.place<C>(pixel.row);
   const auto across = plan.columns.place<C>(pixel.column);
   const T* image = x + pixel.image * plan.rows.in * plan.columns.in * plan.channels + pixel.channel;
@@ -44,7 +32,7 @@ __global__ void gather_gradients(ResizePlan plan, const T* dy, T* dx, int64_t th
   using C = compute_t<T>;
   const int64_t thread = grid_index();
   if (thread >= threads) return;
-  const Pixel pixel(thread, plan.channels / kWidth, plan.rows.in, plan.columns.in, kWidth);
+  const Pixel pixel(static_cast<unsigned>(thread), plan.channels / kWidth, plan.rows.in, plan.columns.in, kWidth);
   const T* image = dy + pixel.image * plan.rows.out * plan.columns.out * plan.channels + pixel.channel;
   C sum[kWidth] = {};
   for (int64_t i = plan.rows.begin(pixel.row); i < plan.rows.end(pixel.row); ++i) {
@@ -64,32 +52,20 @@ __global__ void gather_gradients(ResizePlan plan, const T* dy, T* dx, int64_t th
   store_run(dx + thread * kWidth, result);
 }
 
-/// Calls f.operator()<kWidth>(blocks, threads), as wide as the channels allow, for the pixels of the result.
-template <class T, class F>
-void on_pixels(const ResizePlan& plan, const Tensor& from, const Tensor& result, const F& f) {
-  if (result.elements() == 0) return;
-  const auto run = [&]<int kWidth>() {
-    const int64_t threads = result.elements() / kWidth;
-    f.template operator()<kWidth>(dim3(static_cast<unsigned>((threads + kThreads - 1) / kThreads)), threads);
-  };
-  if (packs_fit<T>(plan.channels, from.data<T>(), result.data<T>())) return run.template operator()<Pack<T>::kCount>();
-  run.template operator()<1>();
-}
-
 }  // namespace
 
 void resize2d(Cuda& cuda, const Tensor& x, const ResizePlan& plan, const Tensor& y) {
   on_float(x.dtype(), "resize2d", [&]<class T>() {
-    on_pixels<T>(plan, x, y, [&]<int kWidth>(dim3 blocks, int64_t threads) {
-      launch(cuda, "resize2d", {blocks, kThreads}, interpolate<T, kWidth>, plan, x.data<T>(), y.data<T>(), threads);
+    on_pixels<T>(plan.channels, x, y, [&]<int kWidth>(dim3 blocks, int64_t threads) {
+      launch(cuda, "resize2d", {blocks, kPixelThreads}, interpolate<T, kWidth>, plan, x.data<T>(), y.data<T>(), threads);
     });
   });
 }
 
 void resize2d_backward(Cuda& cuda, const Tensor& dy, const ResizePlan& plan, const Tensor& dx) {
   on_float(dy.dtype(), "resize2d_backward", [&]<class T>() {
-    on_pixels<T>(plan, dy, dx, [&]<int kWidth>(dim3 blocks, int64_t threads) {
-      launch(cuda, "resize2d_backward", {blocks, kThreads}, gather_gradients<T, kWidth>, plan, dy.data<T>(), dx.data<T>(), threads);
+    on_pixels<T>(plan.channels, dy, dx, [&]<int kWidth>(dim3 blocks, int64_t threads) {
+      launch(cuda, "resize2d_backward", {blocks, kPixelThreads}, gather_gradients<T, kWidth>, plan, dy.data<T>(), dx.data<T>(), threads);
     });
   });
 }

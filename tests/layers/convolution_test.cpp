@@ -8,6 +8,7 @@
 #include "layers/cross_entropy.h"
 #include "layers/graph.h"
 #include "layers/losses.h"
+#include "layers/pooling.h"
 #include "layers/reshape.h"
 #include "layers/upsample.h"
 #include "tests/expect_error.h"
@@ -74,6 +75,15 @@ TEST(Conv1d, MovesAlongASequence) {
         output(strided, x.reshape({1, 5}), {weight, weight});
       },
       {"Conv1d", "[batch, tokens, channels]", "[1, 5]"});
+}
+
+TEST(AdaptiveAveragePool2d, GivesTheSizeThatIsAskedFor) {
+  Call call;
+  call.inputs = {Var(tensor_of({1, 2, 3, 4, 5, 6, 7, 8, 9}, {1, 3, 3, 1}))};
+  const Tensor y = AdaptiveAveragePool2d(2, 3).forward(call).value();
+  EXPECT_EQ(y.shape(), (Shape{1, 2, 3, 1}));
+  EXPECT_EQ(y.to_vector(), (std::vector<double>{2.5, 3.5, 4.5, 5.5, 6.5, 7.5}));
+  expect_error<UsageError>([] { AdaptiveAveragePool2d(0, 3); }, {"AdaptiveAveragePool2d: needs a size of at least 1 x 1, got 0 x 3"});
 }
 
 TEST(Upsample, InterpolatesBilinearly) {

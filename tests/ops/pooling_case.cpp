@@ -132,3 +132,67 @@ OP_CASES(global_average_pool) {
   add({.name = "matrix", .inputs = {randn({2, 3})}, .run = run, .throws = "needs images"});
   add({.name = "resnet", .inputs = {randn({32, 7, 7, 2048})}, .run = run, .bench = true});
 }
+
+namespace {
+
+/// Of x [b, h, w, c], with the windows of PyTorch's documentation.
+auto naive_adaptive(int64_t height, int64_t width) {
+  return [=](const std::vector<Tensor>& x) {
+    const Values from = x[0].to_vector();
+    const int64_t in_h = x[0].dim(1), in_w = x[0].dim(2), channels = x[0].dim(3);
+    const auto first = [](int64_t i, int64_t in, int64_t out) {
+      return static_cast<int64_t>(std::floor(static_cast<double>(i * in) / static_cast<double>(out)));
+    };
+    const auto end = [](int64_t i, int64_t in, int64_t out) {
+      return static_cast<int64_t>(std::ceil(static_cast<double>((i + 1) * in) / static_cast<double>(out)));
+    };
+    Values y;
+    for (int64_t b = 0; b < x[0].dim(0); ++b)
+      for (int64_t i = 0; i < height; ++i)
+        for (int64_t j = 0; j < width; ++j)
+          for (int64_t c = 0; c < channels; ++c) {
+            double sum = 0, count = 0;
+            for (int64_t h = first(i, in_h, height); h < end(i, in_h, height); ++h)
+              for (int64_t w = first(j, in_w, width); w < end(j, in_w, width); ++w, ++count)
+                sum += from[((b * in_h + h) * in_w + w) * channels + c];
+            y.push_back(sum / count);
+          }
+    return y;
+  };
+}
+
+}  // namespace
+
+OP_CASES(adaptive_average_pool2d) {
+  const auto to = [](int64_t height, int64_t width) {
+    return [=](const std::vector<Var>& x) { return adaptive_average_pool2d(x[0], height, width); };
+  };
+  const auto pool = [&](std::string name, InputSpec x, int64_t height, int64_t width) {
+    add({.name = std::move(name), .inputs = {std::move(x)}, .run = to(height, width), .expect = naive_adaptive(height, width)});
+  };
+  pool("divided", randn({2, 6, 8, 3}), 3, 2);
+  pool("overlapping", randn({2, 7, 5, 3}), 3, 4);
+  pool("overlapping_packs", randn({1, 5, 7, 16}), 3, 2);
+  pool("more_places", randn({1, 3, 2, 9}), 7, 5);
+  pool("more_and_fewer", randn({2, 3, 7, 8}), 5, 2);
+  pool("same", randn({1, 4, 3, 5}), 4, 3);
+  pool("one_place", randn({2, 7, 5, 3}), 1, 1);
+  pool("one_row", randn({2, 7, 5, 3}), 1, 3);
+  pool("one_pixel", randn({2, 1, 1, 5}), 3, 2);
+  pool("no_samples", randn({0, 4, 4, 8}), 3, 3);
+  pool("view", transposed(randn({1, 5, 4, 3}), 1, 2), 3, 2);
+  pool("misaligned", misaligned({1, 5, 4, 16}), 3, 2);
+  add({.name = "no_image", .inputs = {randn({4, 4, 8})}, .run = to(2, 2), .throws = "needs images [batch, height, width, channels]"});
+  add({.name = "no_pixels", .inputs = {randn({2, 0, 4, 8})}, .run = to(2, 2), .throws = "with pixels, got [2, 0, 4, 8]"});
+  add({.name = "no_places", .inputs = {randn({1, 4, 4, 8})}, .run = to(0, 2), .throws = "a size of at least 1 x 1, got 0 x 2"});
+  add({.name = "too_many_places",
+       .inputs = {randn({0, 4, 4, 8})},
+       .run = to(INT64_MAX, 2),
+       .throws = "fewer than 2^32 pixels times places along an axis, got 4 and 9223372036854775807"});
+  add({.name = "indices",
+       .inputs = {indices({1, 2, 2, 1}, 3)},
+       .run = to(1, 2),
+       .throws = "adaptive_average_pool2d: needs a floating dtype"});
+  add({.name = "vgg", .inputs = {randn({8, 14, 14, 512})}, .run = to(7, 7), .bench = true});
+  add({.name = "pyramid", .inputs = {randn({4, 32, 32, 512})}, .run = to(6, 6), .bench = true});
+}

@@ -1,7 +1,8 @@
-// Copies of all elements in another order or number: pad, flip, repeat.
+// Copies of all elements in another order or number: pad, flip, roll, repeat.
 #include "autograd/ops/flip.h"
 #include "autograd/ops/pad.h"
 #include "autograd/ops/repeat.h"
+#include "autograd/ops/roll.h"
 #include "tests/ops/places.h"
 
 using namespace sluice;
@@ -74,6 +75,46 @@ OP_CASES(flip) {
        .run = [](const auto& x) { return flip(x[0], {1}); },
        .throws = "flip: needs an axis in [-1, 1), got 1"});
   add({.name = "tokens", .inputs = {randn({2048, 1536})}, .run = [](const auto& x) { return flip(x[0], {1}); }, .bench = true});
+}
+
+OP_CASES(roll) {
+  const auto with = [&](const char* name, InputSpec x, const Shape& y, std::vector<int64_t> shifts, std::vector<int> axes, auto from) {
+    add({.name = name, .inputs = {std::move(x)}, .run = [=](const auto& x) { return roll(x[0], shifts, axes); }, .expect = taken(y, from)});
+  };
+  with("columns", randn({3, 5}), {3, 5}, {2}, {-1}, [](const Place& p) { return Place{p[0], (p[1] + 3) % 5}; });
+  with("backwards", misaligned({3, 5}), {3, 5}, {-1}, {0}, [](const Place& p) { return Place{(p[0] + 1) % 3, p[1]}; });
+  with("both", randn({3, 5}), {3, 5}, {1, -2}, {0, 1}, [](const Place& p) { return Place{(p[0] + 2) % 3, (p[1] + 2) % 5}; });
+  with("far", randn({3, 5}), {3, 5}, {-11}, {1}, [](const Place& p) { return Place{p[0], (p[1] + 1) % 5}; });
+  with("farthest", randn({3}), {3}, {INT64_MIN}, {0}, [](const Place& p) { return Place{(p[0] + 2) % 3}; });
+  with("twice", randn({3, 5}), {3, 5}, {1, 3}, {1, -1}, [](const Place& p) { return Place{p[0], (p[1] + 1) % 5}; });
+  with("around", randn({3, 5}), {3, 5}, {5}, {1}, [](const Place& p) { return p; });
+  with("no_axes", randn({3, 5}), {3, 5}, {}, {}, [](const Place& p) { return p; });
+  with("middle_of_view", transposed(randn({2, 3, 4}), 0, 2), {4, 3, 2}, {1}, {1}, [](const Place& p) {
+    return Place{p[0], (p[1] + 2) % 3, p[2]};
+  });
+  with("windows", randn({2, 4, 6, 3}), {2, 4, 6, 3}, {-2, -3}, {1, 2}, [](const Place& p) {
+    return Place{p[0], (p[1] + 2) % 4, (p[2] + 3) % 6, p[3]};
+  });
+  with("nothing", randn({2, 0}), {2, 0}, {1, 1}, {0, 1}, [](const Place& p) { return p; });
+  with("scalar", randn({}), {}, {}, {}, [](const Place& p) { return p; });
+  add({.name = "outside",
+       .inputs = {randn({3})},
+       .run = [](const auto& x) { return roll(x[0], {1}, {1}); },
+       .throws = "roll: needs an axis in [-1, 1), got 1"});
+  add({.name = "too_few_shifts",
+       .inputs = {randn({3, 2})},
+       .run =
+           [](const auto& x) {
+             return roll(x[0], {1}, {0, 1});
+           },
+       .throws = "roll: needs a shift for each axis, got 1 shifts and 2 axes; reshape x to one axis"});
+  add({.name = "swin",
+       .inputs = {randn({8, 56, 56, 96})},
+       .run =
+           [](const auto& x) {
+             return roll(x[0], {-3, -3}, {1, 2});
+           },
+       .bench = true});
 }
 
 OP_CASES(flip_items) {
