@@ -26,6 +26,13 @@ SLUICE_HD T rounded_below(double value, double high) {
 /// [0, 1) from a word's upper 24 bits.
 SLUICE_HD inline float uniform_from(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
+/// The upper half of a product, floor(a b / 2^64), of 32 bits at a time.
+SLUICE_HD constexpr uint64_t upper_product(uint64_t a, uint64_t b) {
+  const uint64_t low_a = a & 0xffffffff, high_a = a >> 32, low_b = b & 0xffffffff, high_b = b >> 32;
+  const uint64_t middle = high_a * low_b + (low_a * low_b >> 32), other = low_a * high_b + (middle & 0xffffffff);
+  return high_a * high_b + (middle >> 32) + (other >> 32);
+}
+
 /// Four normal numbers from four words. Source  Box, Muller 1958, "A note on the generation of random normal deviates".
 SLUICE_HD inline std::array<double, 4> normal_from(const std::array<uint32_t, 4>& words, double mean, double standard_deviation) {
   using std::cos, std::log, std::sin, std::sqrt;

@@ -48,9 +48,22 @@ void fill_uniform(const Tensor& x, double low, double high, uint64_t key);
 void fill_truncated_normal(const Tensor& x, double mean, double standard_deviation, double cut, uint64_t key);
 inline constexpr double kLeastTruncation = 0.5;
 
-/// New tensors of uniform numbers in [0, 1) and of normal numbers of mean 0 and deviation 1: the same for a key
-/// on every device. A key may come from random_key.
+// New tensors, the same for a key on every device: they are made on the host and copied to a GPU. A key may come from random_key.
+
+/// Uniform numbers in [0, 1), and normal numbers of mean 0 and deviation 1.
 Tensor rand(const Shape& shape, uint64_t key, DType dtype = DType::f32, const DevicePtr& device = default_device());
 Tensor randn(const Shape& shape, uint64_t key, DType dtype = DType::f32, const DevicePtr& device = default_device());
+
+/// Whole numbers in [low, high), each as likely: the probability of one differs from 1 / (high - low) by less than 2^-64.
+/// Dtypes  i64, i32, u8.
+/// Errors  UsageError unless low < high, and for another dtype or numbers that it does not hold.
+/// Source  Lemire 2019, arXiv:1805.10941: the upper half of the product of 64 random bits with high - low, without its rejections.
+Tensor randint(int64_t low, int64_t high, const Shape& shape, uint64_t key, DType dtype = DType::i64,
+               const DevicePtr& device = default_device());
+/// The numbers 0 .. n-1 in a random order, by n - 1 draws like those of randint.
+/// Dtypes, Errors  as randint; UsageError for n < 0.
+/// Cost    all on one thread: a draw changes what the next one finds.
+/// Source  Durstenfeld 1964, "Algorithm 235: Random permutation" (Fisher-Yates).
+Tensor randperm(int64_t n, uint64_t key, DType dtype = DType::i64, const DevicePtr& device = default_device());
 
 }  // namespace sluice

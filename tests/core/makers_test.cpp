@@ -74,8 +74,13 @@ TEST(Makers, CountTheSameBytesAndCostOnMeta) {
   const auto counted = [](const DevicePtr& device) {
     device->reset_peak();
     const Cost before = device->counted();
-    const Tensor kept[] = {arange(0, 9, 1, DType::i64, device), linspace(0, 1, 9, DType::f32, device), eye(5, DType::f32, device),
-                           rand({7}, 1, DType::f32, device), triangle(4, 5, 1, device)};
+    const Tensor kept[] = {arange(0, 9, 1, DType::i64, device),
+                           linspace(0, 1, 9, DType::f32, device),
+                           eye(5, DType::f32, device),
+                           rand({7}, 1, DType::f32, device),
+                           randint(0, 9, {7}, 1, DType::i64, device),
+                           randperm(7, 1, DType::i32, device),
+                           triangle(4, 5, 1, device)};
     const Cost cost = device->counted() - before;
     return std::tuple(device->live_bytes(), device->peak_bytes(), cost.flops, cost.bytes_read, cost.bytes_written);
   };

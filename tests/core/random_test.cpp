@@ -2,9 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
 
 #include "core/distributions.h"
+#include "core/ops/ramp.h"
+#include "tests/expect_error.h"
 
 namespace sluice {
 namespace {
@@ -100,6 +105,63 @@ TEST(FillNormal, DrawsALargeTensorOnAllCoresWithTheNumbersOfASmallOne) {
   const auto drawn = all_cores.to_vector();
   EXPECT_EQ(drawn, own_threads.to_vector());
   EXPECT_EQ(std::vector(drawn.begin(), drawn.begin() + 1001), small.to_vector());
+}
+
+TEST(UpperProduct, IsWhatDoesNotFitIn64Bits) {
+  EXPECT_EQ(upper_product(~uint64_t{0}, ~uint64_t{0}), ~uint64_t{1});
+  EXPECT_EQ(upper_product(uint64_t{1} << 63, 6), 3u);
+  EXPECT_EQ(upper_product(0x123456789abcdef0, 0xfedcba9876543210), 0x121fa00ad77d7422u);
+  EXPECT_EQ(upper_product(~uint64_t{0}, 1), 0u);
+}
+
+TEST(RandInt, GivesEveryNumberOfItsRangeAboutAsOften) {
+  for (const DType dtype : {DType::i64, DType::i32, DType::u8}) {
+    const Tensor x = randint(3, 10, {70001}, 1, dtype);
+    EXPECT_EQ(x.dtype(), dtype);
+    std::map<double, int> times;
+    for (const double value : x.to_vector()) ++times[value];
+    EXPECT_EQ(times.size(), 7u);
+    for (const auto& [value, count] : times) {
+      EXPECT_TRUE(value >= 3 && value <= 9) << value;
+      EXPECT_NEAR(count, 10000, 400);
+    }
+  }
+}
+
+TEST(RandInt, IsAFunctionOfTheKeyAloneAndTheSameForEveryDtypeAndNumberOfThreads) {
+  const auto drawn = randint(-100, 100, {50001}, 5).to_vector();
+  EXPECT_EQ(randint(-100, 100, {50001}, 5, DType::i32, make_device("cpu:0", {.threads = 3})).to_vector(), drawn);
+  EXPECT_NE(randint(-100, 100, {50001}, 6).to_vector(), drawn);
+  EXPECT_EQ(randint(-100, 100, {3, 7}, 5).shape(), (Shape{3, 7}));
+  const auto part = randint(-100, 100, {3, 7}, 5).to_vector();
+  EXPECT_TRUE(std::equal(part.begin(), part.end(), drawn.begin()));
+}
+
+TEST(RandInt, TakesTheWholeRangeOfI64AndOneNumber) {
+  const auto far = randint(std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max(), {1000}, 2).to_vector<int64_t>();
+  EXPECT_LT(std::ranges::min(far), std::numeric_limits<int64_t>::min() / 4 * 3);
+  EXPECT_GT(std::ranges::max(far), std::numeric_limits<int64_t>::max() / 4 * 3);
+  EXPECT_EQ(randint(255, 256, {3}, 2, DType::u8).to_vector(), (std::vector<double>{255, 255, 255}));
+  EXPECT_EQ(randint(0, 5, {0}, 2).elements(), 0);
+  expect_error<UsageError>([] { randint(3, 3, {2}, 1); }, {"randint: needs low < high, got 3 and 3"});
+  expect_error<UsageError>([] { randint(0, 257, {2}, 1, DType::u8); }, {"needs numbers that u8 holds, got 0 to 256", "take i64"});
+  expect_error<UsageError>([] { randint(0, 2, {2}, 1, DType::f32); }, {"needs i64, i32 or u8, got f32"});
+}
+
+TEST(RandPerm, HasEveryNumberOnceAndEachOrderAboutAsOften) {
+  std::map<std::vector<double>, int> times;
+  for (uint64_t key = 0; key < 6000; ++key) ++times[randperm(3, key).to_vector()];
+  EXPECT_EQ(times.size(), 6u);
+  for (const auto& [order, count] : times) EXPECT_NEAR(count, 1000, 150);
+  auto large = randperm(1000, 7).to_vector();
+  EXPECT_EQ(randperm(1000, 7, DType::i32).to_vector(), large);
+  EXPECT_FALSE(std::ranges::is_sorted(large));
+  std::ranges::sort(large);
+  EXPECT_EQ(large, arange(0, 1000).to_vector());
+  EXPECT_EQ(randperm(0, 1).elements(), 0);
+  EXPECT_EQ(randperm(1, 1).to_vector(), std::vector<double>{0});
+  expect_error<UsageError>([] { randperm(-1, 1); }, {"randperm: needs n >= 0, got -1"});
+  expect_error<UsageError>([] { randperm(257, 1, DType::u8); }, {"needs numbers that u8 holds, got 0 to 256", "take i64"});
 }
 
 }  // namespace
