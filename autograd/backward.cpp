@@ -224,4 +224,10 @@ std::vector<Tensor> gradients(const Var& y, const Tensor& dy, const std::vector<
   return result;
 }
 
+std::vector<Tensor> gradients(const Var& loss, const std::vector<Var>& leaves, Backward::Saved saved) {
+  require(loss.value().defined() && loss.elements() == 1, "gradients: needs a loss of one number, got ", loss,
+          "; sum it up, or say the gradient dy that it has");
+  return gradients(loss, full_like(loss.value(), 1), leaves, saved);
+}
+
 }  // namespace sluice

@@ -83,5 +83,8 @@ class Backward {
 /// Errors  UsageError for the result of an op; as Backward.
 std::vector<Tensor> gradients(const Var& y, const Tensor& dy, const std::vector<Var>& leaves,
                               Backward::Saved saved = Backward::Saved::freed);
+/// Those of a loss, a single number, whose own gradient is 1.
+/// Errors  UsageError for a loss of another shape; as above.
+std::vector<Tensor> gradients(const Var& loss, const std::vector<Var>& leaves, Backward::Saved saved = Backward::Saved::freed);
 
 }  // namespace sluice

@@ -79,6 +79,8 @@ Var Var::parameter(Tensor value) { return leaf("parameter", std::move(value), fa
 
 Var record(const char* op, Tensor y, const std::vector<Var>& inputs, std::vector<Tensor> saved, std::any attributes,
            BackwardFunction backward, std::vector<Needs> readers) {
+  require(backward != nullptr, op,
+          ": needs a backward function, got a null pointer; a value without a gradient is a Var of the tensor alone");
   if (std::ranges::none_of(inputs, records)) return Var(std::move(y));
   require(readers.empty() || readers.size() == saved.size(), op, ": needs the readers of each of ", saved.size(), " saved tensors, got ",
           readers.size());

@@ -32,7 +32,8 @@ Tensor of_whole(const std::vector<int64_t>& values, const Shape& shape, const De
 Tensor tensor(const Numbers& numbers, std::optional<DType> dtype, const DevicePtr& device) {
   const DType chosen = dtype.value_or(numbers.is_whole() && !numbers.values().empty() ? DType::i32 : DType::f32);
   if (is_floating(chosen)) return tensor_of(numbers.values(), numbers.shape(), chosen, device);
-  require(numbers.is_whole(), "tensor: needs integers for ", name_of(chosen), ", got numbers with a point; cast() truncates");
+  require(numbers.is_whole(), "tensor: needs integers for ", name_of(chosen),
+          ", got numbers with a point or beyond int64_t; cast() truncates");
   return on_index(chosen, "tensor", [&]<class T>() { return of_whole<T>(numbers.whole_values(), numbers.shape(), device); });
 }
 

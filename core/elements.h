@@ -33,7 +33,7 @@ class Numbers {
  public:
   template <class T>
   requires std::is_arithmetic_v<T> Numbers(T number)  // NOLINT: a number in braces reads as itself
-      : is_whole_(std::is_integral_v<T>),
+      : is_whole_(std::is_integral_v<T> && (static_cast<int64_t>(number) > 0) == (number > 0)),  // an int64_t holds it
         values_{static_cast<double>(number)},
         whole_values_{is_whole_ ? static_cast<int64_t>(number) : 0} {}
   /// Errors  UsageError when the items have different shapes.
@@ -46,7 +46,7 @@ class Numbers {
 
  private:
   Shape shape_;
-  bool is_whole_ = true;  ///< all of them have integer types
+  bool is_whole_ = true;  ///< all of them have integer types and are numbers of int64_t
   std::vector<double> values_;
   std::vector<int64_t> whole_values_;  ///< where is_whole_: those above 2^53, too
 };

@@ -17,4 +17,15 @@ inline std::pair<double, double> integer_range(DType integers) {
   }
 }
 
+/// Those of them that a double tells from their neighbours, for what comes as a double and may have been another integer.
+inline std::pair<double, double> range_of_numbers(DType integers) {
+  return integers == DType::i64 ? std::pair(1 - 0x1p53, 0x1p53 - 1) : integer_range(integers);
+}
+
+/// What to do about a number beyond it.
+inline const char* cure_of_range(DType integers) {
+  return integers == DType::i64 ? "; numbers come as doubles, which are exact below 2^53: tensor(int64_t{...}) has larger ones"
+                                : "; take another dtype";
+}
+
 }  // namespace sluice

@@ -317,17 +317,17 @@ Tensor full_like(const Tensor& x, double value) { return full(x.shape(), value, 
 namespace {
 
 /// Of numbers that become integers, and lose their fraction: outside the dtype's range there is none that they could become.
-void require_range(const char* op, DType dtype, double value) {
+void require_range(const char* op, DType dtype, double value, const std::pair<double, double>& range) {
   if (is_floating(dtype)) return;
-  const auto [least, largest] = integer_range(dtype);
+  const auto [least, largest] = range;
   require(std::trunc(value) >= least && std::trunc(value) <= largest, op, ": needs numbers in the range of ", sluice::name_of(dtype),
-          ", got ", value, "; take another dtype");
+          ", got ", value, cure_of_range(dtype));
 }
 
 }  // namespace
 
 Tensor full(const Shape& shape, double value, DType dtype, const DevicePtr& device) {
-  require_range("full", dtype, value);
+  require_range("full", dtype, value, range_of_numbers(dtype));
   Tensor result = empty(shape, dtype, device);
   fill(result, value);
   return result;
@@ -336,7 +336,7 @@ Tensor full(const Shape& shape, double value, DType dtype, const DevicePtr& devi
 Tensor tensor_of(const std::vector<double>& elements, const Shape& shape, DType dtype, const DevicePtr& device) {
   require(static_cast<int64_t>(elements.size()) == shape.elements(), "tensor_of: needs ", shape.elements(), " elements for shape ", shape,
           ", got ", elements.size());
-  for (const double element : elements) require_range("tensor_of", dtype, element);
+  for (const double element : elements) require_range("tensor_of", dtype, element, integer_range(dtype));
   if (device->kind() == DeviceKind::cuda) return tensor_of(elements, shape, dtype).to(device);
   Tensor result = empty(shape, dtype, device);
   if (device->kind() == DeviceKind::meta) return result;

@@ -47,6 +47,13 @@ const Dataset& there(const DatasetPtr& dataset) {
   return *dataset;
 }
 
+BatchSamplerPtr with_batches(BatchSamplerPtr sampler, int64_t least) {
+  require(sampler != nullptr, "loader: needs a sampler, got a null pointer");
+  require(sampler->batches_per_epoch() >= least, "loader: needs a sampler of at least ", least, " mini-batches an epoch, got ",
+          sampler->batches_per_epoch(), "; give it samples, or smaller mini-batches");
+  return sampler;
+}
+
 Prefetched prefetched_of(const LoaderOptions& options, const Dataset& dataset) {
   const auto all = [](const std::string&, int64_t samples) { return SampleRange{0, samples}; };
   return {options.inputs.value_or(dataset.inputs()), options.part ? options.part : all};
@@ -65,7 +72,7 @@ Loader::Loader(DatasetPtr dataset, LoaderOptions options)
 
 Loader::Loader(DatasetPtr dataset, BatchSamplerPtr sampler, LoaderOptions options)
     : dataset_(std::move(dataset)),
-      sampler_(std::move(sampler)),
+      sampler_(with_batches(std::move(sampler), 1)),
       prefetched_(prefetched_of(options, there(dataset_))),
       prefetcher_([this](int64_t step) { return make(step); }, options.threads, options.ahead) {}
 
@@ -95,7 +102,7 @@ ValidationLoader::ValidationLoader(DatasetPtr dataset, LoaderOptions options, in
 
 ValidationLoader::ValidationLoader(DatasetPtr dataset, BatchSamplerPtr sampler, LoaderOptions options)
     : dataset_(std::move(dataset)),
-      sampler_(std::move(sampler)),
+      sampler_(with_batches(std::move(sampler), 0)),
       prefetched_(prefetched_of(options, there(dataset_))),
       prefetcher_([this](int64_t number) { return make(number); }, options.threads, options.ahead, sampler_->batches_per_epoch()) {}
 

@@ -145,18 +145,35 @@ Value Graph::add_node(std::string name, ModulePtr module, const std::vector<Valu
   return stamped(nodes_.back().name, type);
 }
 
+namespace {
+
+std::vector<std::string> names_of(const Graph::Parameter& parameter) {
+  std::vector<std::string> names{parameter.name};
+  names.insert(names.end(), parameter.tied_names.begin(), parameter.tied_names.end());
+  return names;
+}
+
+}  // namespace
+
 int Graph::parameter_index(const std::string& name) const {
   std::vector<std::string> names;
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    if (parameters_[i].name == name) return static_cast<int>(i);
-    names.push_back(parameters_[i].name);
+    const auto its_names = names_of(parameters_[i]);
+    if (std::ranges::find(its_names, name) != its_names.end()) return static_cast<int>(i);
+    names.insert(names.end(), its_names.begin(), its_names.end());
   }
   throw UsageError(join("graph: there is no parameter '", name, "'", suggestion(name, names)));
 }
 
 void Graph::tie(const std::string& earlier, const std::string& later) {
   const int kept = parameter_index(earlier), dropped = parameter_index(later);
-  require(kept < dropped, "tie: needs '", earlier, "' to come before '", later, "' in the graph; exchange the two");
+  require(kept != dropped, "tie: '", earlier, "' and '", later, "' are one parameter already");
+  const auto called = [&](int parameter, const std::string& name) {
+    const std::string& own = parameters_[parameter].name;
+    return own == name ? join("'", name, "'") : join("'", name, "' (tied to '", own, "')");
+  };
+  require(kept < dropped, "tie: needs ", called(kept, earlier), " to come before ", called(dropped, later),
+          " in the graph; exchange the two");
   require(parameters_[kept].spec.shape == parameters_[dropped].spec.shape, "tie: needs equal shapes, got ", parameters_[kept].spec.shape,
           " for '", earlier, "' and ", parameters_[dropped].spec.shape, " for '", later, "'");
   auto& uses = parameters_[kept].nodes;
@@ -164,6 +181,8 @@ void Graph::tie(const std::string& earlier, const std::string& later) {
     require(std::ranges::find(uses, node) == uses.end(), "tie: node '", nodes_[node].name, "' uses '", earlier, "' already, '", later,
             "' is another of its parameters; give its module one parameter and let it read that twice");
   parameters_[kept].frozen = parameters_[kept].frozen || parameters_[dropped].frozen;
+  const auto names = names_of(parameters_[dropped]);
+  parameters_[kept].tied_names.insert(parameters_[kept].tied_names.end(), names.begin(), names.end());
   uses.insert(uses.end(), parameters_[dropped].nodes.begin(), parameters_[dropped].nodes.end());
   std::ranges::sort(uses);
   parameters_.erase(parameters_.begin() + dropped);
@@ -179,9 +198,11 @@ void Graph::initialize(const std::string& parameter, const Initializer& start) {
 
 void Graph::freeze(const std::string& pattern) {
   std::vector<std::string> names;
-  for (const auto& parameter : parameters_) names.push_back(parameter.name);
+  for (const auto& parameter : parameters_) std::ranges::copy(names_of(parameter), std::back_inserter(names));
   require_matches("graph: freeze", pattern, names);
-  for (auto& parameter : parameters_) parameter.frozen = parameter.frozen || matches_pattern(pattern, parameter.name);
+  for (auto& parameter : parameters_)
+    parameter.frozen = parameter.frozen ||
+                       std::ranges::any_of(names_of(parameter), [&](const std::string& name) { return matches_pattern(pattern, name); });
 }
 
 void Graph::loss(Value value) {

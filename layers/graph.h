@@ -52,8 +52,9 @@ class Graph {
   struct Parameter {
     std::string name;  ///< "node.parameter"
     ParameterSpec spec;
-    std::vector<int> nodes;  ///< where it is used, ascending; the first one owns it
-    bool frozen = false;     ///< training leaves it as it is: it has no gradient and no states of an optimizer
+    std::vector<int> nodes;                 ///< where it is used, ascending; the first one owns it
+    bool frozen = false;                    ///< training leaves it as it is: it has no gradient and no states of an optimizer
+    std::vector<std::string> tied_names{};  ///< those that ties have taken from other parameters: it is named by them too
 
     /// What a recorded forward reads of it.
     Var leaf(const Tensor& value) const { return frozen ? Var(value) : Var::parameter(value); }
@@ -84,9 +85,10 @@ class Graph {
   }
   /// Makes `later` the same parameter as `earlier` (full names, "logits.weight"): one tensor, one gradient accumulator a use.
   void tie(const std::string& earlier, const std::string& later);
-  /// Starts a parameter (full name, "logits.weight") as said here instead of as its module says. One that is tied starts as the earlier one.
+  /// Starts a parameter (full name, "logits.weight"; of a tied one either name) as said here instead of as its module says. What was said of
+  /// the later one before the tie is forgotten.
   void initialize(const std::string& parameter, const Initializer& start);
-  /// Training leaves the parameters whose full names the pattern says (matches_pattern) as they are: "trunk.*", or "*" for all. They have no
+  /// Training leaves the parameters whose full names the pattern says (matches_pattern; of a tied one any of its names) as they are: "trunk.*", or "*" for all. They have no
   /// gradient and no states of an optimizer, and where nothing before them is trained, no backward comes to their nodes. Plans count it so.
   /// Running statistics go on following what they see. A checkpoint has no states of them: who wants to train them later begins a new
   /// training with its weights (parallel::initialize). Call it once all that it means is there, ties as well.

@@ -18,7 +18,8 @@ Var in_working_dtype(const Var& x, const Var& weight) {
 }
 
 double Module::loss_weight(const std::vector<Tensor>&, int64_t) const {
-  throw UsageError("loss: needs a loss module such as CrossEntropy at the node given to Graph::loss");
+  throw UsageError(join("loss: needs a loss module such as CrossEntropy at the node given to Graph::loss, got ", type_of(*this),
+                        "; a loss of your own derives from layers::Loss"));
 }
 
 const Var& Module::parameter(const Call& call, std::string_view name) const {

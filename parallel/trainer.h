@@ -116,8 +116,8 @@ class Trainer {
   ///         after a HangError, for ever; so do all that give or take weights.
   void require_whole() const;
 
-  /// One optimizer step over a mini-batch. `micro_batches` = 0 takes the plan's M; any other number from 1 to the samples is legal at any
-  /// step.
+  /// One optimizer step over a mini-batch. `micro_batches` = 0 takes the plan's M, or of fewer samples one each; any other number from 1 to
+  /// the samples is legal at any step.
   StepResult step(const Batch& batch, int micro_batches = 0);
   /// The loss of a batch in evaluation mode, and if wanted the predictions; legal between any two steps. With Optimizer::ema it is that
   /// of averages(), which take the place of the weights without further memory. `stop` is asked before each node, from any device's thread.

@@ -11,7 +11,7 @@ namespace sluice {
 
 /// What parameters of some names have of their own; what is not given is the optimizer's.
 struct ParameterGroup {
-  std::string names;  ///< a pattern of full names: "head.*" (matches_pattern)
+  std::string names;  ///< a pattern of full names: "head.*" (matches_pattern); a tied parameter has that of the earlier node
   struct Settings {
     std::optional<double> lr{};            ///< in the place of the optimizer's (rate.base): the schedule, a function too, is scaled to it
     std::optional<double> weight_decay{};  ///< as the optimizer's, for those parameters that decay

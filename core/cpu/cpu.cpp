@@ -12,7 +12,8 @@
 
 namespace sluice {
 
-/// Helpers that sleep between jobs. One job at a time: chunks are taken from an atomic counter, so that a slow thread takes fewer.
+/// Helpers that sleep between jobs. One job at a time, for which other callers wait: chunks are taken from an atomic counter, so that a slow
+/// thread takes fewer.
 struct Cpu::Team {
   explicit Team(int helpers) {
     threads.reserve(static_cast<size_t>(helpers));
@@ -35,6 +36,7 @@ struct Cpu::Team {
   }
 
   void run(int64_t count, const std::function<void(int64_t)>& work) {
+    std::lock_guard only(one_job);
     {
       std::lock_guard lock(mutex);
       job = &work;
@@ -75,7 +77,7 @@ struct Cpu::Team {
     }
   }
 
-  std::mutex mutex;
+  std::mutex one_job, mutex;
   std::condition_variable wake, done;
   std::vector<std::jthread> threads;
   const std::function<void(int64_t)>* job = nullptr;
@@ -95,7 +97,11 @@ void Cpu::run_chunks(int64_t chunks, const std::function<void(int64_t)>& chunk) 
     for (int64_t i = 0; i < chunks; ++i) chunk(i);
     return;
   }
-  if (!team_) team_ = std::make_unique<Team>(threads_ - 1);
+  static std::mutex making;
+  {
+    std::lock_guard lock(making);
+    if (!team_) team_ = std::make_unique<Team>(threads_ - 1);
+  }
   team_->run(chunks, chunk);
 }
 

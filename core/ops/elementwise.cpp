@@ -68,9 +68,9 @@ Tensor with_number_backward(const char* op, WithNumbers rule, const Tensor& x, d
 
 void require_holds(const char* op, DType dtype, double number) {
   if (is_floating(dtype)) return;
-  const auto [least, largest] = integer_range(dtype);
+  const auto [least, largest] = range_of_numbers(dtype);
   require(number == std::floor(number) && number >= least && number <= largest, op, ": needs numbers that ", name_of(dtype), " holds, got ",
-          number, "; take f64");
+          number, number == std::floor(number) ? cure_of_range(dtype) : "; take f64");
 }
 
 Tensor number_like(const char* op, const Tensor& x, double number) {

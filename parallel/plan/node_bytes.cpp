@@ -197,7 +197,7 @@ ModelCost model_bytes(const layers::Graph& graph, int64_t samples, Precision pre
   }
   model.shared = table_costs(graph, precision);
   for (int parameter = 0; parameter < static_cast<int>(graph.parameters().size()); ++parameter) {
-    const auto& [name, spec, nodes, frozen] = graph.parameters()[parameter];
+    const auto& [name, spec, nodes, frozen, tied_names] = graph.parameters()[parameter];
     const int64_t read = working_dtype(precision) == DType::f32 ? single(parameter) : copy(parameter);
     if (frozen && nodes.size() == 1) model.nodes[nodes[0]].state_bytes += read;
     if (frozen && nodes.size() > 1) model.shared.push_back({read, nodes});

@@ -41,14 +41,17 @@ void PlanPrograms::hold_beside(std::vector<int64_t> bytes) {
   kept_.clear();
 }
 
+int PlanPrograms::micro_batches_of(const BatchShape& shape) const {
+  return static_cast<int>(std::clamp<int64_t>(shape.samples, 1, plan_.micro_batches));
+}
+
 PlanPrograms::Use PlanPrograms::step(BatchShape shape, int micro_batches) const {
   require_few_enough(micro_batches, plan_.partition.stage_count(), "step");
-  return {true, micro_batches > 0 ? micro_batches : plan_.micro_batches, false, std::move(shape)};
+  return {true, micro_batches > 0 ? micro_batches : micro_batches_of(shape), false, std::move(shape)};
 }
 
 PlanPrograms::Use PlanPrograms::evaluation(BatchShape shape, bool keeps_output) const {
-  const int micro_batches = static_cast<int>(std::min<int64_t>(plan_.micro_batches, shape.samples));
-  return {false, micro_batches, keeps_output, std::move(shape)};
+  return {false, micro_batches_of(shape), keeps_output, std::move(shape)};
 }
 
 std::vector<int64_t> PlanPrograms::budgets() const {

@@ -37,7 +37,7 @@ class PlanPrograms {
   PlanPrograms(const layers::Graph& graph, const Topology& topology, const Plan& plan, const StageOptions& options,
                std::vector<DeviceSpeed> speeds = {}, Group* group = nullptr);
 
-  /// A step; 0 micro-batches are the plan's.
+  /// A step; 0 micro-batches are the plan's, of at least one sample.
   Use step(BatchShape shape, int micro_batches = 0) const;
   /// An evaluation, in the plan's micro-batches of at least one sample.
   Use evaluation(BatchShape shape, bool keeps_output) const;
@@ -60,6 +60,7 @@ class PlanPrograms {
   void hold_beside(std::vector<int64_t> bytes);
 
  private:
+  int micro_batches_of(const BatchShape& shape) const;
   struct Kept {
     Use use;
     std::vector<int64_t> budgets;  ///< that it was held against

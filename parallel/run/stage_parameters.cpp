@@ -87,7 +87,7 @@ std::vector<MovingAverage> Stage::averages() const {
 }
 
 std::optional<RandomStream> Stage::rounding(const Parameter& parameter, int64_t step) const {
-  const auto& [name, spec, nodes, frozen] = graph_.parameters()[parameter.index];
+  const auto& [name, spec, nodes, frozen, tied_names] = graph_.parameters()[parameter.index];
   if (!options_.stochastic_rounding || frozen) return std::nullopt;
   return RandomStream{random_key(options_.seed, name + "/rounding"), static_cast<uint32_t>(step)};
 }
@@ -96,7 +96,7 @@ std::vector<OptimizerSlot> Stage::slots(int64_t step) const {
   std::vector<OptimizerSlot> slots;
   slots.reserve(parameters_.size());
   for (const auto& parameter : parameters_) {
-    const auto& [name, spec, nodes, frozen] = graph_.parameters()[parameter.index];
+    const auto& [name, spec, nodes, frozen, tied_names] = graph_.parameters()[parameter.index];
     if (!parameter.owned || frozen) continue;
     OptimizerSlot slot{.parameter = parameter.master, .gradient = gradient(parameter), .states = parameter.states, .decay = spec.decay};
     slot.name = name;

@@ -8,6 +8,7 @@
 #include "autograd/ops/normalization.h"
 #include "autograd/ops/pad.h"
 #include "autograd/ops/pooling.h"
+#include "autograd/ops/reduction.h"
 #include "autograd/ops/reshape.h"
 #include "core/ops/copy.h"
 #include "core/random.h"
@@ -23,6 +24,16 @@ TEST(Backward, AddsTheContributionsOfEveryUse) {
   const Var x = Var::input(tensor_of({2, 3}, {2}, DType::f64));
   const Var y = add(mul(x, x), scale(x, 5));
   EXPECT_EQ(gradients(y, full({2}, 1, DType::f64), {x})[0].to_vector(), (std::vector<double>{9, 11}));
+}
+
+TEST(Backward, BeginsWithOneAtALoss) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
+    const Var x = Var::parameter(tensor_of({2, 3}, {2}, dtype));
+    const Var loss = sum(mul(x, x), {0}, true);
+    EXPECT_EQ(gradients(loss, {x})[0].to_vector(), (std::vector<double>{4, 6}));
+  }
+  const Var x = Var::parameter(tensor_of({2, 3}, {2}, DType::f32));
+  expect_error<UsageError>([&] { gradients(mul(x, x), {x}); }, {"gradients: needs a loss of one number, got f32 [2]", "sum it up"});
 }
 
 TEST(Backward, AddsGradientsToWhatIsThereWithTheBitsOfAnAddition) {

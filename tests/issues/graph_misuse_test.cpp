@@ -108,7 +108,7 @@ TEST(GraphMisuse, TwoParametersOfOneNodeAreNotTied) {
   of.graph.tie("a.first", "b.first");
   expect_error<UsageError>([&] { of.graph.tie("a.first", "b.second"); }, {"node 'b'", "'b.second'"});
   expect_error<UsageError>([&] { of.graph.tie("a.first", "a.first"); }, {"'a.first'"});
-  expect_error<UsageError>([&] { of.graph.tie("a.second", "b.first"); }, {"there is no parameter 'b.first'"});
+  expect_error<UsageError>([&] { of.graph.tie("a.second", "b.first"); }, {"'a.second'", "'b.first' (tied to 'a.first')"});
   EXPECT_EQ(of.graph.parameters().size(), 3u);
 }
 

@@ -330,6 +330,9 @@ const std::vector<Mistake>& mistakes_of_tensors() {
          gradients(w * 2, full({}, 1), {w});
        },
        {"value's shape [3]", "got f32 []"}},
+      {"AnOpWithoutABackward",
+       [] { record("my_op", ones({3}), {Var::parameter(ones({3}))}, {}, {}, nullptr); },
+       {"my_op: needs a backward function", "a Var of the tensor alone"}},
       {"BackwardTwice",
        [] {
          const Var w = Var::parameter(ones({3})), loss = sum(square(w));
