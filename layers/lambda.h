@@ -8,7 +8,8 @@ namespace sluice::layers {
 /// A function as a layer without parameters:
 ///   graph.add("doubled", Lambda("double", [](const Var& x) { return 2 * x; }), x)
 /// The function is called for each micro-batch, from any device's thread, at the same time too, and again in recomputation: its value must
-/// be made of its arguments alone. Random numbers come from Call::random.
+/// be made of its arguments alone. Random numbers come from Call::random. One that mixes tokens, as a cumsum over them does, serves whole
+/// sequences, not generation token by token (training::Decoder).
 /// `name` stands in messages and in the model's digest (model_digest.h), also within a Sequence. Of two functions of one name, the digest
 /// tells only the ops apart that they record and the shapes that these save, not the numbers in them: a name should say those too.
 /// Errors  UsageError for an empty name or no function.

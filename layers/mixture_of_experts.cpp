@@ -119,10 +119,19 @@ std::vector<ParameterSpec> Experts::parameters() const {
           {"out", {experts, inner, width}, Initializer::normal(deviation_or(of_out, inner))}};
 }
 
+namespace {
+
+constexpr double kRounding = 1e-9;  // a factor such as 1.1 is no binary fraction
+
+}  // namespace
+
 int64_t Experts::capacity(int64_t tokens) const {
-  constexpr double kRounding = 1e-9;  // a factor such as 1.1 is no binary fraction
   const double share = options_.capacity_factor * static_cast<double>(options_.chosen * tokens) / static_cast<double>(options_.experts);
   return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(std::min(share - kRounding, static_cast<double>(tokens)))));
+}
+
+bool Experts::drops_nothing() const {
+  return options_.capacity_factor * static_cast<double>(options_.chosen) >= static_cast<double>(options_.experts) * (1 - kRounding);
 }
 
 Var Experts::forward(const Call& call) const {
@@ -133,6 +142,11 @@ Var Experts::forward(const Call& call) const {
           "Experts: needs x [batch, tokens, ", width, "] and probabilities [batch, tokens, ", options_.experts, "], got ", x.shape(),
           " and ", probabilities.shape());
   const Routes routes{x.dim(0), x.dim(1), options_.experts, options_.chosen, capacity(x.dim(1))};
+  require(!call.cache || drops_nothing(),
+          "Experts: needs room for all tokens in generation, where each comes alone and none is dropped, got a capacity_factor of ",
+          options_.capacity_factor,
+          "; train with experts / chosen = ", static_cast<double>(options_.experts) / static_cast<double>(options_.chosen),
+          ", or run whole sequences, with Predictor");
   require(routes.choices() < int64_t{1} << 24, "Experts: needs fewer than 2^24 choices a sample, got ", routes.choices());
   const SortedVar chosen = topk(probabilities, routes.chosen);
   const Queue queue = queue_of(routes, chosen.indices);

@@ -23,12 +23,13 @@ class Router : public Module {
 /// p are the router's probabilities; those of several chosen experts are divided by their sum. An expert takes at most
 /// capacity(T) = ceil(capacity_factor chosen T / experts) tokens of a sample: first choices before second ones, earlier tokens before later
 /// ones. What it does not take adds nothing to y. Samples do not compete, so y is that of the sample whatever the micro-batches are. With
-/// a factor of experts / chosen, all tokens find room.
+/// a factor of experts / chosen, all tokens find room. Generation (Call::cache) needs that: tokens that come one by one compete with none.
 /// Inputs  {x, probabilities}, the latter as Router makes them.
 /// Shape   x [B, T, width], probabilities [B, T, experts] -> y like x; in [experts, width, inner], out [experts, inner, width].
 /// Starts  as FeedForward's weights.
 /// Cost    products over capacity(T) rows a sample and expert, also where fewer tokens come.
-/// Errors  UsageError naming shapes that do not fit, and for samples of 2^24 choices or more, which are counted in f32.
+/// Errors  UsageError naming shapes that do not fit, for samples of 2^24 choices or more, which are counted in f32, and in generation for a
+///         factor that drops tokens.
 /// Source  Lepikhin et al. 2020, arXiv:2006.16668 (top 2, capacity); Fedus, Zoph, Shazeer 2021, arXiv:2101.03961 (top 1).
 class Experts : public Module {
  public:
@@ -48,6 +49,8 @@ class Experts : public Module {
   int64_t capacity(int64_t tokens) const;
 
  private:
+  bool drops_nothing() const;
+
   Options options_;
 };
 

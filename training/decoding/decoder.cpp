@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/ops/copy.h"
+#include "training/decoding/cache_check.h"
 
 namespace sluice::training {
 
@@ -50,6 +51,17 @@ Batch batch_for(const layers::Graph& graph, const Decoder::Inputs& given) {
   return batch_of(std::move(inputs));
 }
 
+/// The inputs of the whole model that are behind one of the step's: itself, or those of the node that it is the value of.
+std::string inputs_behind(const layers::Graph& whole, const std::set<int>& context, const std::string& name) {
+  std::string names;
+  for (const int value : context) {
+    if (whole.nodes()[static_cast<size_t>(whole.node_of(value))].name != name) continue;
+    const layers::Graph behind = whole.upstream_of(value);
+    for (const auto& input : behind.inputs()) names += (names.empty() ? "'" : "', '") + input.name;
+  }
+  return (names.empty() ? "'" + name : names) + "'";
+}
+
 }  // namespace
 
 Decoder::Decoder(const layers::Graph& graph, const parallel::Weights& weights, std::vector<DevicePtr> devices,
@@ -75,6 +87,13 @@ Decoder::Decoder(const layers::Graph& graph, const parallel::Weights& weights, s
     context_[whole.nodes()[static_cast<size_t>(whole.node_of(value))].name] =
         std::make_unique<parallel::InferencePipeline>(whole.upstream_of(value), devices, weights, of_step);
   share_devices();
+  const TokenModel model{step, weights, tokens_input_, declared && declared->rank() == 1 ? (*declared)[0] : 0, options_.capacity};
+  if (const auto found = per_token_input(model))
+    throw UsageError(join("decoder: node '", found->node, "' reads ", inputs_behind(whole, context, found->input),
+                          " beside the tokens, which has something for each of the ", model.declared,
+                          "; each token comes alone and would read all of it. Make it of the tokens within the model, or run the model on "
+                          "whole sequences, with Predictor"));
+  require_same_with_caches(model);
 }
 
 namespace {
