@@ -84,6 +84,8 @@ struct Call {
   KeyValueCache* cache = nullptr;  ///< this module's, set in generation
   /// Where each attention that runs without a cache adds its weights (attention_weights.h), to look at them; null: it computes none.
   std::vector<Tensor>* attention_weights = nullptr;
+  /// Where each Loss adds the shape of what it sums, to check a graph; null: nobody looks.
+  std::vector<Shape>* shapes_of_losses = nullptr;
   /// @{ New tensors on the device of the first input, in the dtype of the first floating input, f32 where there is none. Axis 0 of the random
   /// ones counts samples: each has numbers of its own, the same whatever the micro-batches and the partition, other ones each training step
   /// and each time that a forward asks. Errors  UsageError in a call without inputs.

@@ -104,17 +104,74 @@ Value Graph::input(std::string name, const Shape& sample_shape, DType dtype) {
   return value;
 }
 
-std::optional<ValueType> Graph::output_of(const Node& node) const {
+std::optional<ValueType> Graph::output_of(const Node& node, std::vector<Shape>& losses) const {
   std::vector<ValueType> known;
   for (int value : node.inputs)
     if (types_[value]) known.push_back(*types_[value]);
   if (known.size() < node.inputs.size()) return std::nullopt;
   try {
-    return output_type(*node.module, known);
+    return output_type(*node.module, known, losses);
   } catch (const UsageError& error) {
     throw UsageError(
         join("graph: node '", node.name, "' (", type_of(*node.module), "), tried with ", ValueType::kSamples, " samples: ", error.what()));
   }
+}
+
+namespace {
+
+/// Twice as many samples as others are tried with: what divides those divides these.
+constexpr int64_t kDoubled = 2 * ValueType::kSamples;
+
+/// What a module makes of such inputs; nothing where one is not known or the module refuses them.
+std::optional<ValueType> type_if_known(const Module& module, const std::vector<std::optional<ValueType>>& inputs,
+                                       std::vector<Shape>& losses) {
+  std::vector<ValueType> known;
+  for (const auto& input : inputs) {
+    if (!input) return std::nullopt;
+    known.push_back(*input);
+  }
+  try {
+    return output_type(module, known, losses);
+  } catch (const UsageError&) {
+    return std::nullopt;
+  }
+}
+
+/// The shape of some samples and that of twice as many differ in the first axis alone, which counts them.
+bool has_samples_first(const Shape& some, const Shape& doubled) {
+  return some.rank() > 0 && some.rank() == doubled.rank() && some[0] == ValueType::kSamples && doubled[0] == kDoubled &&
+         some.without(0) == doubled.without(0);
+}
+
+}  // namespace
+
+const std::optional<ValueType>& Graph::doubled_type(int value) {
+  while (static_cast<int>(doubled_.size()) <= value) {
+    const int next = static_cast<int>(doubled_.size()), number = node_of(next);
+    if (number < 0) {
+      const Input& input = inputs_[next];
+      doubled_.push_back(input.sample_shape ? std::optional(ValueType::of_samples(*input.sample_shape, input.dtype, kDoubled))
+                                            : std::nullopt);
+      continue;
+    }
+    std::vector<std::optional<ValueType>> inputs;
+    for (const int read : nodes_[number].inputs) inputs.push_back(doubled_[read]);
+    std::vector<Shape> losses;
+    doubled_.push_back(type_if_known(*nodes_[number].module, inputs, losses));
+  }
+  return doubled_[value];
+}
+
+/// A Loss whose losses have the samples along two axes, such as [B, 1] - [B], sums over pairs.
+void Graph::check_losses(const Node& node, const std::vector<Shape>& losses) {
+  std::vector<std::optional<ValueType>> inputs;
+  for (const int read : node.inputs) inputs.push_back(doubled_type(read));
+  std::vector<Shape> doubled;
+  type_if_known(*node.module, inputs, doubled);
+  for (size_t i = 0; i < std::min(losses.size(), doubled.size()); ++i)
+    require(has_samples_first(losses[i], doubled[i]), "graph: node '", node.name, "' (", type_of(*node.module),
+            ") needs losses with the samples along the first axis alone, makes ", losses[i], " of ", ValueType::kSamples, " samples and ",
+            doubled[i], " of ", kDoubled, "; where inputs such as [B, 1] and [B] broadcast to pairs of samples, give them one shape");
 }
 
 Value Graph::add_node(std::string name, ModulePtr module, Value input) {
@@ -130,7 +187,9 @@ Value Graph::add_node(std::string name, ModulePtr module, const std::vector<Valu
   if (!takes(*node.module, inputs.size())) refuse_inputs("graph: " + subject, *node.module, inputs.size());
   check_specs(node);
   check_tensors(node);
-  const auto type = output_of(node);
+  std::vector<Shape> losses;
+  const auto type = output_of(node, losses);
+  if (!losses.empty()) check_losses(node, losses);
   const int number = static_cast<int>(nodes_.size());
   for (auto& spec : node.module->parameters()) {
     node.parameters.push_back(static_cast<int>(parameters_.size()));

@@ -22,11 +22,12 @@ struct Value {
 /// names in checkpoints. A graph holds no tensors but the values that parameters are told to start with. A copy knows the values of the original, as far as they were made before.
 /// One that was moved from is as a new one.
 /// Where the shapes of a node's inputs are known, the node is run once on a device that only counts, so that shapes that do not fit are
-/// refused where they are written.
+/// refused where they are written. Losses are tried with twice as many samples too, which tells their axis of samples from others.
 /// Threads  immutable once it is built.
 /// Errors   UsageError for a name that is empty, not printable ASCII or taken, tensors of one name, a value of another graph, another number
-///          of inputs than the module takes, shapes that do not fit, a loss that is no single number, a tie of unequal shapes or within a
-///          node. The graph is as it was before.
+///          of inputs than the module takes, shapes that do not fit, a Loss with more axes of samples than the first, a loss that is no
+///          single number, a tie of unequal shapes or within a node. The graph
+///          is as it was before.
 class Graph {
  public:
   // Out of line, so that whoever has a graph does not compile them.
@@ -133,7 +134,9 @@ class Graph {
   Value add_node(std::string name, ModulePtr module, Value input);
   void check_name(const std::string& name) const;
   void check_tensors(const Node& node) const;
-  std::optional<ValueType> output_of(const Node& node) const;
+  std::optional<ValueType> output_of(const Node& node, std::vector<Shape>& losses) const;
+  const std::optional<ValueType>& doubled_type(int value);
+  void check_losses(const Node& node, const std::vector<Shape>& losses);
   std::set<int> values_upstream(const std::vector<int>& values, const std::set<int>& given) const;
   void adopt(const Graph& whole, int node, std::map<int, int>& values, std::map<int, int>& parameters);
   Value stamped(const std::string& name, std::optional<ValueType> type);
@@ -147,10 +150,12 @@ class Graph {
   std::vector<Statistics> statistics_;
   std::vector<uint64_t> stamps_;                 ///< by value
   std::vector<std::optional<ValueType>> types_;  ///< by value, where it is known
-  std::set<std::string> names_;                  ///< of inputs and nodes
-  std::map<std::string, std::string> tensors_;   ///< the node that has each
-  std::vector<int> losses_;                      ///< nodes: one at most, and none where the graph was moved from
-  std::vector<int> outputs_;                     ///< nodes
+  /// The same of twice as many samples, for the first values: as far as somebody asked.
+  std::vector<std::optional<ValueType>> doubled_;
+  std::set<std::string> names_;                 ///< of inputs and nodes
+  std::map<std::string, std::string> tensors_;  ///< the node that has each
+  std::vector<int> losses_;                     ///< nodes: one at most, and none where the graph was moved from
+  std::vector<int> outputs_;                    ///< nodes
 };
 
 }  // namespace sluice::layers

@@ -52,6 +52,7 @@ Var Loss::forward(const Call& call) const {
   const Var each = cast(made, compute_dtype(made.value().dtype()));
   const int64_t samples = call.inputs[0].dim(0);
   require_losses(*this, each.value(), samples);
+  if (call.shapes_of_losses) call.shapes_of_losses->push_back(each.shape());
   const Tensor weighing = weights(values);
   const auto elements = static_cast<double>(each.value().elements());
   if (!weighing.defined()) return scale(sum(each), call.loss_scale * static_cast<double>(samples) / elements);

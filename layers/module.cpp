@@ -169,7 +169,8 @@ Var Composite::run(const Call& call, int child, std::vector<Var> inputs) const {
                                .loss_scale = call.loss_scale,
                                .first_position = call.first_position,
                                .cache = call.cache ? &call.cache->of(child, use) : nullptr,
-                               .attention_weights = call.attention_weights});
+                               .attention_weights = call.attention_weights,
+                               .shapes_of_losses = call.shapes_of_losses});
 }
 
 InputCount Sequence::input_count() const {

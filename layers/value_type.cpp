@@ -22,7 +22,8 @@ DType working_dtype_of(const std::vector<ValueType>& inputs) {
 }
 
 /// Nothing when the module looks at elements.
-std::optional<Var> output_of(const Module& module, const std::vector<ValueType>& inputs, DType working, bool records) {
+std::optional<Var> output_of(const Module& module, const std::vector<ValueType>& inputs, DType working, bool records,
+                             std::vector<Shape>* losses = nullptr) {
   const auto device = std::make_shared<Device>(DeviceKind::meta, 0, Device::Options{});
   Call call;
   for (const auto& [shape, dtype] : inputs) {
@@ -33,6 +34,7 @@ std::optional<Var> output_of(const Module& module, const std::vector<ValueType>&
     const Tensor weight = empty(spec.shape, working, device);
     call.parameters.push_back(records ? Var::parameter(weight) : Var(weight));
   }
+  call.shapes_of_losses = losses;
   call.tables = Tables(device, working).of(module);
   try {
     Var y = module.forward(call);
@@ -43,6 +45,10 @@ std::optional<Var> output_of(const Module& module, const std::vector<ValueType>&
   }
 }
 
+std::optional<ValueType> type_of_value(const std::optional<Var>& y) {
+  return y ? std::optional(ValueType{y->shape(), y->value().dtype()}) : std::nullopt;
+}
+
 }  // namespace
 
 std::optional<ValueType> output_type(const Module& module, const std::vector<ValueType>& inputs) {
@@ -50,8 +56,11 @@ std::optional<ValueType> output_type(const Module& module, const std::vector<Val
 }
 
 std::optional<ValueType> output_type(const Module& module, const std::vector<ValueType>& inputs, DType working) {
-  const auto y = output_of(module, inputs, working, false);
-  return y ? std::optional(ValueType{y->shape(), y->value().dtype()}) : std::nullopt;
+  return type_of_value(output_of(module, inputs, working, false));
+}
+
+std::optional<ValueType> output_type(const Module& module, const std::vector<ValueType>& inputs, std::vector<Shape>& losses) {
+  return type_of_value(output_of(module, inputs, working_dtype_of(inputs), false, &losses));
 }
 
 std::optional<Var> recorded_output(const Module& module, const std::vector<ValueType>& inputs) {
