@@ -276,6 +276,16 @@ void Graph::loss(Value value) {
 
 void Graph::output(Value value) {
   const int node = node_with("an output", value);
+  if (const auto& type = types_[value.id]) {
+    const auto& doubled = doubled_type(value.id);
+    const bool is_known = doubled.has_value();
+    const bool fits =
+        is_known ? has_samples_first(type->shape, doubled->shape) : type->shape.rank() > 0 && type->shape[0] == ValueType::kSamples;
+    require(fits, "graph: output '", nodes_[node].name, "' (", type_of(*nodes_[node].module),
+            ") needs the samples along its first axis alone, makes ", type->shape, " of ", ValueType::kSamples, " samples",
+            is_known ? join(" and ", doubled->shape, " of ", kDoubled) : "",
+            "; outputs of micro-batches are joined along that axis, so give one that has a row for each sample");
+  }
   if (std::ranges::find(outputs_, node) == outputs_.end()) outputs_.push_back(node);
 }
 

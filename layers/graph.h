@@ -22,11 +22,11 @@ struct Value {
 /// names in checkpoints. A graph holds no tensors but the values that parameters are told to start with. A copy knows the values of the original, as far as they were made before.
 /// One that was moved from is as a new one.
 /// Where the shapes of a node's inputs are known, the node is run once on a device that only counts, so that shapes that do not fit are
-/// refused where they are written. Losses are tried with twice as many samples too, which tells their axis of samples from others.
+/// refused where they are written. Outputs and losses are tried with twice as many samples too, which tells their axis of samples from others.
 /// Threads  immutable once it is built.
 /// Errors   UsageError for a name that is empty, not printable ASCII or taken, tensors of one name, a value of another graph, another number
 ///          of inputs than the module takes, shapes that do not fit, a Loss with more axes of samples than the first, a loss that is no
-///          single number, a tie of unequal shapes or within a node. The graph
+///          single number, an output whose samples are not along its first axis alone, a tie of unequal shapes or within a node. The graph
 ///          is as it was before.
 class Graph {
  public:
@@ -98,7 +98,8 @@ class Graph {
   /// The node whose scalar value is trained. One node only.
   void loss(Value value);
   /// A value that predictions are read from: logits; of the first one generation runs what it depends on, and metrics are computed of it.
-  /// Others go by the names of their nodes: an embedding beside the logits, boxes beside classes.
+  /// Others go by the names of their nodes: an embedding beside the logits, boxes beside classes. Its first axis is that of samples, along
+  /// which the parts of micro-batches are joined. A mean over the batch, such as the loss, is none: what evaluation says of it is the loss.
   void output(Value value);
 
   const std::vector<Input>& inputs() const { return inputs_; }

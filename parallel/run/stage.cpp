@@ -115,6 +115,12 @@ void Stage::recompute(const RunContext& run, int micro_batch) { run_nodes(run, m
 
 namespace {
 
+/// Graph::output refuses others where it knows their shapes.
+void require_samples(const layers::Graph::Node& node, const Tensor& output, int64_t samples) {
+  require(output.rank() > 0 && output.dim(0) == samples, "output: needs a row of '", node.name, "' for each of ", samples, " samples, got ",
+          output.shape(), "; outputs of micro-batches are joined along their first axis");
+}
+
 /// Of x [B, T, ...]: [B, 1, ...].
 Tensor last_token(const Tensor& x) { return x.dim(1) == 1 ? x : x.slice(1, x.dim(1) - 1, x.dim(1)).contiguous(); }
 
@@ -148,8 +154,10 @@ void Stage::run_nodes(const RunContext& run, int micro_batch, bool again) {
     if (kept_for_recompute) state.kept[made] = y;
     if (!again && flow.sent) state.to_send[made] = y.dense();
     if (!again && node == loss_node_) losses_[micro_batch] = y;
-    if (run.keeps_output && std::ranges::count(graph_.output_nodes(), node) > 0)
+    if (run.keeps_output && std::ranges::count(graph_.output_nodes(), node) > 0) {
+      require_samples(graph_.nodes()[node], y, run.first_sample[micro_batch + 1] - run.first_sample[micro_batch]);
       outputs_[node][micro_batch] = run.sequences ? last_token(y) : y;
+    }
     if (last_use[made] >= 0) live[made] = std::move(y);
     for (int value : topology_.nodes[node].inputs) {
       const bool loaded_here = topology_.node_of(value) < 0;
