@@ -17,6 +17,7 @@
 #include "layers/mixture_of_experts.h"
 #include "layers/normalization.h"
 #include "layers/recurrent.h"
+#include "models/translation.h"
 #include "tests/expect_error.h"
 #include "tests/training/language_models.h"
 #include "training/decoding/decoder.h"
@@ -102,12 +103,30 @@ TEST(DecodersOfMixedTokens, RefuseAnInputThatHasSomethingForEachToken) {
   const auto with_segments = [](Graph& graph, Value x, Value segments, Value) {
     return graph.add("middle", Add(), {x, graph.add("kinds", Embedding(2, kWidth, 1.0), segments)});
   };
+  const auto with_attention = [&](Graph& graph, Value x, Value segments, Value topic) {
+    return graph.add("attention", MultiHeadAttention({.width = kWidth, .heads = 2}), with_segments(graph, x, segments, topic));
+  };
+  expect_error<UsageError>([&] { decode(model(with_attention)); }, {"decoder", "'middle'", "'segments'", "16 tokens"});
   for (const int64_t context : {2, 16, 100})
     expect_error<UsageError>([&] { decode(model(with_segments, context)); }, {"decoder", "'middle'", "'segments'", "Predictor"});
   decode(model([](Graph& graph, Value x, Value, Value topic) {
     const Value kind = graph.add("kind", Embedding(3, kWidth, 1.0), topic);
     return graph.add("middle", Lambda("topic", [](const Var& a, const Var& b) { return add(a, unsqueeze(b, 1)); }), {x, kind});
   }));
+}
+
+TEST(DecodersOfMixedTokens, AreMadeOfTranslationsWithSourcesAsLongAsTargets) {
+  for (const int64_t source : {8, 16, 200}) {
+    const auto graph = models::translation_model({.encoder_layers = 1,
+                                                  .decoder_layers = 1,
+                                                  .dim = 8,
+                                                  .heads = 2,
+                                                  .head_width = 4,
+                                                  .vocab = 23,
+                                                  .source_context = source,
+                                                  .target_context = 16});
+    Decoder(graph, sluice::testing::drawn_weights(graph), devices("cpu:0"), {.tokens = "target"});
+  }
 }
 
 }  // namespace

@@ -55,6 +55,8 @@ ValueType with_one_token(const ValueType& type) {
   return {Shape(extents), type.dtype};
 }
 
+int64_t number_along_tokens(const ValueType& type) { return type.shape.rank() < 2 ? 1 : type.shape[1]; }
+
 }  // namespace
 
 std::optional<PerTokenInput> per_token_input(const TokenModel& model) {
@@ -73,7 +75,7 @@ std::optional<PerTokenInput> per_token_input(const TokenModel& model) {
       auto in_part = given;
       in_part[i] = with_one_token(given[i]);
       const auto made = type_made(*node.module, in_part);
-      if (made && (!whole || made->shape != whole->shape))
+      if (made && (!whole || number_along_tokens(*whole) != number_along_tokens(*made)))
         return PerTokenInput{model.graph.inputs()[static_cast<size_t>(value)].name, node.name};
     }
   }

@@ -15,18 +15,18 @@ struct TokenModel {
   int64_t capacity;  ///< most tokens of a sequence
 };
 
-/// Where an input beside the tokens has something for each token, as segments do, one new token would read all of it. Looks at shapes alone:
-/// one token makes something else beside the whole input than beside its first part.
-/// Returns  the step graph's inputs of that kind with the nodes that read them, the first one; empty when there is none.
+/// An input beside the tokens that has something for each of them, as segments have, and the node that reads it; nothing when there is none.
+/// Each new token would read all of it. Looks at shapes alone: beside the whole input, but not beside a part of it, one token is refused or
+/// becomes several.
 struct PerTokenInput {
   std::string input, node;
 };
 std::optional<PerTokenInput> per_token_input(const TokenModel& model);
 
 /// Runs a few tokens at once without caches, and in pieces with them, in f32 on the host, and compares the logits. They differ when a node
-/// mixes tokens but by causal attention: it sees those of its own piece alone. What cannot be tried so, as the values of other inputs that it
-/// takes are not known, passes.
-/// Errors  UsageError naming the first node whose values differ, and of the pieces, naming the node.
+/// mixes tokens but by causal attention: it sees those of its own piece alone. A model that refuses the values which other inputs get here
+/// passes.
+/// Errors  UsageError naming the first node whose values differ, or the node that refuses a piece.
 /// Cost    four passes over the weights on one thread.
 void require_same_with_caches(const TokenModel& model);
 

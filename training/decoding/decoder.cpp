@@ -79,6 +79,13 @@ Decoder::Decoder(const layers::Graph& graph, const parallel::Weights& weights, s
   const auto context = context_values(whole, tokens);
   const layers::Graph step = whole.upstream_of(output, context);
   tokens_input_ = input_named(step, options.tokens);
+  const TokenModel model{step, weights, tokens_input_, declared && declared->rank() == 1 ? (*declared)[0] : 0, options_.capacity};
+  if (const auto found = per_token_input(model))
+    throw UsageError(
+        join("decoder: ", inputs_behind(whole, context, found->input), ", which node '", found->node,
+             "' reads beside the tokens, has something for each of the ", model.declared,
+             " tokens; these come one after the other, and each would read all of it. Make it of the tokens within the model, or "
+             "run the model on whole sequences, with Predictor"));
   parallel::InferenceOptions of_step = options.pipeline;
   of_step.samples = options.rows;
   step_ = std::make_unique<parallel::InferencePipeline>(step, devices, weights, of_step);
@@ -87,12 +94,6 @@ Decoder::Decoder(const layers::Graph& graph, const parallel::Weights& weights, s
     context_[whole.nodes()[static_cast<size_t>(whole.node_of(value))].name] =
         std::make_unique<parallel::InferencePipeline>(whole.upstream_of(value), devices, weights, of_step);
   share_devices();
-  const TokenModel model{step, weights, tokens_input_, declared && declared->rank() == 1 ? (*declared)[0] : 0, options_.capacity};
-  if (const auto found = per_token_input(model))
-    throw UsageError(join("decoder: node '", found->node, "' reads ", inputs_behind(whole, context, found->input),
-                          " beside the tokens, which has something for each of the ", model.declared,
-                          "; each token comes alone and would read all of it. Make it of the tokens within the model, or run the model on "
-                          "whole sequences, with Predictor"));
   require_same_with_caches(model);
 }
 

@@ -22,17 +22,17 @@ struct DecoderOptions {
 ///
 /// What the output depends on is cut in two: nodes that the tokens reach run for each token; the others, an encoder, run once a group
 /// (`encode`), and what they make becomes an input of the former. Each part is a forward-only pipeline over all devices.
-/// The only layers that may mix tokens are causal attention, which keeps what it saw of them: a recurrent layer, a convolution over tokens or
-/// a Lambda with a cumsum would take each new token for a sequence of its own. A few tokens are run when a decoder is made, at once and one
-/// after the other, on the host, and models of which these differ are refused; Predictor runs them on whole sequences.
+/// Only causal attention may mix tokens, as it keeps what it saw of them: a recurrent layer, a convolution over tokens or a Lambda with a
+/// cumsum would take each new token for a sequence of its own. A few tokens are run on the host when a decoder is made, at once and in pieces,
+/// and models of which these differ are refused; Predictor runs them on whole sequences.
 /// Threads  one caller.
 /// Errors   as parallel::InferencePipeline; the budgets hold both parts together, with all caches full. After a failure no group is there
 ///          any more.
 class Decoder {
  public:
   /// Errors  UsageError when the output does not depend on the tokens, for a model whose layers mix tokens but by causal attention, and for an
-  ///         input beside the tokens that has something for each of them, such as segments; OutOfMemory when the weights of both parts, all groups with full
-  ///         caches and a run of one token each are beyond a budget.
+  ///         input beside the tokens that has something for each of them, such as segments; OutOfMemory when the weights of both parts, all
+  ///         groups with full caches and a run of one token each are beyond a budget.
   Decoder(const layers::Graph& graph, const parallel::Weights& weights, std::vector<DevicePtr> devices, const DecoderOptions& options);
 
   using Inputs = std::map<std::string, Tensor>;
