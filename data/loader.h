@@ -40,7 +40,8 @@ struct Prefetched {
 /// Batch `step` is a pure function of (data set, sampler, step): epochs follow each other, and which samples a batch of an epoch has is up
 /// to the sampler; without one a ShuffledSampler. So a run resumes from its step alone, and the number of threads changes nothing. Batches
 /// may have different numbers of samples. Inputs and samples that are not prefetched are loaded when asked for.
-/// Errors   UsageError for options out of range; DataError when the data set has fewer samples than a batch. What a worker meets is thrown
+/// Errors   UsageError for options out of range, and for a data set or sampler that is null or a sampler without mini-batches; DataError when
+///          the data set has fewer samples than a batch. What a worker meets is thrown
 ///          by `at` for that step; asking again tries again.
 /// Threads  the public functions: one at a time. A Batch may outlive the loader.
 class Loader {
@@ -68,7 +69,8 @@ std::vector<int64_t> validation_samples(const Dataset& dataset, int64_t limit);
 
 /// Those samples in batches of one bucket, the last one of a bucket possibly smaller, loaded ahead by worker threads as a Loader does. The
 /// seed has no part in it. A sampler, if given, says instead what the batches are: those of its epoch 0.
-/// Errors   UsageError for options out of range, and a batch that is not there. What a worker meets is thrown by `at`.
+/// Errors   UsageError for options out of range, a data set or sampler that is null, and a batch that is not there. What a worker meets is
+///          thrown by `at`.
 /// Threads  as Loader.
 class ValidationLoader {
  public:

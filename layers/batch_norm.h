@@ -13,8 +13,8 @@ struct BatchNormOptions {
 /// y = (x - mean) / sqrt(variance + epsilon) * gamma + beta, channel by channel. arXiv 1502.03167.
 /// Shape   x [..., channels] -> the same; gamma, beta [channels].
 /// In training mean and variance are the micro-batch's own: of one element a channel, such as a single sample without pixels, beta alone is
-/// left, and nothing before it is trained. In evaluation they are the running statistics, which follow those of each
-/// mini-batch once (update_running_statistics).
+/// left, and nothing before it is trained. In evaluation they are the running statistics, which follow those of each mini-batch once
+/// (update_running_statistics).
 class BatchNorm : public Module {
  public:
   explicit BatchNorm(int64_t channels, BatchNormOptions options = {});

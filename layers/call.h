@@ -105,4 +105,10 @@ struct Call {
 /// level; others have a key of their own.
 RandomStream part_of(const RandomStream& stream, int part, int use = 0);
 
+/// Of x [B, T, ...]: [B, 1, ...].
+Tensor last_token(const Tensor& x);
+/// What generation does with the call of the output: where it reads one value it is computed of the last token alone, as nobody asks for the
+/// others.
+void keep_last_token(Call& call);
+
 }  // namespace sluice::layers

@@ -89,8 +89,9 @@ class Graph {
   /// Starts a parameter (full name, "logits.weight"; of a tied one either name) as said here instead of as its module says. What was said of
   /// the later one before the tie is forgotten.
   void initialize(const std::string& parameter, const Initializer& start);
-  /// Training leaves the parameters whose full names the pattern says (matches_pattern; of a tied one any of its names) as they are: "trunk.*", or "*" for all. They have no
-  /// gradient and no states of an optimizer, and where nothing before them is trained, no backward comes to their nodes. Plans count it so.
+  /// Training leaves the parameters whose full names the pattern says (matches_pattern; of a tied one any of its names) as they are: "trunk.*",
+  /// or "*" for all. They have no gradient and no states of an optimizer, and where nothing before them is trained, no backward comes to their
+  /// nodes. Plans count it so.
   /// Running statistics go on following what they see. A checkpoint has no states of them: who wants to train them later begins a new
   /// training with its weights (parallel::initialize). Call it once all that it means is there, ties as well.
   /// Errors  UsageError for a pattern that says no parameter.

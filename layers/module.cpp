@@ -17,6 +17,12 @@ Var in_working_dtype(const Var& x, const Var& weight) {
   return rounds ? cast(x, DType::bf16) : x;
 }
 
+Tensor last_token(const Tensor& x) { return x.dim(1) == 1 ? x : x.slice(1, x.dim(1) - 1, x.dim(1)).contiguous(); }
+
+void keep_last_token(Call& call) {
+  if (call.inputs.size() == 1) call.inputs = {Var(last_token(call.inputs[0].value()))};
+}
+
 double Module::loss_weight(const std::vector<Tensor>&, int64_t) const {
   throw UsageError(join("loss: needs a loss module such as CrossEntropy at the node given to Graph::loss, got ", type_of(*this),
                         "; a loss of your own derives from layers::Loss"));

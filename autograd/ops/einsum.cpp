@@ -84,7 +84,7 @@ Labels Equation::labels_of(const std::string& letters, int further_axes) const {
     const char letter = letters[at];
     const bool is_letter = (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z');
     require_so(is_letter, "needs letters, commas, one -> and at most one ... for each operand, got '", letter, "'");
-    require_so(!contains(labels, letter), "needs each letter once in ", letters.empty() ? "the result" : letters, ", got '", letter,
+    require_so(!contains(labels, letter), "needs each letter once in ", letters, ", got '", letter,
                "' again; multiply by an eye() and sum for a diagonal");
     labels.push_back(letter);
   }

@@ -12,19 +12,22 @@
 
 namespace sluice {
 
-/// Helpers that sleep between jobs. One job at a time, for which other callers wait: chunks are taken from an atomic counter, so that a slow
-/// thread takes fewer.
+/// Helpers, started at the first job, that sleep between jobs. One job at a time, for which other callers wait: chunks are taken from an
+/// atomic counter, so that a slow thread takes fewer.
 struct Cpu::Team {
-  explicit Team(int helpers) {
-    threads.reserve(static_cast<size_t>(helpers));
+  explicit Team(int helpers) : helpers(helpers) {}
+  ~Team() { close(); }
+
+  /// All of them or, where the system refuses one, none: the next job tries again.
+  void start() {
+    closing = false;
     try {
-      for (int i = 0; i < helpers; ++i) threads.push_back(start_thread("a CPU device", [this] { serve(); }));
+      while (static_cast<int>(threads.size()) < helpers) threads.push_back(start_thread("a CPU device", [this] { serve(); }));
     } catch (...) {
       close();
       throw;
     }
   }
-  ~Team() { close(); }
 
   void close() {
     {
@@ -37,6 +40,7 @@ struct Cpu::Team {
 
   void run(int64_t count, const std::function<void(int64_t)>& work) {
     std::lock_guard only(one_job);
+    if (threads.empty()) start();
     {
       std::lock_guard lock(mutex);
       job = &work;
@@ -77,6 +81,7 @@ struct Cpu::Team {
     }
   }
 
+  const int helpers;
   std::mutex one_job, mutex;
   std::condition_variable wake, done;
   std::vector<std::jthread> threads;
@@ -89,18 +94,15 @@ struct Cpu::Team {
   std::exception_ptr failure;
 };
 
-Cpu::Cpu(int threads) : threads_(threads) { require(threads >= 1, "cpu: needs at least 1 thread a device, got ", threads); }
+Cpu::Cpu(int threads) : threads_(threads), team_(std::make_unique<Team>(threads - 1)) {
+  require(threads >= 1, "cpu: needs at least 1 thread a device, got ", threads);
+}
 Cpu::~Cpu() = default;
 
 void Cpu::run_chunks(int64_t chunks, const std::function<void(int64_t)>& chunk) {
   if (threads_ == 1 || chunks <= 1) {
     for (int64_t i = 0; i < chunks; ++i) chunk(i);
     return;
-  }
-  static std::mutex making;
-  {
-    std::lock_guard lock(making);
-    if (!team_) team_ = std::make_unique<Team>(threads_ - 1);
   }
   team_->run(chunks, chunk);
 }

@@ -10,7 +10,7 @@ namespace sluice {
 /// Determinism: work is cut into chunks of `grain` items that do not depend on the number of threads, and each chunk is run by one
 /// thread; a kernel that writes each result from one chunk (or combines chunk results in chunk order) gives the same bits for every
 /// number of threads.
-/// Threads  one caller at a time: the device's worker.
+/// Threads  any: where a device has several threads, callers wait for each other.
 class Cpu {
  public:
   explicit Cpu(int threads);

@@ -10,7 +10,7 @@ namespace sluice {
 namespace {
 
 void require_parts(const char* op, const std::vector<Tensor>& parts) {
-  require(!parts.empty(), op, ": needs at least one part, got none; empty({...}) has the shape of a result without elements");
+  require(!parts.empty(), op, ": needs at least one part, got none; empty(shape) makes a result without elements");
   for (size_t i = 0; i < parts.size(); ++i)
     require(parts[i].defined(), op, ": needs tensors, got an undefined one as part ", i, "; leave it out, or make it");
 }

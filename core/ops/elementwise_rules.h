@@ -327,7 +327,8 @@ template <class T, class F>
 void with_slope(WithNumbers rule, double number, F&& f) {
   const auto a = static_cast<compute_t<T>>(number);
   if (rule == WithNumbers::LeakyRelu) return f(rules::LeakyRelu<compute_t<T>>{a});
-  if (rule == WithNumbers::Elu) return f(rules::Elu<compute_t<T>>{a});
+  require<Error>(rule == WithNumbers::Elu, "elementwise: this rule has no slope; give it one in elementwise_rules.h");
+  f(rules::Elu<compute_t<T>>{a});
 }
 
 }  // namespace sluice

@@ -7,15 +7,21 @@ namespace {
 
 constexpr int kPacksOfThread = 4;
 
+/// Of a whole row, known to all threads of its team.
+template <class T, int kPacks>
+__device__ OnlineSum<compute_t<T>> online_sum(Row<T, kPacks>& row) {
+  OnlineSum<compute_t<T>> total;
+  each_pack([&](int, int, const Pack<T>& pack) { total.add(pack); }, row);
+  return total.of_team();
+}
+
 template <class T, int kPacks, bool kLogarithm>
 __global__ void __launch_bounds__(kMostRowThreads) softmax_rows(const T* x, T* y, int64_t rows, int columns, bool packed) {
   using C = compute_t<T>;
   const int64_t at_row = team_row(), offset = at_row * columns;
   const int n = at_row < rows ? columns : 0;
   Row<T, kPacks> row(x + offset, n, packed, -static_cast<C>(INFINITY));
-  OnlineSum<C> total;
-  each_pack([&](int, int, const Pack<T>& pack) { total.add(pack); }, row);
-  total = total.of_team();
+  const OnlineSum<C> total = online_sum(row);
   const C scale = kLogarithm ? ::log(total.sum) : 1 / total.sum;
   each_pack(
       [&](int, int at, const Pack<T>& pack) {
@@ -66,9 +72,7 @@ __global__ void __launch_bounds__(kMostRowThreads) logsumexp_rows(const T* x, T*
   const int64_t at_row = team_row();
   const bool exists = at_row < rows;
   Row<T, kPacks> row(x + at_row * columns, exists ? columns : 0, packed, -static_cast<C>(INFINITY));
-  OnlineSum<C> total;
-  each_pack([&](int, int, const Pack<T>& pack) { total.add(pack); }, row);
-  total = total.of_team();
+  const OnlineSum<C> total = online_sum(row);
   if (exists && threadIdx.x == 0) y[at_row] = static_cast<T>(total.maximum + (::isinf(total.maximum) ? C(0) : ::log(total.sum)));
 }
 
@@ -79,9 +83,7 @@ __global__ void __launch_bounds__(kMostRowThreads)
   const int64_t at_row = team_row(), offset = at_row * columns;
   const int n = at_row < rows ? columns : 0;
   Row<T, kPacks> row(x + offset, n, packed, -static_cast<C>(INFINITY));
-  OnlineSum<C> total;
-  each_pack([&](int, int, const Pack<T>& pack) { total.add(pack); }, row);
-  total = total.of_team();
+  const OnlineSum<C> total = online_sum(row);
   const C origin = total.origin(), gradient = n > 0 ? static_cast<C>(dy[at_row]) : C(0);
   const C scale = total.maximum == -static_cast<C>(INFINITY) ? C(0) : gradient / total.sum;
   each_pack(

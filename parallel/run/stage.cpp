@@ -121,9 +121,6 @@ void require_samples(const layers::Graph::Node& node, const Tensor& output, int6
           output.shape(), "; outputs of micro-batches are joined along their first axis");
 }
 
-/// Of x [B, T, ...]: [B, 1, ...].
-Tensor last_token(const Tensor& x) { return x.dim(1) == 1 ? x : x.slice(1, x.dim(1) - 1, x.dim(1)).contiguous(); }
-
 }  // namespace
 
 /// Runs all nodes, or (again) the recomputed ones. `live` holds the values that a later node of this pass still reads. A view is copied
@@ -156,7 +153,7 @@ void Stage::run_nodes(const RunContext& run, int micro_batch, bool again) {
     if (!again && node == loss_node_) losses_[micro_batch] = y;
     if (run.keeps_output && std::ranges::count(graph_.output_nodes(), node) > 0) {
       require_samples(graph_.nodes()[node], y, run.first_sample[micro_batch + 1] - run.first_sample[micro_batch]);
-      outputs_[node][micro_batch] = run.sequences ? last_token(y) : y;
+      outputs_[node][micro_batch] = run.sequences ? layers::last_token(y) : y;
     }
     if (last_use[made] >= 0) live[made] = std::move(y);
     for (int value : topology_.nodes[node].inputs) {
@@ -188,7 +185,7 @@ Tensor Stage::run_node(const RunContext& run, int micro_batch, int node, std::ma
   if (Group* group = group_of(run, micro_batch)) {
     call.cache = &group->caches.at(node);
     call.first_position = run.sequences->lengths[micro_batch];
-    if (node == graph_.output_node() && call.inputs.size() == 1) call.inputs = {Var(last_token(call.inputs[0].value()))};
+    if (node == graph_.output_node()) keep_last_token(call);
   }
   call.tables = node_tables_[node];
   call.random = {random_key(options_.seed, description.name), run.step, 0, static_cast<uint32_t>(run.first_sample[micro_batch])};

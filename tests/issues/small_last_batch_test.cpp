@@ -28,6 +28,17 @@ TEST(SmallLastBatch, IsTrainedInAsManyMicroBatchesAsItHasSamples) {
   }
 }
 
+/// One sample for two replicas, of which one has nothing to do.
+TEST(SmallLastBatch, IsTrainedByReplicasOrRefusedWithTheCure) {
+  const auto graph = image_graph();
+  Trainer trainer(graph, plan(graph, devices("cpu:0,cpu:1"), {.batch = 8, .micro_batches = 4, .replicas = 2}), SGD({.lr = 0.1}),
+                  {.seed = 3});
+  trainer.step(image_batch(2, 1));
+  expect_error<UsageError>([&] { trainer.step(image_batch(1, 1)); }, {"micro-batch", "replicas"});
+  trainer.step(image_batch(8, 1));
+  EXPECT_EQ(trainer.steps_done(), 2);
+}
+
 TEST(SmallLastBatch, IsRefusedWithMoreMicroBatchesThatAreAskedFor) {
   Trainer trainer = trainer_of("cpu:0", 4, {NamedSchedule::one_f_one_b});
   expect_error<UsageError>([&] { trainer.step(image_batch(3, 1), 4); }, {"from 1 to the 3 samples"});

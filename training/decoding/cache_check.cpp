@@ -142,16 +142,14 @@ struct Run {
   std::vector<Tensor> values{};
 };
 
-Tensor last_of(const Tensor& x) { return x.dim(1) == 1 ? x : x.slice(1, x.dim(1) - 1, x.dim(1)).contiguous(); }
-
-/// As Stage runs it: the output is computed of the last token of each piece alone.
+/// As Stage runs it.
 void run_node(const TokenModel& model, int number, layers::Call call, layers::KeyValueCache& cache, Run& run) {
   const auto& node = model.graph.nodes()[static_cast<size_t>(number)];
   for (const int value : node.inputs) call.inputs.emplace_back(run.values[static_cast<size_t>(value)]);
   if (run.has_caches) {
     call.cache = &cache;
     call.first_position = run.piece.first;
-    if (number == model.graph.output_node() && call.inputs.size() == 1) call.inputs = {Var(last_of(call.inputs[0].value()))};
+    if (number == model.graph.output_node()) keep_last_token(call);
   }
   run.values.push_back(node.module->forward(call).value());
 }
@@ -187,7 +185,7 @@ bool is_as_whole(const Tensor& whole, const Tensor& part, const Piece& piece) {
 /// Of the last token, by which the next one is chosen.
 bool has_the_same_logits(const Tensor& whole, const Tensor& part, const Piece& piece, int64_t tokens) {
   if (whole.rank() < 2 || whole.dim(1) != tokens || part.rank() != whole.rank()) return false;
-  return is_as_whole(whole, last_of(part), {piece.end - 1, piece.end});
+  return is_as_whole(whole, layers::last_token(part), {piece.end - 1, piece.end});
 }
 
 /// Runs each node of all runs before the next one, so that its weights are read once. False when the whole cannot be tried.
