@@ -78,7 +78,8 @@ GpuDescription describe_gpu(int index) {
   return result;
 }
 
-/// Pinned memory through which uploads go, so that the caller need not wait for the copy: some pieces, used in turn.
+/// Pinned memory through which the host's tensors come and go: some pieces, used in turn. The caller of an upload need not wait for the
+/// copy; of a download one piece is taken while the next ones come.
 struct Cuda::Staging {
   static constexpr size_t kPieces = 4, kPieceBytes = size_t{8} << 20;
 
@@ -97,6 +98,27 @@ struct Cuda::Staging {
       used[next] = cuda.record();
       next = (next + 1) % kPieces;
     }
+  }
+
+  void download(const Cuda& cuda, const char* device, char* host, size_t bytes) {
+    const size_t pieces = (bytes + kPieceBytes - 1) / kPieceBytes, first = next;
+    size_t taken = 0;
+    const auto slot = [&](size_t piece) { return (first + piece) % kPieces; };
+    const auto count = [&](size_t piece) { return std::min(kPieceBytes, bytes - piece * kPieceBytes); };
+    const auto take = [&] {
+      wait_until(used[slot(taken)]);
+      std::memcpy(host + taken * kPieceBytes, memory + slot(taken) * kPieceBytes, count(taken));
+      ++taken;
+    };
+    for (size_t piece = 0; piece < pieces; ++piece) {
+      if (piece - taken == kPieces) take();
+      wait_until(used[slot(piece)]);  // of an upload, perhaps
+      CUDA_TRY(cudaMemcpyAsync(memory + slot(piece) * kPieceBytes, device + piece * kPieceBytes, count(piece), cudaMemcpyDeviceToHost,
+                               cuda.stream()));
+      used[slot(piece)] = cuda.record();
+    }
+    while (taken < pieces) take();
+    next = slot(pieces);
   }
 
   char* memory = nullptr;
@@ -205,17 +227,27 @@ void Cuda::release(void* memory, size_t bytes) const noexcept {
   if (!graphs_->keep_until_launch(memory, bytes)) memory_->release(memory, bytes);
 }
 
+Cuda::Staging& Cuda::staging() {
+  if (!staging_) staging_ = std::make_unique<Staging>();
+  return *staging_;
+}
+
 void Cuda::upload(const void* host, void* device, size_t bytes) {
   graphs_->launch();
   activate();
-  if (!staging_) staging_ = std::make_unique<Staging>();
-  staging_->upload(*this, static_cast<const char*>(host), static_cast<char*>(device), bytes);
+  std::lock_guard lock(staging_turn_);
+  staging().upload(*this, static_cast<const char*>(host), static_cast<char*>(device), bytes);
 }
 
 void Cuda::download(const void* device, void* host, size_t bytes) {
   graphs_->launch();
   activate();
-  CUDA_TRY(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_));
+  if (bytes <= kDriversOwn) {
+    CUDA_TRY(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_));
+  } else {
+    std::lock_guard lock(staging_turn_);
+    staging().download(*this, static_cast<const char*>(device), static_cast<char*>(host), bytes);
+  }
   synchronize();
 }
 

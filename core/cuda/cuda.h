@@ -90,10 +90,11 @@ class Cuda {
   void* allocate(size_t bytes) const;  ///< null when the budgets or the GPU have none left
   void release(void* memory, size_t bytes) const noexcept;
   GpuMemory& memory() const { return *memory_; }
-  /// The host memory may change on return. Goes through 32 MiB of pinned host memory, which the device takes with its first upload and
+  /// The host memory may change on return. Goes through 32 MiB of pinned host memory, which the device takes with its first transfer and
   /// keeps; like all that the process holds beside tensors on CPU devices it is in no device's budget.
   void upload(const void* host, void* device, size_t bytes);
-  void download(const void* device, void* host, size_t bytes);                  ///< waits
+  /// Waits. Through the same pinned memory, but for 64 KiB and less, which the driver brings through its own.
+  void download(const void* device, void* host, size_t bytes);
   void copy_from(const Cuda& other, const void* from, void* to, size_t bytes);  ///< device to device, also between GPUs
   /// The same from another GPU, on a stream for that pair alone, so that it overlaps this device's work and no transfer waits for one of
   /// another pair. It begins when both events have passed; returns the one at which it has ended.
@@ -124,6 +125,8 @@ class Cuda {
   void check_faults(const Faults& found);
   CUstream_st* stream_from(const Cuda& other);
   struct Staging;
+  Staging& staging();
+  static constexpr size_t kDriversOwn = size_t{64} << 10;
   int index_;
   bool allow_tf32_;
   GpuDescription description_;
@@ -131,6 +134,7 @@ class Cuda {
   CUstream_st* stream_ = nullptr;
   void* workspace_ = nullptr;
   char *report_ = nullptr, *report_on_host_ = nullptr;  ///< the second is pinned
+  std::mutex staging_turn_;                             ///< guards the next one: transfers of several threads take turns
   std::unique_ptr<Staging> staging_;
   std::unique_ptr<GraphCapture> graphs_;
   std::map<std::type_index, std::shared_ptr<void>> states_;

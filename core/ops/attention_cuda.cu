@@ -30,7 +30,7 @@ bool has_shared_memory(const Cuda& cuda, size_t bytes) {
 }
 
 /// Calls f.template operator()<kWidth>() with the least width of the kernels for tensor cores that holds `width`, and answers whether
-/// there is one that this GPU has room for (sm_120 has it for 64 only). The columns beyond `width` count as zeros.
+/// there is one that this GPU has room for (sm_120 has it up to 80). The columns beyond `width` count as zeros.
 template <class F>
 bool on_mma_width(const Cuda& cuda, int width, F&& f) {
   const auto try_width = [&]<int kWidth>() {
@@ -40,7 +40,8 @@ bool on_mma_width(const Cuda& cuda, int width, F&& f) {
     f.template operator()<kWidth>();
     return true;
   };
-  return try_width.template operator()<64>() || try_width.template operator()<128>();
+  return try_width.template operator()<64>() || try_width.template operator()<80>() || try_width.template operator()<96>() ||
+         try_width.template operator()<128>() || try_width.template operator()<256>();
 }
 
 template <class... Views>
@@ -105,7 +106,8 @@ void differentiate_tiles(Cuda& cuda, const Backward<bfloat16>& x) {
   const AttentionSizes& sizes = x.sizes;
   const LaunchShape by_queries{grid_of(sizes.samples, sizes.heads, sizes.queries, OfQueries::kQueries), OfQueries::kThreads,
                                OfQueries::kSharedBytes};
-  const LaunchShape by_keys{grid_of(sizes.samples, sizes.key_heads, sizes.keys, OfKeys::kKeys), OfKeys::kThreads, OfKeys::kSharedBytes};
+  const LaunchShape by_keys{grid_of(sizes.samples, sizes.key_heads, sizes.keys, OfKeys::kKeys, OfKeys::kApart ? 2 : 1), OfKeys::kThreads,
+                            OfKeys::kSharedBytes};
   on_lengths(sizes, [&]<bool kHasLengths>() {
     if (x.dq.data)
       launch(cuda, "attention_query_gradient", by_queries, query_gradient_mma<kWidth, kHasLengths>, sizes, x.scale, x.q, x.k, x.v, x.dy,

@@ -10,21 +10,23 @@
 
 namespace sluice::kernels {
 
-/// Sizes of a block for dq: as forward, with fewer keys at a time where dq takes half of the registers.
+/// Sizes of a block for dq: as forward, with fewer keys at a time where dq takes more of the registers.
 template <int kWidth>
 struct QueryGradientShape {
-  static constexpr int kWarps = 4, kBlocks = 2, kKeys = kWidth > 64 ? 32 : 64;
+  static constexpr int kWarps = 4, kBlocks = ForwardShape<kWidth>::kBlocks, kKeys = kWidth > 128 ? 16 : kWidth > 64 ? 32 : 64;
   static constexpr int kThreads = kWarps * kWarpSize, kQueries = kWarps * kBlocks * 16;
   static constexpr int kQueryTile = kTileElements<kWidth, kQueries>, kKeyTile = kTileElements<kWidth, kKeys>;
   static constexpr size_t kSharedBytes = sizeof(bfloat16) * (2 * kQueryTile + 4 * kKeyTile);
 };
 
-/// Sizes of a block for dk and dv, which take two thirds of the registers: 16 rows of keys a warp where the width is 128.
+/// Sizes of a block for dk and dv, which take two thirds of the registers: 16 rows of keys a warp where the width is above 64. Above 128 a
+/// warp has registers for one of the two: blocks of y = 0 make dv, those of y = 1 dk, and both make the scores.
 template <int kWidth>
 struct KeyGradientShape {
-  static constexpr int kWarps = kWidth > 64 ? 8 : 4, kBlocks = kWidth > 64 ? 1 : 2, kQueries = kWidth > 64 ? 64 : 32;
+  static constexpr bool kApart = kWidth > 128, kIsWide = kWidth > 64 && !kApart;
+  static constexpr int kWarps = kIsWide ? 8 : 4, kBlocks = kWidth > 64 ? 1 : 2, kQueries = kApart ? 16 : kIsWide ? 64 : 32;
   static constexpr int kThreads = kWarps * kWarpSize, kKeys = kWarps * kBlocks * 16;
-  static constexpr int kBlocksOfMultiprocessor = kWidth > 64 ? 1 : 2;
+  static constexpr int kBlocksOfMultiprocessor = kIsWide ? 1 : 2;
   static constexpr int kQueryTile = kTileElements<kWidth, kQueries>, kKeyTile = kTileElements<kWidth, kKeys>;
   static constexpr size_t kSharedBytes = sizeof(bfloat16) * (2 * kKeyTile + 4 * kQueryTile) + sizeof(float) * 4 * kQueries;
 };
@@ -134,12 +136,19 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksOfMultiprocesso
     key_gradients_mma(Extent<kHasLengths> extent, float scale, Heads<bfloat16> q, Heads<bfloat16> k, Heads<bfloat16> v, Heads<bfloat16> dy,
                       const float* log_sum_exp, const float* row_sums, Heads<bfloat16> dk, Heads<bfloat16> dv) {
   constexpr int kBlocks = Shape::kBlocks, kQueries = Shape::kQueries, kThreads = Shape::kThreads, kQueryTile = Shape::kQueryTile;
+  constexpr bool kApart = Shape::kApart;
+  const bool makes_keys = !kApart || blockIdx.y == 1, makes_values = !kApart || blockIdx.y == 0;
+  if (kApart && !(makes_keys ? dk : dv).data) return;
   const BlockPlace at(tiles_of(extent.keys, Shape::kKeys), extent.key_heads);
   const int first = at.tile * Shape::kKeys, row_of_warp = static_cast<int>(threadIdx.x) / kWarpSize * kBlocks * 16;
   if constexpr (kHasLengths) {
     extent.keep_sample(at.sample);
-    clear_padding(dk, at.sample, at.head, first, Shape::kKeys, extent.keys, extent.padded_keys(), 0, extent.width);
-    if (clear_padding(dv, at.sample, at.head, first, Shape::kKeys, extent.keys, extent.padded_keys(), 0, extent.width)) return;
+    const auto clear = [&](const Heads<bfloat16>& x) {
+      clear_padding(x, at.sample, at.head, first, Shape::kKeys, extent.keys, extent.padded_keys(), 0, extent.width);
+    };
+    if (makes_keys) clear(dk);
+    if (makes_values) clear(dv);
+    if (first >= extent.keys) return;
   }
   const int first_of_warp = first + row_of_warp;
   bfloat16 *const key_tile = dynamic_shared<bfloat16>(), *const query_tiles = key_tile + 2 * Shape::kKeyTile;
@@ -166,9 +175,10 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksOfMultiprocesso
     load_tile<kWidth, Shape::kKeys, kThreads>(v.rows(at.sample, at.head), first, extent.keys, extent.width, key_tile + Shape::kKeyTile);
     load_queries(0);
   }
-  Fragments<kBlocks, kWidth / 8> to_keys, to_values;
-  clear<kBlocks, kWidth / 8>(to_keys);
+  Fragments<kBlocks, kWidth / 8> sums[kApart ? 1 : 2];
+  auto &to_values = sums[0], &to_keys = sums[kApart ? 0 : 1];
   clear<kBlocks, kWidth / 8>(to_values);
+  if (!kApart) clear<kBlocks, kWidth / 8>(to_keys);
   for (int step = 0; step < steps; ++step) {
     const int first_query = (first_tile + step % tiles) * kQueries;
     const bfloat16* tile = query_tiles + step % 2 * 2 * kQueryTile;
@@ -179,16 +189,18 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksOfMultiprocesso
     if (first_of_warp >= extent.seen(first_query + kQueries - 1)) continue;
     Fragments<kBlocks, kQueries / 8> weights, dscores;
     dot_rows<kWidth, kBlocks, kQueries / 8>(keys, tile, weights);
-    dot_rows<kWidth, kBlocks, kQueries / 8>(values, tile + kQueryTile, dscores);
+    makes_keys ? dot_rows<kWidth, kBlocks, kQueries / 8>(values, tile + kQueryTile, dscores) : clear<kBlocks, kQueries / 8>(dscores);
     if (first_of_warp + kBlocks * 16 > extent.seen(first_query))
       hide_from_queries<kBlocks, kQueries / 8>(extent, first_of_warp, first_query, weights);
     softmax_gradient<kBlocks, kQueries / 8>(scale * std::numbers::log2e_v<float>, of_query, of_query + kQueries, weights, dscores);
-    add_product<kWidth, kBlocks, kQueries / 8>(weights, tile + kQueryTile, to_values);
-    add_product<kWidth, kBlocks, kQueries / 8>(dscores, tile, to_keys);
+    if (makes_values) add_product<kWidth, kBlocks, kQueries / 8>(weights, tile + kQueryTile, to_values);
+    if (makes_keys) add_product<kWidth, kBlocks, kQueries / 8>(dscores, tile, to_keys);
   }
-  multiply<kBlocks, kWidth / 8>(to_keys, scale);
-  if (dk.data) store_rows<kWidth, kBlocks>(to_keys, keys, dk.rows(at.sample, at.head), first_of_warp, extent.keys, extent.width);
-  if (dv.data) store_rows<kWidth, kBlocks>(to_values, values, dv.rows(at.sample, at.head), first_of_warp, extent.keys, extent.width);
+  if (makes_keys) multiply<kBlocks, kWidth / 8>(to_keys, scale);
+  if (makes_keys && dk.data)
+    store_rows<kWidth, kBlocks>(to_keys, keys, dk.rows(at.sample, at.head), first_of_warp, extent.keys, extent.width);
+  if (makes_values && dv.data)
+    store_rows<kWidth, kBlocks>(to_values, values, dv.rows(at.sample, at.head), first_of_warp, extent.keys, extent.width);
 }
 
 }  // namespace sluice::kernels

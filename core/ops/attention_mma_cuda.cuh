@@ -9,10 +9,10 @@ namespace sluice::kernels {
 
 /// Sizes of a block: each of kWarps warps holds kBlocks x 16 rows of queries, which share every load of keys from shared memory: with 16
 /// rows only, shared memory would be slower than the tensor cores. Two blocks fit a multiprocessor, so that one computes exponentials
-/// while the other multiplies.
+/// while the other multiplies. Outputs wider than 128 leave registers for 16 rows a warp alone.
 template <int kWidth>
 struct ForwardShape {
-  static constexpr int kWarps = 4, kBlocks = 2, kKeys = 64;
+  static constexpr int kWarps = 4, kBlocks = kWidth > 128 ? 1 : 2, kKeys = kWidth > 128 ? 32 : 64;
   static constexpr int kThreads = kWarps * kWarpSize, kQueries = kWarps * kBlocks * 16;
   static constexpr int kKeyTile = kTileElements<kWidth, kKeys>;
   static constexpr size_t kSharedBytes = sizeof(bfloat16) * (kTileElements<kWidth, kQueries> + 4 * kKeyTile);

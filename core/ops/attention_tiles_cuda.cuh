@@ -37,15 +37,24 @@ __device__ int columns_first() {
 /// Starts the copy of kRows rows from row `first` to a tile, by all threads of the block; rows and columns that are not there become zeros.
 template <int kWidth, int kRows, int kThreads>
 __device__ void load_tile(const HeadRows<bfloat16>& from, int first, int rows, int width, bfloat16* tile) {
-  constexpr int kChunks = kWidth / 8, kRowsAtOnce = kThreads / kChunks;
-  static_assert(kThreads % kChunks == 0 && kRows % kRowsAtOnce == 0);
-  const int row = threadIdx.x / kChunks, column = threadIdx.x % kChunks * 8;
-  const int rows_left = column < width ? rows - first - row : 0;
-  const bfloat16* source = from[first + row] + column;
-  tile += row * kRowStride<kWidth> + column;
+  constexpr int kChunks = kWidth / 8;
+  if constexpr (kThreads % kChunks == 0) {  // a thread keeps to its column
+    constexpr int kRowsAtOnce = kThreads / kChunks;
+    static_assert(kRows % kRowsAtOnce == 0);
+    const int row = threadIdx.x / kChunks, column = threadIdx.x % kChunks * 8;
+    const int rows_left = column < width ? rows - first - row : 0;
+    const bfloat16* source = from[first + row] + column;
+    tile += row * kRowStride<kWidth> + column;
 #pragma unroll
-  for (int i = 0; i < kRows; i += kRowsAtOnce, source += kRowsAtOnce * from.stride)
-    copy_async<16>(tile + i * kRowStride<kWidth>, source, i < rows_left);
+    for (int i = 0; i < kRows; i += kRowsAtOnce, source += kRowsAtOnce * from.stride)
+      copy_async<16>(tile + i * kRowStride<kWidth>, source, i < rows_left);
+  } else {
+#pragma unroll
+    for (int chunk = threadIdx.x; chunk < kRows * kChunks; chunk += kThreads) {
+      const int row = chunk / kChunks, column = chunk % kChunks * 8;
+      copy_async<16>(tile + row * kRowStride<kWidth> + column, from[first + row] + column, first + row < rows && column < width);
+    }
+  }
 }
 
 template <int kBlocks, int kTiles>

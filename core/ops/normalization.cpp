@@ -45,11 +45,13 @@ int64_t chunk_rows(DeviceKind kind, DType dtype, int64_t rows) {
   return std::max<int64_t>(16, (rows + 31) / 32);
 }
 
-Tensor add_chunks(const Tensor& chunk_sums, int64_t which) {
-  const Tensor total = empty({chunk_sums.dim(-1)}, chunk_sums.dtype(), chunk_sums.device_ptr());
-  const Cost cost{static_cast<double>(chunk_sums.dim(0) * total.elements()), 0, static_cast<double>(total.bytes())};
-  run_kernel("add_chunks", {chunk_sums}, cost, [&](auto& context) { kernels::add_chunks(context, chunk_sums, which, total); });
-  return total;
+void add_chunks(const Tensor& chunk_sums, NormalizationGradients& result) {
+  const auto total = [&] { return empty({chunk_sums.dim(-1)}, chunk_sums.dtype(), chunk_sums.device_ptr()); };
+  result.gamma = total();
+  if (chunk_sums.dim(1) == 2) result.beta = total();
+  const auto bytes = static_cast<double>(result.gamma.bytes()) * static_cast<double>(chunk_sums.dim(1));
+  run_kernel("add_chunks", {chunk_sums}, {static_cast<double>(chunk_sums.elements()), 0, bytes},
+             [&](auto& context) { kernels::add_chunks(context, chunk_sums, result.gamma, result.beta); });
 }
 
 }  // namespace
@@ -81,8 +83,7 @@ NormalizationGradients normalization_backward(const Tensor& dy, const Tensor& x,
   run_kernel("normalization_backward", {x_rows, dy_rows, weight, mean, rstd, sum}, cost, [&](auto& context) {
     kernels::normalization_backward(context, dy_rows, x_rows, weight, mean, rstd, rows_per_chunk, sum, result.x, chunk_sums);
   });
-  if (needs.weights) result.gamma = add_chunks(chunk_sums, 0);
-  if (needs.weights && mean.defined()) result.beta = add_chunks(chunk_sums, 1);
+  if (needs.weights) add_chunks(chunk_sums, result);
   return result;
 }
 

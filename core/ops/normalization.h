@@ -55,9 +55,10 @@ void normalization_backward(Cpu& cpu, const Tensor& dy, const Tensor& x, const T
                             int64_t rows_per_chunk, const Tensor& sum, const Tensor& dx, const Tensor& chunk_sums);
 void normalization_backward(Cuda& cuda, const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd,
                             int64_t rows_per_chunk, const Tensor& sum, const Tensor& dx, const Tensor& chunk_sums);
-/// total[D] = sum of chunk_sums[:, which, :] in order; both in the type of arithmetic.
-void add_chunks(Cpu& cpu, const Tensor& chunk_sums, int64_t which, const Tensor& total);
-void add_chunks(Cuda& cuda, const Tensor& chunk_sums, int64_t which, const Tensor& total);
+/// dgamma [D] and dbeta [D] = the sums of chunk_sums [chunks, 2, D] over its chunks; without dbeta, which is then undefined, of
+/// [chunks, 1, D]. All in the type of arithmetic.
+void add_chunks(Cpu& cpu, const Tensor& chunk_sums, const Tensor& dgamma, const Tensor& dbeta);
+void add_chunks(Cuda& cuda, const Tensor& chunk_sums, const Tensor& dgamma, const Tensor& dbeta);
 }  // namespace kernels
 
 }  // namespace sluice

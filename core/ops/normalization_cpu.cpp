@@ -98,18 +98,20 @@ void normalization_backward(Cpu& cpu, const Tensor& dy, const Tensor& x, const T
   });
 }
 
-void add_chunks(Cpu& cpu, const Tensor& chunk_sums, int64_t which, const Tensor& total) {
+void add_chunks(Cpu& cpu, const Tensor& chunk_sums, const Tensor& dgamma, const Tensor& dbeta) {
   constexpr int64_t kColumns = 256;
-  const int64_t chunks = chunk_sums.dim(0), n = total.elements(), stride = chunk_sums.dim(1) * n;
-  on_float(total.dtype(), "normalization_backward", [&]<class T>() {
+  const int64_t chunks = chunk_sums.dim(0), n = dgamma.elements(), stride = chunk_sums.dim(1) * n;
+  on_float(dgamma.dtype(), "normalization_backward", [&]<class T>() {
     using C = compute_t<T>;
-    const C* from = chunk_sums.data<C>() + which * n;
-    T* to = total.data<T>();
-    cpu.parallel_for(n, kColumns, [&](int64_t begin, int64_t end) {
-      Eigen::Array<C, Eigen::Dynamic, 1, 0, kColumns, 1> sums = decltype(sums)::Zero(end - begin);
-      for (int64_t chunk = 0; chunk < chunks; ++chunk) sums += read(from + chunk * stride + begin, end - begin);
-      write(to + begin, end - begin, sums);
-    });
+    const auto add = [&](const C* from, T* to) {
+      cpu.parallel_for(n, kColumns, [&](int64_t begin, int64_t end) {
+        Eigen::Array<C, Eigen::Dynamic, 1, 0, kColumns, 1> sums = decltype(sums)::Zero(end - begin);
+        for (int64_t chunk = 0; chunk < chunks; ++chunk) sums += read(from + chunk * stride + begin, end - begin);
+        write(to + begin, end - begin, sums);
+      });
+    };
+    add(chunk_sums.data<C>(), dgamma.data<T>());
+    if (dbeta.defined()) add(chunk_sums.data<C>() + n, dbeta.data<T>());
   });
 }
 

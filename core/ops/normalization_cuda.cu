@@ -299,21 +299,22 @@ __global__ void __launch_bounds__(kBlocks > 1 ? kSmallBlock : kMostRowThreads, k
 
 constexpr int kChunkColumns = 32, kChunkRows = 32;
 
-/// A warp reads neighbouring columns of one chunk; every kChunkRows-th chunk is the same thread's.
+/// Blocks of y = 0 sum dgamma, those of y = 1 dbeta. A warp reads neighbouring columns of one chunk; every kChunkRows-th chunk is the same
+/// thread's.
 template <class C>
-__global__ void sum_chunks(const C* sums, C* total, int64_t chunks, int64_t stride, int64_t n) {
+__global__ void sum_chunks(const C* sums, C* dgamma, C* dbeta, int64_t chunks, int64_t n) {
   __shared__ C of_row[kChunkRows][kChunkColumns];
   const int64_t column = int64_t{blockIdx.x} * kChunkColumns + threadIdx.x;
   C sum = 0;
   if (column < n) {
 #pragma unroll 4
-    for (int64_t chunk = threadIdx.y; chunk < chunks; chunk += kChunkRows) sum += sums[chunk * stride + column];
+    for (int64_t chunk = threadIdx.y; chunk < chunks; chunk += kChunkRows) sum += sums[(chunk * gridDim.y + blockIdx.y) * n + column];
   }
   of_row[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
   if (threadIdx.y > 0 || column >= n) return;
   for (int row = 1; row < kChunkRows; ++row) sum += of_row[row][threadIdx.x];
-  total[column] = sum;
+  (blockIdx.y == 0 ? dgamma : dbeta)[column] = sum;
 }
 
 }  // namespace
@@ -380,13 +381,13 @@ void normalization_backward(Cuda& cuda, const Tensor& dy, const Tensor& x, const
   });
 }
 
-void add_chunks(Cuda& cuda, const Tensor& chunk_sums, int64_t which, const Tensor& total) {
-  const int64_t n = total.elements();
-  const dim3 grid(static_cast<unsigned>((n + kChunkColumns - 1) / kChunkColumns));
-  on_float(total.dtype(), "normalization_backward", [&]<class T>() {
+void add_chunks(Cuda& cuda, const Tensor& chunk_sums, const Tensor& dgamma, const Tensor& dbeta) {
+  const int64_t n = dgamma.elements();
+  const dim3 grid(static_cast<unsigned>((n + kChunkColumns - 1) / kChunkColumns), dbeta.defined() ? 2 : 1);
+  on_float(dgamma.dtype(), "normalization_backward", [&]<class T>() {
     using C = compute_t<T>;
-    launch(cuda, "add_chunks", {grid, dim3(kChunkColumns, kChunkRows)}, sum_chunks<C>, chunk_sums.data<C>() + which * n, total.data<C>(),
-           chunk_sums.dim(0), chunk_sums.dim(1) * n, n);
+    launch(cuda, "add_chunks", {grid, dim3(kChunkColumns, kChunkRows)}, sum_chunks<C>, chunk_sums.data<C>(), dgamma.data<C>(),
+           data_or_null<C>(dbeta), chunk_sums.dim(0), n);
   });
 }
 

@@ -1,4 +1,6 @@
 // Copies on a GPU and between devices: the same elements as on the CPU, for every dtype and view.
+#include <cstring>
+
 #include "core/ops/copy.h"
 #include "tests/core/cuda_fixture.h"
 
@@ -56,6 +58,18 @@ TEST_F(CudaCopy, CastsFromAndToEveryViewAsTheCpuDoes) {
         EXPECT_EQ(read(gpu), read(default_device())) << view.name << ", from " << name_of(from) << " to " << name_of(to);
         EXPECT_EQ(written(gpu), written(default_device())) << "into " << view.name << ", from " << name_of(from) << " to " << name_of(to);
       }
+}
+
+/// Transfers go through pinned memory, four pieces of 8 MiB used in turn, which an upload may still use when a download begins.
+TEST_F(CudaCopy, MovesWhatIsLongerThanThePinnedMemory) {
+  const auto gpu = make_device("cuda:0");
+  constexpr int64_t kPiece = int64_t{8} << 20;
+  for (const int64_t bytes : {int64_t{64} << 10, (int64_t{64} << 10) + 1, kPiece, kPiece + 1, 4 * kPiece, 9 * kPiece + 12345}) {
+    const Tensor host = zeros({bytes}, DType::u8);
+    for (int64_t i = 0; i < bytes; ++i) host.data<uint8_t>()[i] = static_cast<uint8_t>(i * 2654435761u >> 13);
+    const Tensor there = host.to(gpu), back = there.to(default_device());
+    EXPECT_EQ(std::memcmp(back.data<uint8_t>(), host.data<uint8_t>(), static_cast<size_t>(bytes)), 0) << bytes;
+  }
 }
 
 TEST_F(CudaCopy, FillsItsPartOnly) {

@@ -198,8 +198,16 @@ OP_CASES(attention) {
   self("width_128_of_a_tile", {1, 64, 1, 128}, true, false);
   self("width_128_beyond_two_tiles", {1, 130, 1, 128}, true, false);
   self("width_40", {1, 65, 2, 40}, true, false);
+  self("width_72", {1, 65, 1, 72}, true, false);
+  self("width_80_beyond_two_tiles", {1, 130, 1, 80}, true, false);
   self("width_96", {1, 33, 1, 96}, false, false);
-  self("width_of_several_tiles", {1, 20, 1, 136}, true, false);
+  self("width_96_beyond_two_tiles", {1, 130, 1, 96}, true, false);
+  self("width_136", {1, 20, 1, 136}, true, false);
+  self("width_256_below_a_tile", {1, 63, 1, 256}, true, false);
+  self("width_256_beyond_two_tiles", {1, 130, 1, 256}, true, false);
+  self("width_of_several_tiles", {1, 20, 1, 264}, true, false);
+  check("width_80_cross", randn({1, 70, 2, 80}), randn({1, 63, 1, 80}), randn({1, 63, 1, 80}), false, false);
+  check("width_256_grouped_cache", randn({1, 65, 4, 256}), randn({1, 70, 2, 256}), randn({1, 70, 2, 256}), true, false);
   check("width_64_grouped_cache", randn({2, 65, 4, 64}), randn({2, 130, 2, 64}), randn({2, 130, 2, 64}), true, false);
   check("width_128_cross", randn({1, 130, 2, 128}), randn({1, 63, 1, 128}), randn({1, 63, 1, 128}), false, false);
   check("width_64_large_scores", randn({1, 70, 1, 64}, 30), randn({1, 70, 1, 64}, 3), randn({1, 70, 1, 64}), true, false);
@@ -221,6 +229,8 @@ OP_CASES(attention) {
   with_lengths("lengths_beyond_a_block", {2, 70, 1, 8}, {2, 300, 1, 8}, {33, 70}, {257, 41}, false, false);
   with_lengths("width_64_lengths", {3, 130, 2, 64}, {3, 130, 1, 64}, {130, 64, 7}, {100, 130, 65}, false, false);
   with_lengths("width_128_causal_lengths", {3, 130, 1, 128}, {3, 130, 1, 128}, {130, 65, 1}, {64, 130, 0}, true, false);
+  with_lengths("width_96_lengths", {2, 130, 2, 96}, {2, 65, 1, 96}, {130, 7}, {65, 30}, false, false);
+  with_lengths("width_256_causal_lengths", {3, 70, 1, 256}, {3, 70, 1, 256}, {70, 65, 1}, {64, 70, 0}, true, false);
   add({.name = "never_reads_padding",
        .inputs = {padded({3, 70, 1, 64}, {70, 3, 0}), padded({3, 130, 1, 64}, {65, 130, 0}), padded({3, 130, 1, 64}, {65, 130, 0}),
                   lengths({70, 3, 0}), lengths({65, 130, 0})},
@@ -268,7 +278,15 @@ OP_CASES(attention_gradients) {
   self("width_128_of_a_tile", {1, 64, 1, 128}, true);
   self("width_128_beyond_two_tiles", {1, 130, 1, 128}, true);
   self("width_40", {1, 65, 2, 40}, true);
-  self("width_of_several_tiles", {1, 20, 1, 136}, true);
+  self("width_72", {1, 65, 1, 72}, true);
+  self("width_80_beyond_two_tiles", {1, 130, 1, 80}, true);
+  self("width_96_beyond_two_tiles", {1, 130, 1, 96}, true);
+  self("width_136", {1, 20, 1, 136}, true);
+  self("width_256_of_a_tile", {1, 64, 1, 256}, true);
+  self("width_256_beyond_two_tiles", {1, 130, 1, 256}, false);
+  self("width_of_several_tiles", {1, 20, 1, 264}, true);
+  check("width_80_grouped_cache", {1, 33, 4, 80}, {1, 150, 2, 80}, true);
+  check("width_256_grouped_cache", {1, 33, 4, 256}, {1, 70, 1, 256}, true);
   check("width_64_grouped_cache", {2, 65, 4, 64}, {2, 130, 2, 64}, true);
   check("width_128_grouped_cache", {1, 33, 4, 128}, {1, 150, 1, 128}, true);
   check("width_128_cross", {1, 130, 2, 128}, {1, 63, 1, 128}, false);
@@ -290,6 +308,10 @@ OP_CASES(attention_gradients) {
   with_lengths("width_64_lengths", {3, 130, 2, 64}, {3, 130, 1, 64}, {130, 64, 7}, {100, 130, 65}, false);
   with_lengths("width_64_causal_lengths", {3, 130, 2, 64}, {3, 130, 2, 64}, {130, 64, 7}, {100, 130, 7}, true);
   with_lengths("width_128_causal_lengths", {3, 130, 1, 128}, {3, 130, 1, 128}, {130, 65, 1}, {64, 130, 0}, true);
+  with_lengths("width_80_causal_lengths", {3, 130, 1, 80}, {3, 130, 1, 80}, {130, 65, 1}, {64, 130, 0}, true);
+  with_lengths("width_96_lengths", {2, 130, 2, 96}, {2, 65, 1, 96}, {130, 7}, {65, 30}, false);
+  with_lengths("width_256_lengths", {3, 70, 2, 256}, {3, 66, 1, 256}, {70, 64, 7}, {66, 20, 65}, false);
+  with_lengths("width_256_causal_lengths", {3, 70, 1, 256}, {3, 70, 1, 256}, {70, 65, 1}, {64, 70, 0}, true);
   with_lengths("lengths_beyond_a_block", {2, 70, 1, 8}, {2, 300, 1, 8}, {33, 70}, {257, 41}, false);
 }
 
