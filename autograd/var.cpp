@@ -81,7 +81,7 @@ Var record(const char* op, Tensor y, const std::vector<Var>& inputs, std::vector
            BackwardFunction backward, std::vector<Needs> readers) {
   require(backward != nullptr, op,
           ": needs a backward function, got a null pointer; a value without a gradient is a Var of the tensor alone");
-  if (std::ranges::none_of(inputs, records)) return Var(std::move(y));
+  if (std::ranges::none_of(inputs, records) || !is_floating(y.dtype())) return Var(std::move(y));
   require(readers.empty() || readers.size() == saved.size(), op, ": needs the readers of each of ", saved.size(), " saved tensors, got ",
           readers.size());
   auto node = std::make_shared<Node>();
@@ -100,6 +100,12 @@ Var record(const char* op, Tensor y, const std::vector<Var>& inputs, std::vector
   node->backward = backward;
   node->order = next_order();
   return {std::move(y), std::move(node)};
+}
+
+Var record_moved(const char* op, Tensor y, const std::vector<Var>& inputs, std::any attributes, BackwardFunction backward) {
+  Var moved = record(op, std::move(y), inputs, {}, std::move(attributes), backward);
+  if (moved.node()) moved.node()->only_moves = true;
+  return moved;
 }
 
 void describe(std::ostream& out, const Var& x) { describe(out, x.value()); }

@@ -58,6 +58,7 @@ struct Node {
   std::vector<Needs> readers;   ///< of an op that defers, by saved tensor: the inputs whose gradients read it; see record()
   std::any attributes;          ///< small constants of the op (axis, epsilon, ...)
   BackwardFunction backward = nullptr;
+  bool only_moves = false;           ///< of an op that computes nothing: views, concat; see record_moved()
   bool reaches_data = false;         ///< an input leaf or a constant lies upstream (or this is one): not made of parameters alone
   uint64_t order = 0;                ///< creation order; backward runs from high to low
   Tensor accumulator;                ///< of a leaf: its gradient is added here in place, and no other leaf's; undefined for one of its own
@@ -76,9 +77,9 @@ struct Node {
   }
   bool is_parameter() const { return !backward && !reaches_data; }
   bool defers() const { return !readers.empty(); }
-  /// Of this value's gradient: the value's own, but of a parameter that of the arithmetic (f32 for bf16). So gradients of weights are
-  /// sums that were never rounded, whatever the weights are stored in.
-  DType gradient_dtype() const { return is_parameter() ? compute_dtype(dtype) : dtype; }
+  /// Of this value's gradient: the value's own, but of a parameter, and of what only moves elements of parameters, that of the arithmetic
+  /// (f32 for bf16). So gradients of weights are sums that were never rounded, whatever the weights are stored in.
+  DType gradient_dtype() const { return is_parameter() || (only_moves && !reaches_data) ? compute_dtype(dtype) : dtype; }
   template <class T>
   const T& attribute() const {
     return std::any_cast<const T&>(attributes);
@@ -131,7 +132,8 @@ class NoGrad {
   uint64_t outer_;
 };
 
-/// Wraps an op's result: records a node unless no input wants a gradient; then nothing is saved.
+/// Wraps an op's result: records a node unless no input wants a gradient, or the result is of integers, which have none: then nothing is
+/// saved, and it is a constant.
 ///
 /// `readers` decides what a split backward does with the gradients of weights. With them (products, lookups in tables) the op defers: I makes
 /// the gradients of data alone and keeps dy and those saved tensors that the gradients of weights read; W makes them. Each gradient
@@ -139,6 +141,10 @@ class NoGrad {
 /// biases, elementwise factors) I makes all gradients in one pass over memory, keeps the finished ones, and W only adds them to their sums.
 Var record(const char* op, Tensor y, const std::vector<Var>& inputs, std::vector<Tensor> saved, std::any attributes,
            BackwardFunction backward, std::vector<Needs> readers = {});
+
+/// The same for an op that only moves elements, such as a view. Its backward function gets dy in Node::gradient_dtype(), which for views of
+/// parameters in bf16 is f32.
+Var record_moved(const char* op, Tensor y, const std::vector<Var>& inputs, std::any attributes, BackwardFunction backward);
 
 /// As its value: see core/tensor.h.
 void describe(std::ostream& out, const Var& x);

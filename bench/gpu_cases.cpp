@@ -183,9 +183,10 @@ void add_products(Rows& rows) {
   const std::vector<InputSpec> hidden = {large({kTokens / 2, 768}), large({4 * 768, 768}), large({4 * 768})};
   rows.add("linear_activation", "gpt2_ffn_in", hidden, [](const Vars& x) { return linear_activation(Unary::GeluTanh, x[0], x[1], x[2]); });
   rows.add("linear_activation", "gpt2_ffn_in_by_parts", hidden, [](const Vars& x) { return gelu_tanh(linear(x[0], x[1], x[2])); });
-  for (const int64_t width : {64, 128}) {
+  // 96 and 256: the other widths of kernels for tensor cores, 80 is like 96.
+  for (const auto& [width, name] : {std::pair(64, "width_64"), {96, "width_96"}, {128, "width_128"}, {256, "width_256"}}) {
     const Shape heads{2, 4096, 2048 / width, width};
-    rows.add("attention", width == 64 ? "width_64" : "width_128", {large(heads), large(heads), large(heads)},
+    rows.add("attention", name, {large(heads), large(heads), large(heads)},
              [](const Vars& x) { return attention(x[0], x[1], x[2], {.causal = true}); });
   }
   rows.add("attention", "gpt2", {large({32, 1024, 3 * 768})}, [](const Vars& x) { return attention_packed(x[0], 12, {.causal = true}); });

@@ -9,7 +9,8 @@ namespace sluice::layers {
 /// The sum over micro-batches is then sum_i w[i] l[i] / sum_i w[i] over the mini-batch, whatever the micro-batches are, and no subclass
 /// can forget Call::loss_scale. Without weights each sample counts once.
 /// Inputs  those of the formula, then, if wanted, weights: an input of the graph [B], or with further leading axes of the losses, such as
-///         [B, T] of losses [B, T, C], of any dtype. A weight of 0 takes no part, a batch of padding may have a mask.
+///         [B, T] of losses [B, T, C], of any dtype. A loss of weight 0 takes no part, as long as it is finite (0 times
+///         NaN is NaN: targets that are not known are better 0 than NaN); a batch of padding may have a mask.
 /// Shape   losses [B, ...], B the samples of input 0 -> scalar.
 /// Dtypes  any floating one; sums in f32 for bf16, and the result is f32 (f64 for f64).
 /// Errors  UsageError for losses without elements or of another number of samples, weights of another shape or made by a node. Graph::add

@@ -3,7 +3,7 @@
 
 namespace sluice {
 
-/// x in another floating dtype; the gradient is cast back. x itself when it has that dtype already.
+/// x in another dtype; the gradient is cast back, and integers, which have none, are a constant. x itself when it has that dtype already.
 Var cast(const Var& x, DType dtype);
 
 }  // namespace sluice

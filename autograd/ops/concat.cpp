@@ -20,17 +20,16 @@ Var concat(const std::vector<Var>& parts, int axis) {
   Tensor y = concat(tensors, axis);
   std::vector<int64_t> sizes;
   for (const Var& part : parts) sizes.push_back(part.dim(axis));
-  return record("concat", std::move(y), parts, {}, ConcatAttributes{std::move(sizes), axis}, [](const Node& node, const Tensor& dy, Needs) {
-    const auto& [sizes, axis] = node.attribute<ConcatAttributes>();
-    return split(dy, sizes, axis);
-  });
+  return record_moved("concat", std::move(y), parts, ConcatAttributes{std::move(sizes), axis},
+                      [](const Node& node, const Tensor& dy, Needs) {
+                        const auto& [sizes, axis] = node.attribute<ConcatAttributes>();
+                        return split(dy, sizes, axis);
+                      });
 }
 
 std::vector<Var> split(const Var& x, const std::vector<int64_t>& sizes, int axis) {
-  if (!x.node()) {
-    const auto parts = split(x.value(), sizes, axis);
-    return {parts.begin(), parts.end()};
-  }
+  const auto values = split(x.value(), sizes, axis);  // checks the sizes
+  if (!x.node()) return {values.begin(), values.end()};
   std::vector<Var> parts;
   int64_t begin = 0;
   for (int64_t size : sizes) {

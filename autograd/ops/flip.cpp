@@ -3,8 +3,8 @@
 namespace sluice {
 
 Var flip(const Var& x, const std::vector<int>& axes) {
-  return record("flip", flip(x.value(), axes), {x}, {}, axes,
-                [](const Node& node, const Tensor& dy, Needs) { return Gradients{flip(dy, node.attribute<std::vector<int>>())}; });
+  return record_moved("flip", flip(x.value(), axes), {x}, axes,
+                      [](const Node& node, const Tensor& dy, Needs) { return Gradients{flip(dy, node.attribute<std::vector<int>>())}; });
 }
 
 Var flip_items(const Var& x, const Tensor& lengths) {

@@ -5,6 +5,7 @@
 #include "autograd/ops/cast.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reshape.h"
+#include "autograd/ops/views.h"
 #include "core/ops/elementwise.h"
 
 namespace sluice {
@@ -17,13 +18,8 @@ struct SumAttributes {
   double factor;
 };
 
-bool is_reduced(const char* op, int axis, const std::vector<int>& axes, int rank) {
-  return axes.empty() || std::ranges::any_of(axes, [&](int a) { return normal_axis(op, a, rank) == axis; });
-}
-
 Shape kept_shape(const char* op, Shape shape, const std::vector<int>& axes) {
-  for (int axis = 0; axis < shape.rank(); ++axis)
-    if (is_reduced(op, axis, axes, shape.rank())) shape = shape.with(axis, 1);
+  for (int axis : reduced_axes(op, axes, shape.rank())) shape = shape.with(axis, 1);
   return shape;
 }
 
@@ -48,16 +44,24 @@ Var prod_over(const Var& x, int axis) {
   });
 }
 
-/// Of one axis after the other, the last first.
-Var over_each(const char* op, const Var& x, const std::vector<int>& axes, bool keep, Var (*over)(const Var&, int)) {
+/// Of several axes as one: where they do not lie side by side, they are brought to the end first.
+Var over_merged(const char* op, const Var& x, const std::vector<int>& axes, bool keep, Var (*over)(const Var&, int)) {
+  const std::vector<int> reduced = reduced_axes(op, axes, x.rank());
   Shape shape = x.shape();
-  Var y = x;
-  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    if (!is_reduced(op, axis, axes, x.shape().rank())) continue;
-    y = over(y, axis);
-    shape = keep ? shape.with(axis, 1) : shape.without(axis);
+  for (auto axis = reduced.rbegin(); axis != reduced.rend(); ++axis) shape = keep ? shape.with(*axis, 1) : shape.without(*axis);
+  if (reduced.empty()) return reshape(over(reshape(x, {1}), 0), shape);
+  const int count = static_cast<int>(reduced.size());
+  int first = reduced.front();
+  Var ordered = x;
+  if (reduced.back() - first >= count) {
+    std::vector<int> order;
+    for (int axis = 0; axis < x.rank(); ++axis)
+      if (!std::ranges::binary_search(reduced, axis)) order.push_back(axis);
+    first = static_cast<int>(order.size());
+    order.insert(order.end(), reduced.begin(), reduced.end());
+    ordered = permute(x, order);
   }
-  return reshape(y, shape);
+  return reshape(over(count == 1 ? ordered : flatten(ordered, first, first + count - 1), first), shape);
 }
 
 }  // namespace
@@ -70,13 +74,9 @@ Var mean(const Var& x, std::vector<int> axes, bool keep) {
   return record_sum("mean", x, y, axes, 1 / count);
 }
 
-// Products of some factors are not rounded before the others are multiplied with them.
-Var prod(const Var& x, std::vector<int> axes, bool keep) {
-  if (axes.size() == 1) return over_each("prod", x, axes, keep, prod_over);
-  return cast(over_each("prod", cast(x, compute_dtype(x.dtype())), axes, keep, prod_over), x.dtype());
-}
+Var prod(const Var& x, std::vector<int> axes, bool keep) { return over_merged("prod", x, axes, keep, prod_over); }
 
-Var max(const Var& x, std::vector<int> axes, bool keep) { return over_each("max", x, axes, keep, max_over); }
+Var max(const Var& x, std::vector<int> axes, bool keep) { return over_merged("max", x, axes, keep, max_over); }
 
 Var min(const Var& x, std::vector<int> axes, bool keep) { return neg(max(neg(x), std::move(axes), keep)); }
 

@@ -29,7 +29,7 @@ Gradients repeat_gradients(const Node& node, const Tensor& dy, Needs) {
 }  // namespace
 
 Var repeat(const Var& x, const std::vector<int64_t>& counts) {
-  return record("repeat", repeat(x.value(), counts), {x}, {}, RepeatAttributes{x.shape(), counts}, repeat_gradients);
+  return record_moved("repeat", repeat(x.value(), counts), {x}, RepeatAttributes{x.shape(), counts}, repeat_gradients);
 }
 
 }  // namespace sluice

@@ -8,12 +8,13 @@
 namespace sluice {
 
 Var reshape(const Var& x, const Shape& shape) {
-  return record("reshape", x.value().contiguous().reshape(shape), {x}, {}, x.shape(),
-                [](const Node& node, const Tensor& dy, Needs) { return Gradients{dy.contiguous().reshape(node.attribute<Shape>())}; });
+  return record_moved("reshape", x.value().contiguous().reshape(shape), {x}, x.shape(), [](const Node& node, const Tensor& dy, Needs) {
+    return Gradients{dy.contiguous().reshape(node.attribute<Shape>())};
+  });
 }
 
 Var transpose(const Var& x, int a, int b) {
-  return record("transpose", x.value().transpose(a, b), {x}, {}, std::pair(a, b), [](const Node& node, const Tensor& dy, Needs) {
+  return record_moved("transpose", x.value().transpose(a, b), {x}, std::pair(a, b), [](const Node& node, const Tensor& dy, Needs) {
     const auto& [first, second] = node.attribute<std::pair<int, int>>();
     return Gradients{dy.transpose(first, second)};
   });
@@ -43,12 +44,12 @@ Var slice(const Var& x, int axis, int64_t begin, int64_t end, int64_t step) {
   std::tie(begin, end) = normal_range("slice", begin, end, x.dim(axis));
   if (begin == 0 && end == x.dim(axis) && step == 1) return x;
   const SliceAttributes slice{x.shape(), axis, begin, end, step};
-  return record("slice", slice.of(x.value()), {x}, {}, slice, [](const Node& node, const Tensor& dy, Needs) {
+  return record_moved("slice", slice.of(x.value()), {x}, slice, [](const Node& node, const Tensor& dy, Needs) {
     const auto& at = node.attribute<SliceAttributes>();
     const Tensor sum = sum_to_slice(node);
     if (sum.defined()) {
       const Tensor range = at.of(sum);
-      copy(add(range, dy), range);
+      copy(add(range, cast(dy, range.dtype())), range);
       return Gradients{sum};
     }
     Tensor dx = zeros(at.shape, dy.dtype(), dy.device_ptr());

@@ -34,27 +34,19 @@ __device__ int columns_first() {
   return (lane_of_warp() % 8 + lane_of_warp() / 16 * 8) * kRowStride<kWidth> + lane_of_warp() / 8 % 2 * 8;
 }
 
-/// Starts the copy of kRows rows from row `first` to a tile, by all threads of the block; rows and columns that are not there become zeros.
+/// Starts the copy of kRows rows from row `first` to a tile, by all threads of the block, each of which keeps to its column; rows and columns
+/// that are not there become zeros.
 template <int kWidth, int kRows, int kThreads>
 __device__ void load_tile(const HeadRows<bfloat16>& from, int first, int rows, int width, bfloat16* tile) {
-  constexpr int kChunks = kWidth / 8;
-  if constexpr (kThreads % kChunks == 0) {  // a thread keeps to its column
-    constexpr int kRowsAtOnce = kThreads / kChunks;
-    static_assert(kRows % kRowsAtOnce == 0);
-    const int row = threadIdx.x / kChunks, column = threadIdx.x % kChunks * 8;
-    const int rows_left = column < width ? rows - first - row : 0;
-    const bfloat16* source = from[first + row] + column;
-    tile += row * kRowStride<kWidth> + column;
+  constexpr int kChunks = kWidth / 8, kRowsAtOnce = kThreads / kChunks;
+  const int row = threadIdx.x / kChunks, column = threadIdx.x % kChunks * 8;
+  if (kThreads % kChunks != 0 && row >= kRowsAtOnce) return;
+  const int rows_left = column < width ? rows - first - row : 0;
+  const bfloat16* source = from[first + row] + column;
+  tile += row * kRowStride<kWidth> + column;
 #pragma unroll
-    for (int i = 0; i < kRows; i += kRowsAtOnce, source += kRowsAtOnce * from.stride)
-      copy_async<16>(tile + i * kRowStride<kWidth>, source, i < rows_left);
-  } else {
-#pragma unroll
-    for (int chunk = threadIdx.x; chunk < kRows * kChunks; chunk += kThreads) {
-      const int row = chunk / kChunks, column = chunk % kChunks * 8;
-      copy_async<16>(tile + row * kRowStride<kWidth> + column, from[first + row] + column, first + row < rows && column < width);
-    }
-  }
+  for (int i = 0; i < kRows; i += kRowsAtOnce, source += kRowsAtOnce * from.stride)
+    if (i + kRowsAtOnce <= kRows || row < kRows - i) copy_async<16>(tile + i * kRowStride<kWidth>, source, i < rows_left);
 }
 
 template <int kBlocks, int kTiles>

@@ -12,13 +12,16 @@ namespace sluice {
 namespace rules {
 // clang-format off
 
+/// What a slope of 0 is, so that the gradient tells of a NaN as the value does: 0, and NaN of NaN.
+template <class V> SLUICE_HD V zero_of(V x) { return where_positive(x, V(0), where_positive(-x, V(0), x)); }
+
 struct Neg {
   template <class V> SLUICE_HD static V value(V x) { return -x; }
   template <class V> SLUICE_HD static V slope(V) { return V(-1); }
 };
 struct Abs {
   template <class V> SLUICE_HD static V value(V x) { return abs(x); }
-  template <class V> SLUICE_HD static V slope(V x) { return where_positive(x, V(1), where_positive(-x, V(-1), V(0))); }
+  template <class V> SLUICE_HD static V slope(V x) { return where_positive(x, V(1), where_positive(-x, V(-1), x)); }  // x is 0 or NaN
 };
 struct Sign {
   template <class V> SLUICE_HD static V value(V x) { return where_positive(x, V(1), where_positive(-x, V(-1), x)); }  // keeps NaN
@@ -106,7 +109,7 @@ struct Sigmoid {
 };
 struct Relu {
   template <class V> SLUICE_HD static V value(V x) { return where_positive(-x, V(0), x); }  // keeps NaN
-  template <class V> SLUICE_HD static V slope(V x) { return where_positive(x, V(1), V(0)); }
+  template <class V> SLUICE_HD static V slope(V x) { return where_positive(x, V(1), where_positive(-x, V(0), x)); }  // x is 0 or NaN
 };
 /// x sigmoid(x). Source  Elfwing, Uchibe, Doya 2017, arXiv:1702.03118.
 struct Silu {
@@ -164,7 +167,7 @@ struct Hardswish {
 /// min(max(x + 3, 0), 6) / 6.
 struct Hardsigmoid {
   template <class V> SLUICE_HD static V value(V x) { return Hardswish::of_parts(x, V(0), (x + V(3)) * V(1.0 / 6), V(1)); }
-  template <class V> SLUICE_HD static V slope(V x) { return where_positive(V(3) - abs(x), V(1.0 / 6), V(0)); }
+  template <class V> SLUICE_HD static V slope(V x) { return where_positive(V(3) - abs(x), V(1.0 / 6), zero_of(x)); }
 };
 
 /// min(max(x, low), high) with ends that T holds, so that the result tells what was cut off. Keeps NaN.
@@ -173,7 +176,7 @@ struct Clamp {
   Clamp(double lowest, double highest) : low(held(lowest)), high(held(highest)) {}
   template <class V> SLUICE_HD V value(V x) const { return where_positive(x - V(high), V(high), where_positive(V(low) - x, V(low), x)); }
   template <class V> SLUICE_HD V gradient(V y, V dy) const {
-    return where_positive(y - V(low), where_positive(V(high) - y, dy, V(0)), V(0));
+    return where_positive(y - V(low), where_positive(V(high) - y, dy, V(0)), zero_of(y));
   }
   static compute_t<T> held(double x) { return static_cast<compute_t<T>>(static_cast<T>(static_cast<compute_t<T>>(x))); }
   compute_t<T> low, high;
@@ -203,7 +206,7 @@ struct DivideInto {
 template <class A>
 struct LeakyRelu {
   template <class V> SLUICE_HD V value(V x) const { return where_positive(x, x, V(below) * x); }
-  template <class V> SLUICE_HD V slope(V x) const { return where_positive(x, V(1), V(below)); }
+  template <class V> SLUICE_HD V slope(V x) const { return where_positive(x, V(1), V(below) + zero_of(x)); }
   A below;
 };
 template <class A>
@@ -244,13 +247,13 @@ struct PowByExponent {
 };
 /// What of the gradient of the larger one is a's: all, half between equals, or nothing.
 struct ShareOfLarger {
-  template <class V> SLUICE_HD static V value(V a, V b) { return a > b ? V(1) : a == b ? V(0.5) : V(0); }
+  template <class V> SLUICE_HD static V value(V a, V b) { return a > b ? V(1) : a == b ? V(0.5) : a < b ? V(0) : a + b; }  // NaN
 };
 struct Prelu {
   template <class V> SLUICE_HD static V value(V x, V below) { return x > 0 ? x : below * x; }
 };
 struct PreluByInput {
-  template <class V> SLUICE_HD static V value(V x, V below) { return x > 0 ? V(1) : below; }
+  template <class V> SLUICE_HD static V value(V x, V below) { return x > 0 ? V(1) : x <= 0 ? below : x; }
 };
 
 // clang-format on

@@ -16,17 +16,6 @@ constexpr int64_t kLeastChunkItems = 64;  // bounds the partial results to a 64t
 // A chunk is a block of threads for every 128 columns or so. About 1024 blocks fill a GPU; more would only leave more to combine.
 constexpr int64_t kGpuChunkElements = 8192, kGpuBlockColumns = 128, kGpuBlocks = 1024;
 
-std::vector<int> normal_axes(const char* op, std::vector<int> axes, int rank) {
-  if (axes.empty()) {
-    axes.resize(rank);
-    std::iota(axes.begin(), axes.end(), 0);
-  }
-  for (int& axis : axes) axis = normal_axis(op, axis, rank);
-  std::sort(axes.begin(), axes.end());
-  require(std::adjacent_find(axes.begin(), axes.end()) == axes.end(), op, ": needs distinct axes, got one twice");
-  return axes;
-}
-
 ReductionView view_of(const Tensor& x, int first, int last) {
   const Shape& shape = x.shape();
   ReductionView view{.kind = x.device().backend()};
@@ -76,6 +65,17 @@ int64_t extent_of(const Shape& shape, const std::vector<int>& axes) {
 
 }  // namespace
 
+std::vector<int> reduced_axes(const char* op, std::vector<int> axes, int rank) {
+  if (axes.empty()) {
+    axes.resize(rank);
+    std::iota(axes.begin(), axes.end(), 0);
+  }
+  for (int& axis : axes) axis = normal_axis(op, axis, rank);
+  std::sort(axes.begin(), axes.end());
+  require(std::adjacent_find(axes.begin(), axes.end()) == axes.end(), op, ": needs distinct axes, got one twice");
+  return axes;
+}
+
 int64_t ReductionView::chunk_items() const {
   const int64_t columns = std::max<int64_t>(1, inner);
   if (kind != DeviceKind::cuda) return std::max(kLeastChunkItems, kChunkElements / columns);
@@ -86,22 +86,22 @@ int64_t ReductionView::chunk_items() const {
 }
 
 Tensor sum(const Tensor& x, std::vector<int> axes, bool keep) {
-  return reduce("sum", Reduction::Sum, x, normal_axes("sum", std::move(axes), x.rank()), keep);
+  return reduce("sum", Reduction::Sum, x, reduced_axes("sum", std::move(axes), x.rank()), keep);
 }
 
 Tensor prod(const Tensor& x, std::vector<int> axes, bool keep) {
-  return reduce("prod", Reduction::Product, x, normal_axes("prod", std::move(axes), x.rank()), keep);
+  return reduce("prod", Reduction::Product, x, reduced_axes("prod", std::move(axes), x.rank()), keep);
 }
 
 Tensor mean(const Tensor& x, std::vector<int> axes, bool keep) {
-  axes = normal_axes("mean", std::move(axes), x.rank());
+  axes = reduced_axes("mean", std::move(axes), x.rank());
   const int64_t count = extent_of(x.shape(), axes);
   require(count > 0, "mean: needs at least one element to average, got shape ", x.shape());
   return reduce("mean", Reduction::Sum, x, axes, keep, 1.0 / static_cast<double>(count));
 }
 
 Tensor max(const Tensor& x, std::vector<int> axes, bool keep) {
-  axes = normal_axes("max", std::move(axes), x.rank());
+  axes = reduced_axes("max", std::move(axes), x.rank());
   require(extent_of(x.shape(), axes) > 0, "max: needs at least one element to compare, got shape ", x.shape());
   return reduce("max", Reduction::Max, x, axes, keep);
 }
@@ -109,7 +109,7 @@ Tensor max(const Tensor& x, std::vector<int> axes, bool keep) {
 Tensor min(const Tensor& x, std::vector<int> axes, bool keep) { return neg(max(neg(x), std::move(axes), keep)); }
 
 double variance_divisor(const Shape& shape, const std::vector<int>& axes, double correction) {
-  const int64_t count = extent_of(shape, normal_axes("variance", axes, shape.rank()));
+  const int64_t count = extent_of(shape, reduced_axes("variance", axes, shape.rank()));
   require(static_cast<double>(count) > correction && correction >= 0, "variance: needs more elements than the correction of ", correction,
           ", and that not below 0, got ", count, " of ", shape);
   return static_cast<double>(count) - correction;

@@ -23,11 +23,14 @@ Tensor min(const Tensor& x, std::vector<int> axes = {}, bool keep = false);
 Tensor variance(const Tensor& x, std::vector<int> axes = {}, bool keep = false, double correction = 1);
 /// What the sum is divided by. Errors  as variance.
 double variance_divisor(const Shape& shape, const std::vector<int>& axes, double correction);
-/// The gradient of `max` over one axis (kept in y and dy): equal maxima share it evenly.
+/// The gradient of `max` over one axis (kept in y and dy): equal maxima share it evenly, and it is NaN where the maximum is.
 Tensor max_backward(const Tensor& x, int axis, const Tensor& y, const Tensor& dy);
 /// The gradient of `prod` over one axis (kept in dy): dy times the product of the other factors, also where factors are 0. With none of
 /// them that is the product over the factor, so it is finite only where the product is.
 Tensor prod_backward(const Tensor& x, int axis, const Tensor& dy);
+
+/// From 0 on and in ascending order, all when empty. Errors  UsageError for one that is not there or comes twice.
+std::vector<int> reduced_axes(const char* op, std::vector<int> axes, int rank);
 
 /// The inverse of broadcasting: sums over the axes along which `shape` would be repeated to give x. x itself when shapes are equal.
 Tensor sum_to(const Tensor& x, const Shape& shape);

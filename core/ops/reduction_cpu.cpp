@@ -129,7 +129,8 @@ void max_backward(Cpu& cpu, const ReductionView& view, const Tensor& x, const Te
         const auto is_top = [&](int64_t i) { return static_cast<A>(from[first + i * inner]) == static_cast<A>(top[at]); };
         A ties = 0;
         for (int64_t i = 0; i < n; ++i) ties += is_top(i);
-        for (int64_t i = 0; i < n; ++i) to[first + i * inner] = static_cast<T>(is_top(i) ? static_cast<A>(gradient[at]) / ties : A(0));
+        const A others = ties > 0 ? A(0) : std::numeric_limits<A>::quiet_NaN();  // a NaN equals nothing
+        for (int64_t i = 0; i < n; ++i) to[first + i * inner] = static_cast<T>(is_top(i) ? static_cast<A>(gradient[at]) / ties : others);
       }
     });
   });

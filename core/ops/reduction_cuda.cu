@@ -195,8 +195,9 @@ __global__ void __launch_bounds__(kThreads)
   if (!exists) return;
   ties = 0;
   for (int row = 0; row < static_cast<int>(blockDim.y); ++row) ties += of_thread[row * blockDim.x + threadIdx.x];
+  const A others = ties > 0 ? A(0) : static_cast<A>(NAN);  // a NaN equals nothing
   for (int64_t i = threadIdx.y; i < n; i += blockDim.y)
-    dx[first + i * inner] = static_cast<T>(static_cast<A>(x[first + i * inner]) == top ? gradient / static_cast<A>(ties) : A(0));
+    dx[first + i * inner] = static_cast<T>(static_cast<A>(x[first + i * inner]) == top ? gradient / static_cast<A>(ties) : others);
 }
 
 /// dx = dy * the product of the other items of the column.

@@ -112,8 +112,8 @@ void Stage::offer_accumulators(int node, const std::vector<NodePtr>& leaves) {
 }
 
 /// Frozen parameters have no leaf.
-/// Keeps the first gradient as the sum; a later one is in the sum already. The first one of several is copied where something else
-/// still reads it.
+/// Keeps the first gradient as the sum; a later one is in the sum already. It is copied where something else still reads it: later ones
+/// are added to it, and optimizers may write into it.
 void Stage::accumulate(int node, Backward& backward, const std::vector<NodePtr>& leaves) {
   for (size_t i = 0; i < leaves.size(); ++i) {
     if (!leaves[i]) continue;
@@ -121,7 +121,7 @@ void Stage::accumulate(int node, Backward& backward, const std::vector<NodePtr>&
     Tensor& sum = parameters_[node_parameters_[node][i]].gradients[node];
     watch("a gradient of the parameters", gradient.defined() ? gradient : sum);
     if (!gradient.defined() || sum.defined()) continue;
-    const bool keep = gradient.is_contiguous() && (run_->micro_batches() == 1 || gradient.is_exclusive());
+    const bool keep = gradient.is_contiguous() && gradient.is_exclusive();
     sum = keep ? std::move(gradient) : gradient.clone();
   }
 }

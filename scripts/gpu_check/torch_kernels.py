@@ -13,7 +13,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]
 # (samples, heads, tokens, width of a head) of the rows of bench/gpu_cases.cpp
-ATTENTION = {"width_64": (2, 32, 4096, 64), "width_128": (2, 16, 4096, 128), "gpt2": (32, 12, 1024, 64)}
+ATTENTION = {"width_64": (2, 32, 4096, 64), "width_96": (2, 21, 4096, 96), "width_128": (2, 16, 4096, 128), "width_256": (2, 8, 4096, 256),
+             "gpt2": (32, 12, 1024, 64)}
 
 
 def median_ms(prepare, timed, repeats):

@@ -4,8 +4,11 @@
 #include <cmath>
 #include <limits>
 
+#include "autograd/ops/elementwise.h"
+#include "autograd/ops/linear.h"
 #include "core/ops/copy.h"
 #include "core/ops/elementwise.h"
+#include "layers/losses.h"
 #include "parallel/plan/predict.h"
 #include "parallel/trainer.h"
 #include "tests/parallel/tiny_models.h"
@@ -53,6 +56,33 @@ TEST(OwnOptimizer, TrainsAsAFusedOneWithClipAndWorkingCopies) {
         }
         EXPECT_NE(first, last);
       }
+}
+
+/// a + b gives both the same gradient, and so one tensor.
+class LinearOfASum : public layers::Module {
+ public:
+  std::vector<layers::ParameterSpec> parameters() const override {
+    return {{"a", {4, 8}, layers::Initializer::uniform(-1, 1)}, {"b", {4, 8}, layers::Initializer::uniform(-1, 1)}};
+  }
+  Var forward(const layers::Call& call) const override { return linear(call.inputs[0], add(call.parameters[0], call.parameters[1])); }
+};
+
+TEST(OwnOptimizer, ClipsOnceWhatTwoParametersShare) {
+  layers::Graph graph;
+  const auto x = graph.input("x", {8}), target = graph.input("target", {4});
+  graph.loss(graph.add("loss", layers::MeanSquaredError(), {graph.add("linear", LinearOfASum(), x), target}));
+  const Batch batch = batch_of({{"x", randn({kSamples, 8}, 1)}, {"target", randn({kSamples, 4}, 2)}});
+  for (const int micro_batches : {1, 2}) {
+    const auto weights_after = [&](const Optimizer& optimizer) {
+      Trainer trainer(graph, plan(graph, devices("cpu:0"), {.batch = kSamples, .micro_batches = micro_batches}), optimizer,
+                      {.seed = 1, .clip = 0.01});
+      trainer.step(batch);
+      return trainer.parameters()[0].value.to_vector();
+    };
+    const auto own = weights_after(PlainDescent()), fused = weights_after(SGD({.lr = kRate}));
+    for (size_t i = 0; i < own.size(); ++i)
+      EXPECT_NEAR(own[i], fused[i], 1e-6) << "at " << i << " of " << micro_batches << " micro-batches";
+  }
 }
 
 TEST(OwnOptimizer, ChangesNothingWhereTheGradientIsNotFinite) {
