@@ -20,8 +20,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Those that texts of the source language are translated into.
+std::vector<std::string> target_languages(const Settings& settings) {
+  auto languages = settings.texts("data.languages");
+  const std::string& source = settings.text("data.source_language");
+  for (const std::string& language : languages) {
+    require(language != source, "data.languages: needs languages that ", source, " (data.source_language) is translated into, got ", source,
+            " itself; leave it out");
+    require(std::ranges::count(languages, language) == 1, "data.languages: needs each language once, got ", language,
+            " more often; leave the others out");
+  }
+  return languages;
+}
+
 std::string the_language(const Settings& settings, const fs::path& path) {
-  const auto languages = settings.texts("data.languages");
+  const auto languages = target_languages(settings);
   require(languages.size() == 1, "data.languages: needs the one language that ", path.string(), " translates into, got ", languages.size());
   return languages[0];
 }
@@ -29,15 +42,25 @@ std::string the_language(const Settings& settings, const fs::path& path) {
 std::vector<data::ParallelText> read_tree(const Settings& settings, const fs::path& path, std::string& summary) {
   require(settings.text("data.source_language") == "en", "data.source_language: catalogues of a folder of locales translate from en, got ",
           settings.text("data.source_language"));
-  auto tree = data::read_locale_tree(path, {settings.texts("data.languages"), settings.texts("data.domains")});
+  auto tree = data::read_locale_tree(path, {target_languages(settings), settings.texts("data.domains")});
   for (const auto& message : tree.skipped) summary += "left out " + message + "\n";
   return std::move(tree.texts);
+}
+
+/// A file of pairs. Where its name tells the languages as that of a file in a folder has to, it has the last word of which column is which.
+std::vector<data::ParallelText> read_tsv(const Settings& settings, const fs::path& path) {
+  const std::string& source = settings.text("data.source_language");
+  const std::string target = the_language(settings, path);
+  require(path.stem() != target + "-" + source, "data.path: ", path.string(), " is named as ", target, " translated into ", source,
+          ", but data.source_language is ", source, "; set data.source_language = \"", target, "\" and data.languages = \"", source,
+          "\", or rename the file where its first column is ", source);
+  return {data::read_tsv_pairs(path, source, target)};
 }
 
 /// Files STEM.en and STEM.de for each language.
 std::vector<data::ParallelText> read_moses(const Settings& settings, const fs::path& stem) {
   const std::string& source = settings.text("data.source_language");
-  const auto languages = settings.texts("data.languages");
+  const auto languages = target_languages(settings);
   require(!languages.empty(), "data.languages: needs the languages of ", stem.string(), ".LANGUAGE, got none");
   require<DataError>(data::exists_readably(stem.string() + "." + source),
                      "data.path: needs a .tsv, .mo or .po file, a folder of locales, or ", stem.string(), ".", source, " with ",
@@ -78,7 +101,7 @@ std::vector<data::ParallelText> read_texts(const Settings& settings, std::string
   const fs::path path = settings.text("data.path");
   const std::string& source = settings.text("data.source_language");
   if (data::is_folder_readably(path)) return has_tsv(path) ? read_tsv_folder(settings, path) : read_tree(settings, path, summary);
-  if (path.extension() == ".tsv") return {data::read_tsv_pairs(path, source, the_language(settings, path))};
+  if (path.extension() == ".tsv") return read_tsv(settings, path);
   if (path.extension() == ".mo" || path.extension() == ".po") return {data::read_catalogue(path, source, the_language(settings, path))};
   return read_moses(settings, path);
 }

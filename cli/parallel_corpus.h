@@ -11,7 +11,8 @@ namespace sluice::cli {
 
 /// Pairs of sentences to train a translation model on, and to test it with.
 struct ParallelCorpus {
-  data::TranslationSplit texts;  ///< what was read, filtered, by direction; of synthetic data none
+  /// What was read, filtered, by direction; of synthetic data none. Validation has no direction of a language that is not taught.
+  data::TranslationSplit texts;
   std::shared_ptr<const data::MultilingualTokenizer> tokenizer;
   std::shared_ptr<const data::TranslationDataset> dataset;
   std::string summary;  ///< of what was read and left out, in lines; empty for synthetic data

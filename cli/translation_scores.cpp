@@ -33,10 +33,18 @@ std::vector<std::string> sides(const std::vector<data::TextPair>& pairs, std::st
   return texts;
 }
 
-std::vector<std::string> neighbours(const data::ParallelText& training, const std::vector<std::string>& sources) {
+/// What was taught of the direction of `text`: there are fewer directions to score than to teach, in an order of their own.
+std::vector<data::TextPair> taught_pairs(const data::TranslationSplit& texts, const data::ParallelText& text) {
+  const auto found = std::ranges::find_if(texts.train, [&](const data::ParallelText& taught) {
+    return taught.source_language == text.source_language && taught.target_language == text.target_language;
+  });
+  return found == texts.train.end() ? std::vector<data::TextPair>() : found->pairs;
+}
+
+std::vector<std::string> neighbours(const std::vector<data::TextPair>& taught, const std::vector<std::string>& sources) {
   std::vector<std::string> targets;
-  if (training.pairs.empty()) return std::vector<std::string>(sources.size());
-  const training::NearestNeighbour nearest(sides(training.pairs, &data::TextPair::source), sides(training.pairs, &data::TextPair::target));
+  if (taught.empty()) return std::vector<std::string>(sources.size());
+  const training::NearestNeighbour nearest(sides(taught, &data::TextPair::source), sides(taught, &data::TextPair::target));
   for (const auto& source : sources) targets.push_back(nearest.translate(source));
   return targets;
 }
@@ -47,8 +55,7 @@ TranslationScores score_translations(const parallel::Checkpoint& checkpoint, con
                                      const std::vector<DevicePtr>& devices) {
   TextTranslator model(checkpoint, settings, {}, devices);
   TranslationScores scores;
-  for (size_t i = 0; i < corpus.texts.validation.size(); ++i) {
-    const data::ParallelText& text = corpus.texts.validation[i];
+  for (const data::ParallelText& text : corpus.texts.validation) {
     const auto pairs = test_pairs(model, text, settings.integer("data.test_pairs"));
     if (pairs.empty()) continue;
     const auto sources = sides(pairs, &data::TextPair::source), references = sides(pairs, &data::TextPair::target);
@@ -60,7 +67,7 @@ TranslationScores score_translations(const parallel::Checkpoint& checkpoint, con
     scores.directions.push_back({text.source_language, text.target_language, static_cast<int64_t>(pairs.size()),
                                  training::corpus_bleu(translations, references).score,
                                  training::corpus_chrf(translations, references).score, training::corpus_chrf(sources, references).score,
-                                 training::corpus_chrf(neighbours(corpus.texts.train[i], sources), references).score});
+                                 training::corpus_chrf(neighbours(taught_pairs(corpus.texts, text), sources), references).score});
     const size_t example = pairs.size() / 2;
     scores.examples.push_back({text.source_language, text.target_language, sources[example], references[example], translations[example]});
   }

@@ -1,5 +1,7 @@
 #include "data/parallel/translation_split.h"
 
+#include <algorithm>
+#include <iterator>
 #include <unordered_set>
 
 #include "core/error.h"
@@ -16,11 +18,22 @@ ParallelText reversed(const ParallelText& text) {
   return result;
 }
 
+/// Adds the pairs to those of their direction.
+void add_to(std::vector<ParallelText>& texts, ParallelText text) {
+  const auto same = std::ranges::find_if(texts, [&](const ParallelText& other) {
+    return other.source_language == text.source_language && other.target_language == text.target_language;
+  });
+  if (same == texts.end())
+    texts.push_back(std::move(text));
+  else
+    std::ranges::move(text.pairs, std::back_inserter(same->pairs));
+}
+
 std::vector<ParallelText> directed(std::vector<ParallelText> texts, Directions directions) {
   std::vector<ParallelText> result;
   for (auto& text : texts) {
-    if (directions != Directions::forward) result.push_back(reversed(text));
-    if (directions != Directions::backward) result.push_back(std::move(text));
+    if (directions != Directions::forward) add_to(result, reversed(text));
+    if (directions != Directions::backward) add_to(result, std::move(text));
   }
   return result;
 }

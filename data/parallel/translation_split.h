@@ -21,7 +21,7 @@ struct TranslationSplitOptions {
 };
 
 struct TranslationSplit {
-  std::vector<ParallelText> train, validation;  ///< a text for each direction, with the same directions in both
+  std::vector<ParallelText> train, validation;  ///< one text for each direction, with the same directions in both
   int64_t overlapping = 0;                      ///< training pairs left out, because a side of theirs is a validation source
 };
 
@@ -30,7 +30,7 @@ bool is_held_out(std::string_view source, double fraction, uint64_t seed);
 
 /// Splits by source string: a pair is held out when its source is, whatever the language, so no source string of validation is on either
 /// side of a training pair of any language. With `backward` or `both`, whose sources are translations too, that takes out training
-/// pairs; they are counted.
+/// pairs; they are counted. Texts that come to one direction, such as en-de and de-en with `both`, become one.
 /// Errors  UsageError for a fraction outside [0, 0.5].
 TranslationSplit split_by_source(std::vector<ParallelText> texts, const TranslationSplitOptions& options);
 

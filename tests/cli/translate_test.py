@@ -215,6 +215,51 @@ lr = 3e-3
         self.assertRegex(said, "left out [0-9]+ validation pairs from en to xx")
         self.assertIn("pairs in 2 languages", said)
 
+    def scores(self, *arguments, run="run"):
+        """Of eval, those of all translations."""
+        evaluated = sluice("eval", self.folder / run, "--json", "-", *arguments)
+        self.assertEqual(evaluated.returncode, 0, evaluated.stderr)
+        return json.loads(evaluated.stdout)
+
+    def test_a_language_that_is_left_out_takes_no_neighbours_from_others(self):
+        for name in ("two", "three"):
+            (self.folder / name).mkdir()
+            for language in ("de", "fr"):
+                lines = [line.split("\t") for line in self.pairs.read_text().splitlines()[:400]]
+                (self.folder / name / f"en-{language}.tsv").write_text("".join(f"{english}\t{german[::1 if language == 'de' else -1]}\n" for english, german in lines))
+        (self.folder / "three" / "en-aa.tsv").write_text("".join(f"copy {number}\tcopy {number}\n" for number in range(300)))  # of training none stays
+        directions = {}
+        for name in ("two", "three"):
+            self.train(data__path=self.folder / name, data__languages="[]", train__steps=1, output__dir=self.folder / f"run-{name}")
+            directions[name] = self.scores(run=f"run-{name}")["translation"]["directions"]
+            self.assertEqual(list(directions[name]), ["en-de", "en-fr"])
+        for direction, scores in directions["two"].items():
+            self.assertGreater(scores["neighbour_chrf"], 10)
+            self.assertAlmostEqual(scores["neighbour_chrf"], directions["three"][direction]["neighbour_chrf"])
+
+    def test_a_direction_of_two_files_is_one_direction(self):
+        folder = self.folder / "corpus"
+        folder.mkdir()
+        lines = self.pairs.read_text().splitlines()
+        (folder / "en-de.tsv").write_text("\n".join(lines))
+        (folder / "de-en.tsv").write_text("\n".join("\t".join(line.split("\t")[::-1]) for line in lines))
+        self.train(data__path=folder, data__languages="[]", data__directions="both", train__steps=1)
+        scores = self.scores()["translation"]
+        self.assertEqual(sorted(scores["directions"]), ["de-en", "en-de"])
+        self.assertEqual(scores["mean"]["pairs"], sum(of["pairs"] for of in scores["directions"].values()))
+
+    def test_languages_are_others_than_the_source_and_named_once(self):
+        for language in ("en", "de"):
+            self.write(f"stem.{language}", "red house\nold tree\n" * 50)
+        for languages, words in (('["de", "de"]', ("each language once", "got de")), ('["de", "en"]', ("en (data.source_language)", "leave it out"))):
+            self.refuse(2, "data.languages", *words, arguments=self.command(data__path=self.folder / "stem", data__languages=languages))
+        self.refuse(2, "data.languages", "leave it out", arguments=self.command(data__languages='["en"]'))
+
+    def test_a_file_named_against_the_settings_is_refused(self):
+        turned = self.write("de-en.tsv", self.pairs.read_text())
+        self.refuse(2, "de-en.tsv", 'data.source_language = "de"', "rename", arguments=self.command(data__path=turned))
+        self.train(data__path=turned, data__source_language="de", data__languages='["en"]', train__steps=1)
+
     def test_a_checkpoint_without_a_language_says_so(self):
         self.train(train__steps=1)
         self.refuse(2, "data.languages", "de, en", "fr", "without the checkpoint",

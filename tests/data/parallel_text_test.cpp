@@ -164,5 +164,16 @@ TEST(TranslationSplit, TurnsPairsRound) {
   EXPECT_EQ(split.train[1].pairs, (Pairs{{"one", "eins"}}));
 }
 
+TEST(TranslationSplit, HasOneTextOfADirectionThatSeveralCorporaHave) {
+  const auto split = split_by_source({{"en", "de", {{"one", "eins"}}}, {"de", "en", {{"zwei", "two"}}}},
+                                     {.validation_fraction = 0, .directions = Directions::both});
+  ASSERT_EQ(split.train.size(), 2u);
+  EXPECT_EQ(split.validation.size(), 2u);
+  EXPECT_EQ(split.train[0].source_language, "de");
+  EXPECT_EQ(split.train[0].pairs, (Pairs{{"eins", "one"}, {"zwei", "two"}}));
+  EXPECT_EQ(split.train[1].source_language, "en");
+  EXPECT_EQ(split.train[1].pairs, (Pairs{{"one", "eins"}, {"two", "zwei"}}));
+}
+
 }  // namespace
 }  // namespace sluice::data
