@@ -49,9 +49,8 @@ int generate(const parallel::Checkpoint& checkpoint, const Arguments& arguments)
   const int64_t most = context - prompt_tokens;
   const int64_t count = arguments.integer("--tokens", std::min(kTokens, most), 1, most);
 
-  const auto precision = precision_of(settings);
-  training::Decoder decoder(graph, parallel::load_parameters(checkpoint, graph, precision), build_devices(settings),
-                            {.pipeline = {.precision = precision}});
+  training::Decoder decoder(graph, parameters_of(checkpoint, graph, settings), build_devices(settings),
+                            {.pipeline = {.precision = precision_of(settings)}});
   data::StreamDecoder text(*tokenizer);
   print(text.add(prompt));
   const auto began = std::chrono::steady_clock::now();

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/build.h"
+#include "cli/trained_model.h"
 #include "training/attention_map.h"
 
 namespace sluice::cli {
@@ -77,9 +78,8 @@ std::optional<AttentionPlot> sample_attention(const parallel::Checkpoint& checkp
   if (!example) return std::nullopt;
   const TokenPair pair = tokens_of(tokenizer, *example);
   const std::string node = attention_node(graph);
-  const auto precision = precision_of(settings);
-  const Tensor map = training::attention_map(graph, parallel::load_parameters(checkpoint, graph, precision), devices, node, inputs_of(pair),
-                                             {.precision = precision, .timeout_seconds = settings.number("pipeline.timeout")});
+  const Tensor map = training::attention_map(graph, parameters_of(checkpoint, graph, settings), devices, node, inputs_of(pair),
+                                             {.precision = precision_of(settings), .timeout_seconds = settings.number("pipeline.timeout")});
   AttentionPlot plot;
   plot.caption = fmt::format(
       "Where {} looks, as the mean of its {} heads, while it reads the source \"{}\" ({}) and says the reference \"{}\" ({}). A row is the "

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cli/build.h"
+#include "cli/trained_model.h"
 #include "training/decoding/sampling.h"
 
 namespace sluice::cli {
@@ -24,9 +25,8 @@ std::string sample_text(const parallel::Checkpoint& checkpoint, const layers::Gr
   sampling.temperature = 0.8;
   sampling.seed = static_cast<uint64_t>(settings.integer("train.seed"));
   const std::vector<int32_t> prompt = tokens;
-  const auto precision = precision_of(settings);
-  training::Decoder decoder(graph, parallel::load_parameters(checkpoint, graph, precision), devices("cpu:0"),
-                            {.pipeline = {.precision = precision}});
+  training::Decoder decoder(graph, parameters_of(checkpoint, graph, settings), devices("cpu:0"),
+                            {.pipeline = {.precision = precision_of(settings)}});
   training::sample(decoder, prompt, count, sampling, [&](int32_t token) {
     tokens.push_back(token);
     return true;

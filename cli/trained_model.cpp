@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "cli/build.h"
 #include "core/error.h"
 #include "core/file/file.h"
+#include "parallel/checkpoint/layout.h"
 #include "parallel/run/run_errors.h"
 
 namespace sluice::cli {
@@ -42,6 +44,12 @@ Settings settings_of(const parallel::Checkpoint& checkpoint, const std::vector<s
   for (const auto& assignment : assignments) settings.set(assignment);
   for (const auto& left_out : settings.drop_foreign()) note(left_out);
   return settings;
+}
+
+std::map<std::string, Tensor> parameters_of(const parallel::Checkpoint& checkpoint, const layers::Graph& graph, const Settings& settings) {
+  const bool averages = settings.number("optimizer.ema") > 0;
+  if (averages) parallel::checkpoint_layout::require_averages(checkpoint);
+  return parallel::load_parameters(checkpoint, graph, precision_of(settings), default_device(), averages);
 }
 
 std::string tokenizer_of(const parallel::Checkpoint& checkpoint) {

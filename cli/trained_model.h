@@ -25,6 +25,10 @@ int with_checkpoint(const std::filesystem::path& path, parallel::Wanted wanted, 
 /// The config that a checkpoint was trained with, with --set assignments over it.
 Settings settings_of(const parallel::Checkpoint& checkpoint, const std::vector<std::string>& assignments);
 
+/// What a model computes with: the moving averages where settings keep them (optimizer.ema), as evaluation reads them, else the weights.
+/// Errors  as parallel::load_parameters, and DataError for a checkpoint that lacks averages.
+std::map<std::string, Tensor> parameters_of(const parallel::Checkpoint& checkpoint, const layers::Graph& graph, const Settings& settings);
+
 /// The bytes of the checkpoint's tokenizer; empty when it has none.
 std::string tokenizer_of(const parallel::Checkpoint& checkpoint);
 

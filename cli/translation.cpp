@@ -25,9 +25,8 @@ TextTranslator::TextTranslator(const parallel::Checkpoint& checkpoint, const Set
   require(!serialized.empty(), "translate: needs a model trained on texts, this one was trained on ", settings.text("data.kind"), " data");
   tokenizer_ = std::dynamic_pointer_cast<const data::MultilingualTokenizer>(data::load_tokenizer(serialized));
   require<DataError>(tokenizer_ != nullptr, checkpoint.folder, ": needs a tokenizer of several languages, has another kind");
-  const auto precision = precision_of(settings);
   const auto graph = build_graph(settings);
-  translator_ = std::make_unique<training::Translator>(graph, parallel::load_parameters(checkpoint, graph, precision), devices,
+  translator_ = std::make_unique<training::Translator>(graph, parameters_of(checkpoint, graph, settings), devices,
                                                        training::TranslatorOptions{.vocabulary = tokenizer_->vocabulary(),
                                                                                    .sentences = search.sentences,
                                                                                    .groups = devices.size() > 1 ? 2 : 1,
@@ -35,7 +34,7 @@ TextTranslator::TextTranslator(const parallel::Checkpoint& checkpoint, const Set
                                                                                    .length_penalty = search.length_penalty,
                                                                                    .end_token = tokenizer_->end_of_sentence(),
                                                                                    .never = never_said(*tokenizer_),
-                                                                                   .precision = precision,
+                                                                                   .precision = precision_of(settings),
                                                                                    .timeout_seconds = settings.number("pipeline.timeout")});
 }
 

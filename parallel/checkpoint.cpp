@@ -244,14 +244,15 @@ void restore_weights(const Checkpoint& checkpoint, bool averages, Trainer& train
 }
 
 std::map<std::string, Tensor> load_parameters(const Checkpoint& checkpoint, const layers::Graph& graph, Precision precision,
-                                              const DevicePtr& device) {
+                                              const DevicePtr& device, bool averages) {
+  const char* const file = averages ? checkpoint_layout::shown_file(checkpoint) : checkpoint_layout::kModelFile;
   std::vector<StatePart> places;
   std::map<std::string, Tensor> model;
   for (const auto& [name, shape] : checkpoint_layout::shapes_of(graph)) {
     model[name] = empty(shape, DType::f32, device);
     places.push_back({name, shape, {0, shape.elements()}, model[name]});
   }
-  Source(checkpoint, checkpoint_layout::shown_file(checkpoint), places, nullptr, Source::Values::finite).read();
+  Source(checkpoint, file, places, nullptr, Source::Values::finite).read();
   for (const auto& parameter : graph.parameters()) model[parameter.name] = in_working_dtype(model[parameter.name], precision);
   return model;
 }

@@ -71,11 +71,12 @@ void restore(const Checkpoint& checkpoint, Trainer& trainer);
 void restore_weights(const Checkpoint& checkpoint, bool averages, Trainer& trainer);
 
 /// The parameters by full name as evaluation read them in that precision, rounded to the nearest, and the running statistics in f32, on
-/// one device; checked against the graph. They are the moving averages when the checkpoint has them. The graph may be a part of the model that
-/// was trained, such as a generator: what the checkpoint has beside its parameters is left.
+/// one device; checked against the graph. They are the moving averages where `averages` is true and the checkpoint has them, else the weights
+/// that were trained. The graph may be a part of the model that was trained, such as a generator: what the checkpoint has beside its parameters
+/// is left.
 /// Errors  DataError naming a missing or other-shaped parameter, or one with a value that is not finite.
 std::map<std::string, Tensor> load_parameters(const Checkpoint& checkpoint, const layers::Graph& graph, Precision precision,
-                                              const DevicePtr& device = default_device());
+                                              const DevicePtr& device = default_device(), bool averages = true);
 
 /// The folder of one training, locked while this object lives. All ranks of a training call everything together: each writes its part, and
 /// the root commits the whole.

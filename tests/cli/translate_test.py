@@ -260,6 +260,15 @@ lr = 3e-3
         self.refuse(2, "de-en.tsv", 'data.source_language = "de"', "rename", arguments=self.command(data__path=turned))
         self.train(data__path=turned, data__source_language="de", data__languages='["en"]', train__steps=1)
 
+    def test_averages_are_left_where_they_are_not_wanted(self):
+        self.train(train__steps=60, optimizer__ema=0.9999, optimizer__lr=0.1)
+        with_averages, without = self.scores(), self.scores("--set", "optimizer.ema=0")
+        self.assertNotEqual(with_averages["translation"]["examples"][0]["translation"], without["translation"]["examples"][0]["translation"])
+        lines = b"old house\nred river\n"
+        self.assertNotEqual(self.translate(lines, "--to", "de").stdout, self.translate(lines, "--to", "de", "--set", "optimizer.ema=0").stdout)
+        self.train(train__steps=1)
+        self.refuse(3, "ema.safetensors", arguments=["translate", self.folder / "run", "--to", "de", "--set", "optimizer.ema=0.9"])
+
     def test_a_checkpoint_without_a_language_says_so(self):
         self.train(train__steps=1)
         self.refuse(2, "data.languages", "de, en", "fr", "without the checkpoint",
