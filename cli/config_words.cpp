@@ -35,6 +35,8 @@ constexpr auto kWords = std::to_array<Word>({
     {"Plan::rematerialize", "pipeline.remat"},
     {"Plan::precision", "train.precision"},
     {"Device::Options::budget_bytes", "pipeline.memory"},
+    {"LoopOptions::patience", "train.patience"},
+    {"LoopOptions::evaluate_every", "train.evaluate_every"},
     {"kOpen", "auto"},
 });
 

@@ -187,7 +187,7 @@ std::vector<Option> make_options() {
       with(Option{"train.patience",
                   integer,
                   int64_t{0},
-                  "validations in a row without a smaller loss that end the training; 0 = any number",
+                  "validations in a row (train.evaluate_every) without a smaller loss that end the training; 0 = any number",
                   {},
                   0,
                   1e9},

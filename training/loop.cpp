@@ -31,6 +31,8 @@ void check(const LoopOptions& options, const data::Dataset* dataset) {
   at_least("save_every", 0, static_cast<double>(options.save_every));
   at_least("save_minutes", 0, options.save_minutes);
   at_least("keep", 1, options.keep);
+  require(options.patience == 0 || options.evaluate_every > 0, "training loop: LoopOptions::patience counts evaluations, got ",
+          options.patience, " without LoopOptions::evaluate_every; set the steps between two evaluations, or patience to 0");
   parallel::checkpoint_layout::require_file_names(options.files);
   for (const char* own : {kHistoryFile, kDataHashFile})
     require(!options.files.contains(own), "training loop: LoopOptions::files needs other names than '", own,
@@ -173,6 +175,7 @@ Loop::End Loop::run_steps() {
   data::Loader loader = options_.sampler ? data::Loader(dataset_, options_.sampler, loading()) : data::Loader(dataset_, loading());
   saved_at_ = steady_seconds();
   seconds_ = {};
+  if (lacks_evaluation() && !is_stopped()) evaluate_now();
   while (trainer_.steps_done() < options_.steps) {
     if (is_stopped()) return End::stopped;
     if (!has_patience()) return End::no_better;
@@ -243,6 +246,14 @@ void Loop::save_after(const std::exception& error, int64_t first) {
   } catch (const std::exception& second) {
     if (on_warning) on_warning(join("step ", trainer_.steps_done(), " is not saved: ", second.what()));
   }
+}
+
+/// Of the checkpoint that was restored: one that ended its training was saved before its last evaluation, and one that a signal asked for in
+/// the place of an evaluation. A training that never stopped evaluates there.
+bool Loop::lacks_evaluation() const {
+  const int64_t step = trainer_.steps_done();
+  return origin_ && origin_->step == step && step < options_.steps && is_due(options_.evaluate_every) &&
+         std::ranges::find(history_.entries(), step, &EvaluationHistory::Entry::step) == history_.entries().end();
 }
 
 bool Loop::is_due(int64_t every) const { return every > 0 && trainer_.steps_done() % every == 0; }

@@ -27,7 +27,7 @@ struct LoopOptions {
   data::BatchSamplerPtr evaluate_sampler{};  ///< in the place of those
   MetricMakers metrics{};                    ///< beside the loss; of graphs with an output
   std::string watched = "loss";  ///< what decides which evaluation is the best: the loss, or a metric by name, which should rise
-  int patience = 0;              ///< so many evaluations in a row that are no better end the training
+  int patience = 0;              ///< so many evaluations in a row that are no better end the training; needs evaluate_every
   std::string output{};          ///< the folder of checkpoints; empty: there are none
   int64_t save_every = 0;        ///< steps; once at the end in any case
   double save_minutes = 0;       ///< in one process; over several ranks TrainerOptions::wish asks for it
@@ -75,8 +75,8 @@ class Loop {
   std::function<bool()> stop;
   /// @}
 
-  /// Goes on from a checkpoint of the same model, as parallel::restore does; with the evaluations that were made before it. Warns where it was
-  /// trained on other samples (data_hash.h).
+  /// Goes on from a checkpoint of the same model, as parallel::restore does; with the evaluations that were made before it. One that was due at its
+  /// step and is not among them is made when the run begins. Warns where it was trained on other samples (data_hash.h).
   void restore(const parallel::Checkpoint& checkpoint);
   /// Goes on from the newest whole checkpoint of the output; false where there is none.
   bool resume();
@@ -113,6 +113,7 @@ class Loop {
   std::string best_folder() const { return output_->path_of(kBestFolder); }
   bool is_stopped() const { return stop && stop(); }
   bool is_due(int64_t every) const;
+  bool lacks_evaluation() const;
   bool has_patience() const { return options_.patience == 0 || history_.since_best() < options_.patience; }
   End run_steps();
   void step(data::Loader& loader);

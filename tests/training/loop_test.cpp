@@ -111,6 +111,49 @@ TEST(TrainingLoop, GoesOnBitForBitWithItsEvaluations) {
   for (const auto& entry : at_once.history().entries()) EXPECT_EQ(losses.at(entry.step), entry.loss) << entry.step;
 }
 
+/// Patience once counted fewer evaluations than that of a training which never stopped, and ended elsewhere.
+TEST(TrainingLoop, MakesTheEvaluationThatTheLastCheckpointLacks) {
+  LoopOptions options = options_of(40);
+  const auto whole = trainer_over("cpu:0");
+  Loop at_once(*whole, point_dataset(), options);
+  at_once.run();
+  for (const bool by_a_signal : {false, true}) {
+    const TemporaryFolder folder;
+    options.output = folder.path() / "run";
+    EvaluationHistory history;
+    for (const int64_t steps : {20, 40}) {
+      options.steps = by_a_signal ? 40 : steps;
+      const auto trainer = trainer_over("cpu:0");
+      Loop loop(*trainer, point_dataset(), options);
+      if (by_a_signal && steps == 20) loop.stop = [&] { return trainer->steps_done() == 20; };  // in the evaluation of that step
+      EXPECT_EQ(loop.resume(), steps == 40);
+      loop.run();
+      EXPECT_EQ(trainer->steps_done(), steps);
+      history = loop.history();
+    }
+    EXPECT_EQ(history.entries(), at_once.history().entries()) << by_a_signal;
+  }
+}
+
+TEST(TrainingLoop, MakesNoEvaluationTwiceOrThatIsNotDue) {
+  const TemporaryFolder folder;
+  LoopOptions options = options_of(15);
+  options.output = folder.path() / "run";
+  for (const auto& [steps, save_every, expected] :
+       {std::tuple(15, 0, std::vector<int64_t>{10, 15}), {25, 10, {20, 25}}, {35, 10, {30, 35}}}) {
+    options.steps = steps;
+    options.save_every = save_every;
+    const auto trainer = trainer_over("cpu:0");
+    Loop loop(*trainer, point_dataset(), options);
+    std::vector<int64_t> evaluations;
+    loop.on_evaluation = [&](int64_t step, const Evaluation&) { evaluations.push_back(step); };
+    if (steps == 35) loop.restore(parallel::open_checkpoint(folder.path() / "run" / "step-00000020"));  // made after its evaluation
+    if (steps == 25) loop.resume();
+    loop.run();
+    EXPECT_EQ(evaluations, expected);
+  }
+}
+
 TEST(TrainingLoop, EndsWhenNothingGetsBetterAndKeepsTheBest) {
   const TemporaryFolder folder;
   LoopOptions options = options_of(1000);
@@ -368,6 +411,8 @@ TEST(TrainingLoop, RefusesOptionsOutOfRangeAndNamesThem) {
   expect_error<UsageError>([&] { made([](auto& o) { o.steps = -1; }); }, {"LoopOptions::steps", "got -1"});
   expect_error<UsageError>([&] { made([](auto& o) { o.keep = 0; }); }, {"LoopOptions::keep", "at least 1"});
   expect_error<UsageError>([&] { made([](auto& o) { o.watched = "acuracy"; }); }, {"LoopOptions::watched", "acuracy"});
+  expect_error<UsageError>([&] { made([](auto& o) { o.patience = 3, o.evaluate_every = 0; }); },
+                           {"LoopOptions::patience", "got 3", "LoopOptions::evaluate_every"});
   expect_error<UsageError>([&] { made([](auto& o) { o.keep_best = true; }); }, {"keep_best", "set LoopOptions::output"});
   expect_error<UsageError>([&] { made([](auto& o) { o.save_every = 5; }); }, {"save_every", "set LoopOptions::output"});
   expect_error<UsageError>(
