@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/report/json_report.h"
+#include "cli/result_files.h"
 #include "core/byte_units.h"
 #include "core/cuda/cuda.h"
 #include "core/device_description.h"
@@ -70,6 +71,7 @@ std::string measured_description(int cores, double flops, double bandwidth) {
 }  // namespace
 
 int run_devices(const Arguments& arguments) {
+  require_harmless({{"--json", arguments.text("--json")}, {"--describe", arguments.text("--describe")}}, {});
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const double one_core = measured_peak_flops(1), all_cores = measured_peak_flops(cores), bandwidth = measured_bandwidth();
   const Json json = {

@@ -81,7 +81,7 @@ void warn_of_other_data(const parallel::Checkpoint& checkpoint, const Corpus& co
 
 int evaluate(const parallel::Checkpoint& checkpoint, const Arguments& arguments) {
   const Settings settings = settings_of(checkpoint, arguments.list("--set"));
-  require_harmless({{"--json", arguments.text("--json")}}, files_read(arguments.argument, settings));
+  require_harmless({{"--json", arguments.text("--json")}}, files_read("", settings));
   const auto graph = build_graph(settings);
   const Corpus corpus = load_corpus(settings, preparation_of(checkpoint));
   warn_of_other_data(checkpoint, corpus, arguments.list("--set"));

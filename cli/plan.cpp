@@ -108,8 +108,9 @@ int run_plan(const Arguments& arguments) {
   }
   if (arguments.has("--profile")) settings.set("pipeline.costs=measured");
   const std::string json = arguments.text("--json"), svg = arguments.text("--svg"), html = arguments.text("--html");
-  require_harmless({{"--json", json}, {"--svg", svg}, {"--html", html}, {"--csv", arguments.text("--csv")}},
-                   files_read(arguments.argument, settings));
+  FilesRead read = files_read(arguments.argument, settings);
+  read.named.emplace_back("--kernels", arguments.text("--kernels"));
+  require_harmless({{"--json", json}, {"--svg", svg}, {"--html", html}, {"--csv", arguments.text("--csv")}}, read);
   const auto graph = build_graph(settings);
   const auto optimizer = build_optimizer(settings);
   if (const std::string device = arguments.text("--kernels"); !device.empty()) {

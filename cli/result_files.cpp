@@ -3,12 +3,15 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <map>
 
+#include "core/device_description.h"
 #include "core/error.h"
+#include "data/readable_path.h"
 #include "parallel/checkpoint/layout.h"
 
 namespace sluice::cli {
@@ -19,12 +22,25 @@ namespace fs = std::filesystem;
 
 fs::path real_path(const std::string& file) { return fs::weakly_canonical(fs::absolute(file)); }
 
-void require_unread(const std::string& subject, const fs::path& file, const NamedFiles& read) {
+bool is_below(const fs::path& file, const fs::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), file.begin(), file.end()).first == folder.end();
+}
+
+/// Whether a folder of data may be read for files with such a name: these are endings of results that no data have.
+bool may_be_data(const fs::path& file, bool pages_are_data) {
+  constexpr std::string_view kResults[] = {".json", ".csv", ".svg", ".toml"};
+  const std::string ending = data::ending_of(file);
+  return ending == ".html" ? pages_are_data : std::ranges::find(kResults, ending) == std::end(kResults);
+}
+
+void require_unread(const std::string& subject, const fs::path& file, const FilesRead& read) {
   std::error_code ignored;
-  for (const auto& [reader, name] : read) {
+  for (const auto& [reader, name] : read.named) {
     if (name.empty() || !fs::exists(name, ignored)) continue;
-    require(file != real_path(name), subject, ": needs a file of its own, got ", file.string(), ", which ", reader,
-            " reads; choose another name");
+    const fs::path path = real_path(name);
+    require(file != path, subject, ": needs a file of its own, got ", file.string(), ", which ", reader, " reads; choose another name");
+    require(!fs::is_directory(path, ignored) || !is_below(file, path) || !may_be_data(file, read.pages_are_data), subject,
+            ": needs a file outside of ", name, ", which ", reader, " reads, got ", file.string(), "; choose another folder");
   }
 }
 
@@ -39,24 +55,32 @@ void require_outside_of_trainings(const std::string& subject, const fs::path& fi
           ": needs a name that the folder of a training does not use itself, got ", file.string(), "; choose another name");
 }
 
+/// An errno, or 0. Pipes and devices are asked without being opened: whoever reads a pipe takes its closing for the end of the result.
+int why_not_writable(const std::string& file) {
+  std::error_code ignored;
+  const auto status = fs::status(file, ignored);
+  if (fs::is_other(status)) return access(file.c_str(), W_OK) == 0 ? 0 : errno;
+  const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  if (descriptor < 0) return errno;
+  close(descriptor);
+  if (!fs::exists(status)) unlink(file.c_str());
+  return 0;
+}
+
 }  // namespace
 
 void require_writable(const std::string& subject, const std::string& file) {
   if (file.empty() || file == "-") return;
-  std::error_code ignored;
-  const bool is_new = !fs::exists(file, ignored);
-  const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644);
-  const int reason = errno;
-  if (descriptor >= 0) close(descriptor);
-  if (descriptor >= 0 && is_new) unlink(file.c_str());
-  const bool is_pipe_without_reader = descriptor < 0 && reason == ENXIO;
-  require<ResourceError>(descriptor >= 0 || is_pipe_without_reader, subject, ": ", file, ": cannot be written: ", std::strerror(reason),
+  const int reason = why_not_writable(file);
+  require<ResourceError>(reason == 0, subject, ": ", file, ": cannot be written: ", std::strerror(reason),
                          "; choose a folder that is there and can be written");
 }
 
-void require_harmless(const NamedFiles& results, const NamedFiles& read) {
+void require_harmless(const NamedFiles& results, const FilesRead& read) {
   std::map<fs::path, std::string> subjects;
   for (const auto& [subject, name] : results) {
+    require(name != "-" || subject == "--json", subject,
+            ": needs the name of a file, got -, which is the standard output for --json alone");
     if (name.empty() || name == "-") continue;
     const fs::path file = real_path(name);
     const auto [other, is_new] = subjects.try_emplace(file, subject);
@@ -66,11 +90,29 @@ void require_harmless(const NamedFiles& results, const NamedFiles& read) {
   }
 }
 
-NamedFiles files_read(const std::string& config, const Settings& settings) {
-  NamedFiles files{{"the command", config}};
+namespace {
+
+/// "my.toml" of "4x my.toml" and of "my.toml:0"; empty for a device without a file.
+std::string description_of(const std::string& device) {
+  const size_t times = device.find("x ");
+  const std::string name = times == device.npos ? device.substr(0, device.rfind(':')) : device.substr(times + 2);
+  return is_description_file(name) ? name : "";
+}
+
+}  // namespace
+
+FilesRead files_read(const std::string& config, const Settings& settings) {
+  FilesRead read{.named = {}, .pages_are_data = settings.text("data.kind") == "text"};
+  NamedFiles& files = read.named;
+  files = {{"the command", config.empty() ? "" : find_config(config).string()}};
   for (const char* key : {"data.path", "data.tokenizer", "pipeline.schedule", "pipeline.link", "pipeline.host_link"})
     files.emplace_back(key, settings.text(key));
-  return files;
+  for (const std::string& device : settings.texts("pipeline.devices")) files.emplace_back("pipeline.devices", description_of(device));
+  auto languages = settings.texts("data.languages");
+  languages.push_back(settings.text("data.source_language"));
+  if (!settings.text("data.path").empty())
+    for (const std::string& language : languages) files.emplace_back("data.path", settings.text("data.path") + "." + language);
+  return read;
 }
 
 }  // namespace sluice::cli

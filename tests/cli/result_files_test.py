@@ -1,9 +1,12 @@
 """Files that commands write: none of them destroys what the command reads, or what a training has.
 """
 import json
+import os
+import shutil
+import subprocess
 import unittest
 
-from program import ProgramTest, sets, sluice
+from program import PROGRAM, ProgramTest, patience, sets, sluice
 
 
 class ResultFiles(ProgramTest):
@@ -49,6 +52,56 @@ class ResultFiles(ProgramTest):
         self.expect_untouched(text, "--trace", "which data.path reads",
                               arguments=["train", "tiny", "--trace", text, *sets(data__kind="text", data__path=text, model__vocab=256, model__context=16,
                                                                                  output__dir=self.folder / "run", train__steps=1)])
+
+    def test_are_not_a_config_that_was_found_by_its_name(self):
+        (self.folder / "configs").mkdir()
+        config = self.write("configs/own.toml", sluice("plan", "tiny", "--print-config").stdout)
+        own = shutil.copy(PROGRAM, self.folder / "sluice")  # which looks for configs beside itself
+        before = config.read_bytes()
+        done = subprocess.run([own, "plan", "own", "--json", config], capture_output=True, text=True, timeout=patience(60))
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("which the command reads", done.stderr)
+        self.assertEqual(config.read_bytes(), before)
+
+    def test_are_not_a_description_of_devices(self):
+        described = self.write("own.toml", "name = 'a device'\n")
+        for arguments in (sets(pipeline__devices='"2x own.toml"'), sets(pipeline__devices='["own.toml:0", "own.toml:1"]')):
+            self.expect_untouched(described, "--json", "which pipeline.devices reads",
+                                  arguments=["plan", "tiny", *[word.replace("own.toml", str(described)) for word in arguments], "--json", described])
+        self.expect_untouched(described, "--json", "which --kernels reads", arguments=["plan", "tiny", "--kernels", described, "--json", described])
+
+    def test_are_not_a_half_of_pairs(self):
+        keys = sets(data__kind="parallel", data__path=self.folder / "stem", data__languages='["de"]', model__name="translation", model__vocab=300)
+        for half in (self.write("stem.en", "red house\n" * 40), self.write("stem.de", "rotes haus\n" * 40)):
+            self.expect_untouched(half, "--json", "which data.path reads", arguments=["plan", "tiny", *keys, "--json", half])
+
+    def test_are_not_in_a_folder_of_data(self):
+        folder = self.folder / "texts"
+        (folder / "more").mkdir(parents=True)
+        text = self.write("texts/more/text.txt", "to be or not to be, that is the question\n" * 400)
+        keys = sets(data__kind="text", data__path=folder, data__cache="", model__vocab=256, model__context=16, output__dir=self.folder / "run", train__steps=1)
+        self.expect_untouched(text, "--report", "outside of", "which data.path reads", arguments=["train", "tiny", "--report", text, *keys])
+        self.refuse(2, "--report", "outside of", arguments=["train", "tiny", "--report", folder / "report.html", *keys])  # it would be read the next time
+        self.assertFalse((folder / "report.html").exists())
+        done = sluice("train", "tiny", "--json", folder / "result.json", "--report", self.folder / "report.html", *keys)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_are_files_unless_they_are_json(self):
+        for arguments in (self.tiny("--trace", "-"), self.tiny("--report", "-"), self.tiny(output__report="-"), ["plan", "tiny", "--svg", "-"],
+                          ["plan", "tiny", "--csv", "-"], ["devices", "--describe", "-"]):
+            done = sluice(*arguments, cwd=self.folder)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("standard output for --json alone", done.stderr)
+            self.assertFalse((self.folder / "-").exists())
+        self.refuse(2, "needs a file of its own", "--json", arguments=["devices", "--json", self.folder / "both", "--describe", self.folder / "both"])
+
+    def test_a_pipe_keeps_its_reader_until_the_result_comes(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) as reader:
+            done = subprocess.run([PROGRAM, *map(str, self.tiny("--json", pipe, train__steps=2))], capture_output=True, text=True, timeout=patience(60))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(json.loads(reader.stdout.read())["steps"], 2)
 
     def test_orders_of_replicas_are_taken_back(self):
         order = self.folder / "order.csv"
