@@ -49,6 +49,7 @@ std::string tell_of_validation(Json& json, const Validation& validation, const C
   json["latency_ms"] = nullptr;
   json["samples_per_second"] = nullptr;
   if (!validation.classification) json["perplexity"] = nullptr;
+  if (corpus.text) json["bits_per_byte"] = json["loss"]["trigram"] = nullptr;
   if (!validation.loss) return "";
   json["loss"]["validation"] = *validation.loss;
   if (!validation.classification) json["perplexity"] = std::exp(*validation.loss);

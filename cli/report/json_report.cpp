@@ -154,7 +154,9 @@ Json translation_json(const TranslationScores& scores) {
     return Json{
         {"pairs", of.pairs}, {"bleu", of.bleu}, {"chrf", of.chrf}, {"copy_chrf", of.copy_chrf}, {"neighbour_chrf", of.neighbour_chrf}};
   };
-  Json json = {{"mean", scores_of(scores.mean())},
+  Json json = {{"mean", scores.directions.empty() ? Json(nullptr) : scores_of(scores.mean())},
+               {"directions", Json::object()},
+               {"examples", Json::array()},
                {"above_both_baselines", scores.above_both()},
                {"bleu_signature", training::corpus_bleu_signature()},
                {"chrf_signature", training::chrf_signature()}};

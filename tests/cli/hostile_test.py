@@ -211,7 +211,7 @@ ROWS = [
     Row("no validation split and a baseline", ("train", "tiny", "--json", "-"), 0, '"trigram": null', data__kind="text", model__vocab=256, train__steps=1,
         data__validation=0, train__baseline="true", data__path=lambda t: t.corpus(), data__cache=lambda t: t.folder / "cache", on_stdout=True),
     Row("eval without a validation split", lambda t: ("eval", t.text_run), 0, "no validation split", absent=("nan",), data__validation=0, on_stdout=True),
-    Row("eval without a validation split, as JSON", lambda t: ("eval", t.text_run, "--json", "-"), 0, '"validation": null', '"perplexity": null',
+    Row("eval without a validation split, as JSON", lambda t: ("eval", t.text_run, "--json", "-"), 0, '"validation": null', '"perplexity": null', '"trigram": null', '"bits_per_byte": null',
         data__validation=0, on_stdout=True),
 
     # Checkpoints.

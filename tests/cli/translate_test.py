@@ -159,6 +159,11 @@ lr = 3e-3
             for word in words:
                 self.assertIn(word, done.stderr.decode())
 
+    def test_without_validation_there_are_no_scores(self):
+        self.train(train__steps=1)
+        scores = self.scores("--set", "data.validation=0")["translation"]
+        self.assertEqual((scores["mean"], scores["directions"], scores["examples"]), (None, {}, []))
+
     def test_bad_files(self):
         self.refuse(2, "data.path", arguments=self.command(data__path=""))
         self.refuse(3, "data.path", "nowhere.en", arguments=self.command(data__path=self.folder / "nowhere"))
