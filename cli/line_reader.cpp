@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 #include "core/error.h"
 
@@ -16,6 +17,7 @@ bool LineReader::take_line(std::vector<std::string>& lines) {
   const size_t length = (end == std::string::npos ? text_.size() : end) - taken_;
   lines.push_back(text_.substr(taken_, length));
   if (lines.back().ends_with('\r')) lines.back().pop_back();
+  if (std::exchange(is_at_begin_, false) && lines.back().starts_with("\xEF\xBB\xBF")) lines.back().erase(0, 3);
   taken_ = std::min(text_.size(), taken_ + length + 1);
   if (taken_ == text_.size()) {
     text_.clear();

@@ -11,7 +11,7 @@ class LineReader {
   explicit LineReader(int descriptor) : descriptor_(descriptor) {}
 
   /// The next lines without their ends: at least one, which is waited for, and of those that are there already at most `most`. Empty at the
-  /// end. A last line without an end counts.
+  /// end. A last line without an end counts. A byte-order mark before the first line is dropped.
   /// Errors  ResourceError when the descriptor cannot be read.
   std::vector<std::string> next(size_t most);
 
@@ -21,7 +21,7 @@ class LineReader {
   void read_more();
 
   int descriptor_;
-  bool is_at_end_ = false;
+  bool is_at_begin_ = true, is_at_end_ = false;
   std::string text_;  ///< read and not yet taken
   size_t taken_ = 0;  ///< of it
 };

@@ -150,7 +150,7 @@ class Reader {
     if (is_block(tag.name)) prose_.end_block();
     if (!has_content(tag)) return;
     if (tag.name == "head") return skip_head();
-    if (hides_its_content(tag.name)) skip_element(tag.name);
+    if (hides_its_content(tag.name)) tag.name == "nav" ? skip_nav() : skip_element(tag.name);
   }
 
   bool is_comment() const { return page_.substr(at_).starts_with("<!--"); }
@@ -212,6 +212,21 @@ class Reader {
     while (at_ < page_.size()) {
       skip_behind("</");
       if (tag_name(at_) == tag) return skip_behind(">");
+    }
+  }
+
+  /// Unlike a script, whose content is no markup, a nav may have others in it.
+  void skip_nav() {
+    for (int open = 1; open > 0 && (at_ = std::min(page_.find('<', at_), page_.size())) < page_.size();) {
+      if (is_comment()) {
+        skip_behind("-->");
+      } else if (!is_markup()) {
+        ++at_;
+      } else if (const Tag tag = read_tag(); tag.name == "nav") {
+        open += tag.is_end() ? -1 : has_content(tag) ? 1 : 0;
+      } else if (has_content(tag) && hides_its_content(tag.name)) {
+        skip_element(tag.name);
+      }
     }
   }
 

@@ -41,7 +41,8 @@ std::string ImageArray::identity() const {
 }
 
 std::vector<std::string> read_class_names(const std::string& path) {
-  const std::string text = read_file(path);
+  std::string text = read_file(path);
+  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
   const size_t invalid = first_invalid_utf8(text);
   require<DataError>(invalid == std::string::npos, path, ": needs a class name a line, in UTF-8; byte ", invalid, " is not");
   std::vector<std::string> names;

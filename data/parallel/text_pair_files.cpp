@@ -19,13 +19,15 @@ void check_is_line_text(const std::string& name, std::string_view text) {
   require<DataError>(nul == std::string_view::npos, name, ": byte ", nul, " is NUL, so this is not plain UTF-8 text; give a text file");
 }
 
-/// The lines of a text, without their ends. A line end at the end of the text begins no other line.
+/// The lines of a text, without their ends. A line end at the end of the text begins no other line. A CR alone is one where the text has no LF,
+/// as old systems wrote it; else it is a character that some corpora have within a sentence.
 std::vector<std::string_view> lines_of(const std::string& name, std::string_view text) {
   check_is_line_text(name, text);
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  const char line_end = text.find('\n') == std::string_view::npos ? '\r' : '\n';
   std::vector<std::string_view> lines;
   while (!text.empty()) {
-    const size_t end = text.find('\n');
+    const size_t end = text.find(line_end);
     std::string_view line = text.substr(0, end);
     if (line.ends_with('\r')) line.remove_suffix(1);
     lines.push_back(line);

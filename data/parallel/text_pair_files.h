@@ -8,7 +8,8 @@
 
 namespace sluice::data {
 
-/// The pairs of tab-separated text, `source<TAB>target` a line. Empty lines are skipped, a byte-order mark and the CR of a CRLF are dropped.
+/// The pairs of tab-separated text, `source<TAB>target` a line. Empty lines are skipped, a byte-order mark and the CR of a CRLF are dropped;
+/// where there is no LF at all, a CR ends a line.
 /// Lines come as they are: malformed UTF-8 and empty sides are for `filter_pairs` to count.
 /// Errors  DataError naming `name` and the line for a line without just one tab, for a NUL, and for what is packed or UTF-16.
 std::vector<TextPair> parse_tsv_pairs(const std::string& name, std::string_view text);

@@ -159,6 +159,10 @@ lr = 3e-3
             for word in words:
                 self.assertIn(word, done.stderr.decode())
 
+    def test_a_byte_order_mark_is_no_letter(self):
+        self.train(train__steps=3)
+        self.assertEqual(self.translate(b"\xef\xbb\xbfred\n", "--to", "de").stdout, self.translate(b"red\n", "--to", "de").stdout)
+
     def test_without_validation_there_are_no_scores(self):
         self.train(train__steps=1)
         scores = self.scores("--set", "data.validation=0")["translation"]

@@ -82,6 +82,10 @@ TEST(IdxFolder, TakesClassNamesFromTheCallOrAFile) {
   EXPECT_EQ(open_idx(folder.path(), {"a", "b"}).train->class_names(), (std::vector<std::string>{"a", "b"}));
   folder.write("classes.txt", "cat\r\ndog\nowl\n\n");
   EXPECT_EQ(open_idx(folder.path()).train->class_names(), (std::vector<std::string>{"cat", "dog", "owl"}));
+  folder.write("classes.txt",
+               "\xEF\xBB\xBF"
+               "cat\ndog\n");
+  EXPECT_EQ(open_idx(folder.path()).train->class_names(), (std::vector<std::string>{"cat", "dog"}));
 }
 
 TEST(IdxFolder, NamesFileAndByteOfALabelWithoutAClass) {

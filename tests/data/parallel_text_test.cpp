@@ -22,6 +22,11 @@ TEST(TsvPairs, AreReadLineByLine) {
   EXPECT_TRUE(parse_tsv_pairs("x", "").empty());
 }
 
+TEST(TsvPairs, MayHaveLinesThatEndInACarriageReturnAlone) {
+  EXPECT_EQ(parse_tsv_pairs("x", "one\teins\r\rtwo\tzwei\r"), (Pairs{{"one", "eins"}, {"two", "zwei"}}));
+  EXPECT_EQ(parse_tsv_pairs("x", "o\rne\teins\n"), (Pairs{{"o\rne", "eins"}})) << "a sentence may have one where LF ends the lines";
+}
+
 TEST(TsvPairs, SayWhatIsWrongAndWhere) {
   expect_error<DataError>([] { parse_tsv_pairs("a.tsv", "one\teins\ntwo zwei\n"); }, {"a.tsv: line 2", "no tab"});
   expect_error<DataError>([] { parse_tsv_pairs("a.tsv", "\n\na\tb\tc\n"); }, {"line 3", "more than one tab", "cut"});

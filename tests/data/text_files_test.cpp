@@ -60,6 +60,12 @@ TEST(Html, TakesAnElementThatClosesItselfForWholeInXhtmlOnly) {
   EXPECT_EQ(html_to_text("<!DOCTYPE html><html><body><?xml:namespace prefix = o /><script src='a.js'/>no</script><p>one"), "one\n");
 }
 
+TEST(Html, DropsAllOfANavThatHasOthersInIt) {
+  EXPECT_EQ(html_to_text("<nav>a<nav>b</nav>c</nav>d"), "d\n");
+  EXPECT_EQ(html_to_text("<nav>a<!-- </nav> --><script>'</nav>'</script> 1 < 2 <p>c</nav>d"), "d\n");
+  EXPECT_EQ(html_to_text("<nav>a<nav>b</nav>c"), "");
+}
+
 TEST(Html, EndsATagBehindItsQuotedValues) {
   EXPECT_EQ(html_to_text("a <img alt=\"b > c\" title = 'd > e'>f <img alt=\"g\" h\">i"), "a f i\n");
   EXPECT_EQ(html_to_text("a <img alt=\"b>c <b>d"), "a c d\n");
