@@ -15,7 +15,8 @@ struct DecodeLimits {
 };
 
 /// The image in a PNG file's bytes as RGB: grey and palettes become RGB, 16 bits 8, transparency is dropped.
-/// Errors  DataError, `name` (the file) first, for bytes that are no whole, sound PNG or that claim more than `limits`.
+/// Errors  DataError, `name` (the file) first, for bytes that are no whole, sound PNG or that claim more than `limits`;
+///         so is one whose pixels have colours beyond its palette.
 /// Threads any.
 Image decode_png(const std::string& name, std::string_view bytes, const DecodeLimits& limits = {});
 

@@ -66,6 +66,20 @@ void turn_into_rgb(png_structp png) {
   png_set_strip_alpha(png);
 }
 
+/// Of an image whose pixels are numbers of colours. libpng takes numbers beyond the palette for black.
+Image in_colours(const std::string& name, const Image& numbers, const png_color* palette, int colours) {
+  Image image = Image::of_size(numbers.height, numbers.width, 3);
+  for (size_t i = 0; i < numbers.pixels.size(); ++i) {
+    const int number = numbers.pixels[i];
+    require<DataError>(number < colours, name, ": is no whole, sound PNG image: pixel ", i, " has colour ", number,
+                       " of a palette that ends at ", colours - 1, "; replace or remove it");
+    const png_color& colour = palette[number];
+    const uint8_t bytes[] = {colour.red, colour.green, colour.blue};
+    std::ranges::copy(bytes, image.pixels.begin() + 3 * static_cast<std::ptrdiff_t>(i));
+  }
+  return image;
+}
+
 }  // namespace
 
 Image decode_png(const std::string& name, std::string_view bytes, const DecodeLimits& limits) {
@@ -79,16 +93,20 @@ Image decode_png(const std::string& name, std::string_view bytes, const DecodeLi
   const int64_t height = png_get_image_height(png, decoder.info()), width = png_get_image_width(png, decoder.info());
   const int bits = png_get_bit_depth(png, decoder.info()) * png_get_channels(png, decoder.info());
   check_size(name, bytes, height, width, std::max<int64_t>(1, kMostDeflation * 8 / bits), limits);
-  Image image = Image::of_size(height, width, 3);
+  png_colorp palette = nullptr;
+  int colours = 0;
+  const bool has_palette = png_get_color_type(png, decoder.info()) == PNG_COLOR_TYPE_PALETTE;
+  if (has_palette) png_get_PLTE(png, decoder.info(), &palette, &colours);
+  Image image = Image::of_size(height, width, has_palette ? 1 : 3);
   decoder.run([&] {
-    turn_into_rgb(png);
+    has_palette ? png_set_packing(png) : turn_into_rgb(png);
     const int passes = png_set_interlace_handling(png);
     png_read_update_info(png, decoder.info());
     for (int pass = 0; pass < passes; ++pass)
       for (int64_t y = 0; y < height; ++y) png_read_row(png, image.at(y, 0), nullptr);
     png_read_end(png, nullptr);
   });
-  return image;
+  return has_palette ? in_colours(name, image, palette, colours) : image;
 }
 
 }  // namespace sluice::data

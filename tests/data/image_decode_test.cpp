@@ -60,6 +60,46 @@ TEST(PngImage, OfGreyPaletteOrTransparentPixelsBecomesRgb) {
   EXPECT_EQ(decode_png("a.png", encode_png(transparent)).pixels, (std::vector<uint8_t>{1, 2, 3, 4, 5, 6}));
 }
 
+std::string big_endian(uint32_t number) {
+  std::string bytes(4, '\0');
+  for (size_t i = 0; i < 4; ++i) bytes[i] = static_cast<char>(number >> (24 - 8 * i));
+  return bytes;
+}
+
+std::string png_chunk(const std::string& kind, const std::string& content) {
+  const std::string summed = kind + content;
+  return big_endian(static_cast<uint32_t>(content.size())) + summed +
+         big_endian(static_cast<uint32_t>(::crc32(0, reinterpret_cast<const Bytef*>(summed.data()), static_cast<uInt>(summed.size()))));
+}
+
+/// One row of `width` pixels, each a number of `bits` bits, over a palette of three bytes a colour.
+std::string palette_png(uint32_t width, char bits, const std::string& palette, const std::string& row) {
+  using namespace std::string_literals;
+  const std::string raw = "\0"s + row;  // no filter
+  std::string packed(100, '\0');
+  uLongf size = packed.size();
+  ::compress(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(raw.data()), raw.size());
+  return "\x89PNG\r\n\x1a\n" + png_chunk("IHDR", big_endian(width) + big_endian(1) + bits + "\3\0\0\0"s) + png_chunk("PLTE", palette) +
+         png_chunk("IDAT", packed.substr(0, size)) + png_chunk("IEND", "");
+}
+
+TEST(PngImage, OfAPaletteHasItsColoursWhateverTheBits) {
+  const Image numbers = smooth_image(13, 7, 1), colours = decode_png("a.png", encode_png(numbers, PngKind::interlaced_palette));
+  ASSERT_EQ(colours.pixels.size(), numbers.pixels.size() * 3);
+  for (size_t i = 0; i < numbers.pixels.size(); ++i) EXPECT_EQ(colours.pixels[3 * i], numbers.pixels[i]);
+  const std::vector<uint8_t> last_and_first{'d', 'e', 'f', 'a', 'b', 'c'};
+  EXPECT_EQ(decode_png("a.png", palette_png(2, 1, "abcdef", "\x80")).pixels, last_and_first);
+  EXPECT_EQ(decode_png("a.png", palette_png(2, 2, "abcdef", "\x40")).pixels, last_and_first);
+  EXPECT_EQ(decode_png("a.png", palette_png(2, 4, "abcdef", "\x10")).pixels, last_and_first);
+}
+
+/// Such pixels were black.
+TEST(PngImage, WithColoursBeyondItsPaletteIsRefused) {
+  for (const auto& [bits, row] : {std::pair(2, std::string("\x20")), {4, std::string("\x02")}, {8, std::string("\1\2")}})
+    expect_error<DataError>([&] { decode_png("dir/a.png", palette_png(2, static_cast<char>(bits), "abcdef", row)); },
+                            {"dir/a.png: is no whole, sound PNG", "colour 2", "ends at 1", "replace"});
+}
+
 TEST(JpegImage, ComesBackNearlyAsItWas) {
   const Image image = smooth_image(33, 50, 3);
   for (const JpegKind kind : {JpegKind::plain, JpegKind::progressive, JpegKind::cmyk}) {

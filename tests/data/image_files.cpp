@@ -21,17 +21,18 @@ std::string encode_png(const Image& image, PngKind kind) {
   png_set_write_fn(png, &file, append, nullptr);
   const int bits = kind == PngKind::sixteen_bits ? 16 : 8;
   int colours = image.channels == 1 ? PNG_COLOR_TYPE_GRAY : image.channels == 4 ? PNG_COLOR_TYPE_RGB_ALPHA : PNG_COLOR_TYPE_RGB;
-  if (kind == PngKind::palette) colours = PNG_COLOR_TYPE_PALETTE;
+  const bool has_palette = kind == PngKind::palette || kind == PngKind::interlaced_palette,
+             is_interlaced = kind == PngKind::interlaced || kind == PngKind::interlaced_palette;
+  if (has_palette) colours = PNG_COLOR_TYPE_PALETTE;
   png_set_IHDR(png, info, static_cast<uint32_t>(image.width), static_cast<uint32_t>(image.height), bits, colours,
-               kind == PngKind::interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
-               PNG_FILTER_TYPE_DEFAULT);
+               is_interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
   png_color palette[256];
   for (int i = 0; i < 256; ++i) palette[i] = {static_cast<png_byte>(i), static_cast<png_byte>(255 - i), 7};
-  if (kind == PngKind::palette) png_set_PLTE(png, info, palette, 256);
+  if (has_palette) png_set_PLTE(png, info, palette, 256);
   png_write_info(png, info);
   const int64_t row_bytes = image.width * image.channels, wide = bits / 8;
   std::vector<uint8_t> row(static_cast<size_t>(row_bytes * wide));
-  const int passes = kind == PngKind::interlaced ? png_set_interlace_handling(png) : 1;
+  const int passes = is_interlaced ? png_set_interlace_handling(png) : 1;
   for (int pass = 0; pass < passes; ++pass)
     for (int64_t y = 0; y < image.height; ++y) {
       for (int64_t i = 0; i < row_bytes * wide; ++i) row[static_cast<size_t>(i)] = image.at(y, 0)[i / wide];  // 16 bits: the byte twice

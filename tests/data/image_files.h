@@ -7,7 +7,7 @@ namespace sluice::data {
 
 /// Files as other programs write them, made by the libraries themselves.
 
-enum class PngKind { plain, interlaced, palette, sixteen_bits };
+enum class PngKind { plain, interlaced, palette, interlaced_palette, sixteen_bits };
 std::string encode_png(const Image& image, PngKind kind = PngKind::plain);
 
 enum class JpegKind { plain, progressive, cmyk };

@@ -56,6 +56,11 @@ TEST(SampleToken, OfATemperatureNearZeroIsTheMostLikelyOne) {
     EXPECT_EQ(sample_token({0.0, 3.0, 2.0, -1e5}, {.temperature = temperature}, 0.5), 1) << temperature;
 }
 
+TEST(SampleToken, RefusesATemperatureThatIsNotFinite) {
+  for (const double temperature : {double{INFINITY}, std::nan(""), -1.0})
+    expect_error<UsageError>([&] { sample_token({-INFINITY, 1, 1}, {.temperature = temperature}, 0.5); }, {"temperature", "finite"});
+}
+
 TEST(SampleToken, TakesMinusInfinityForATokenThatNeverComes) {
   for (const double random : {0.0, 0.5, 0.999}) EXPECT_NE(sample_token({-INFINITY, 1, 1}, {}, random), 0);
   expect_error<Error>([] { sample_token({-INFINITY, -INFINITY}, {}, 0); }, {"needs a token that may come"});

@@ -69,7 +69,8 @@ void keep_top_p(std::vector<double>& weights, double p) {
 
 int32_t sample_token(std::vector<double> logits, const SamplingOptions& options, double random) {
   require(!logits.empty(), "sample: needs at least one logit");
-  require(options.temperature >= 0, "temperature: needs a number >= 0, got ", options.temperature);
+  require(options.temperature >= 0 && std::isfinite(options.temperature), "temperature: needs a finite number >= 0, got ",
+          options.temperature);
   require(options.top_k >= 0, "top-k: needs a number >= 0 (0 = all), got ", options.top_k);
   require(options.top_p > 0 && options.top_p <= 1, "top-p: needs a number in (0, 1], got ", options.top_p);
   for (size_t i = 0; i < logits.size(); ++i)
