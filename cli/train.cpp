@@ -44,8 +44,11 @@ std::string report_file(const Arguments& arguments, const Settings& settings) {
 /// One training from settings to results.
 class Training {
  public:
-  Training(Settings settings, const Arguments& arguments, const Job& job, std::optional<parallel::Checkpoint> resumed)
+  /// `output`  the folder of checkpoints where `resumed` was found under its lock; null opens it once all that can be refused was.
+  Training(Settings settings, const Arguments& arguments, const Job& job, std::unique_ptr<parallel::OutputFolder> output,
+           std::optional<parallel::Checkpoint> resumed)
       : settings_(std::move(settings)),
+        output_(std::move(output)),
         resumed_(std::move(resumed)),
         arguments_(arguments),
         job_(job),
@@ -70,7 +73,7 @@ class Training {
     settings_.set(join("pipeline.fold_blocks=", plan_.replication.fold_blocks));
     record_.config = settings_.toml();
     parallel::on_root(ranks(), [&] { foresee(); });
-    parallel::OutputFolder output(settings_.text("output.dir"), ranks());
+    if (!output_) output_ = std::make_unique<parallel::OutputFolder>(settings_.text("output.dir"), ranks());
     parallel::on_root(ranks(), [&] { require_results_writable(); });
     const auto model = checkpoint_to_begin_with(arguments_, ranks());
     parallel::together(ranks(), [&] {
@@ -82,7 +85,7 @@ class Training {
     parallel::on_root(ranks(), [&] { note_predicted_peaks(); });  // refuses lengths that do not fit
     if (corpus_.parallel.dataset) replanner_.require_room_for(mini_batch_shapes(corpus_, graph_, settings_));
     auto trainer = std::make_unique<parallel::Trainer>(graph_, plan_, *optimizer_, trainer_options());
-    loop_.emplace(*trainer, corpus_.dataset, loop_options(), output);
+    loop_.emplace(*trainer, corpus_.dataset, loop_options(), *output_);
     loop_->on_warning = warn;
     if (resumed_) resume(*loop_);
     if (model) say("{}: {}\n", model->folder, parallel::describe(parallel::initialize(*model, *trainer)));
@@ -348,6 +351,7 @@ class Training {
   }
 
   Settings settings_;
+  std::unique_ptr<parallel::OutputFolder> output_;
   const std::optional<parallel::Checkpoint> resumed_;
   const Arguments& arguments_;
   const Job& job_;
@@ -389,6 +393,18 @@ Settings read_and_check(const Arguments& arguments, const Job& job) {
   return settings ? *settings : read();
 }
 
+/// Before the newest checkpoint is looked for: a training that still writes there would go on beyond it, and take it away.
+std::unique_ptr<parallel::OutputFolder> folder_to_resume(const Arguments& arguments, const Settings& settings, parallel::Group* ranks) {
+  const std::string &path = settings.text("output.dir"), wanted = arguments.text("--resume");
+  const auto is_searched = [&] {
+    std::error_code ignored;
+    const bool is_named = wanted == "auto" || fs::equivalent(wanted, path, ignored);
+    return std::string(is_named && fs::is_directory(path, ignored) ? "yes" : "");
+  };
+  if (wanted.empty() || parallel::on_root(ranks, is_searched).empty()) return nullptr;
+  return std::make_unique<parallel::OutputFolder>(path, ranks);
+}
+
 }  // namespace
 
 int run_train(const Arguments& arguments) {
@@ -402,9 +418,10 @@ int run_train(const Arguments& arguments) {
   Job job;
   return job.run([&] {
     Settings settings = read_and_check(arguments, job);
+    auto output = folder_to_resume(arguments, settings, job.ranks().get());
     auto resumed = checkpoint_to_resume(arguments, settings, job.ranks().get());
     if (resumed) keep_what_decides_bits(*resumed, settings);
-    return Training(std::move(settings), arguments, job, std::move(resumed)).run();
+    return Training(std::move(settings), arguments, job, std::move(output), std::move(resumed)).run();
   });
 }
 

@@ -3,6 +3,7 @@
 
 usage: checkpoints_test.py PROGRAM [unittest arguments]
 """
+import fcntl
 import json
 import random
 import signal
@@ -48,6 +49,17 @@ class Checkpoints(ProgramTest):
             self.assertNotIn("sluice:", process.communicate()[1] or "")
         self.assertEqual(self.train("--resume", "auto", **keys)["weights_hash"], whole["weights_hash"])
         self.assertEqual(list((self.folder / "run").glob("*.tmp-*")), [])
+
+    def test_the_newest_is_looked_for_once_no_other_training_writes(self):
+        self.train(train__steps=1)
+        self.write("run/step-00000001/model.safetensors", "damaged")  # whoever looks says so
+        with open(self.folder / "run" / "lock") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for wanted in ("auto", self.folder / "run"):
+                done = sluice(*self.tiny("--resume", wanted))
+                self.assertEqual(done.returncode, 4, done.stderr)
+                self.assertIn("another training writes", done.stderr)
+                self.assertNotIn("damaged", done.stderr)
 
     def test_newest_are_kept_and_others_set_aside(self):
         self.train(train__steps=6, output__save_every=1, output__keep=2)
