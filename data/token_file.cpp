@@ -118,15 +118,18 @@ void Tokens::save(const std::string& path) const { write_atomically(path, image_
 
 namespace {
 
+/// What makes an empty line behind a text.
+std::string separator_behind(const TextFile& text) { return text.text.ends_with('\n') ? "\n" : "\n\n"; }
+
 Tokens encoded(const std::vector<TextFile>& texts, const Tokenizer& tokenizer) {
   std::vector<int32_t> ids;
-  for (const auto& text : texts) {
-    if (!ids.empty()) {
-      const auto separator = tokenizer.encode("\n");
-      ids.insert(ids.end(), separator.begin(), separator.end());
-    }
-    const auto more = tokenizer.encode(text.text);
+  const auto add = [&](const std::string& text) {
+    const auto more = tokenizer.encode(text);
     ids.insert(ids.end(), more.begin(), more.end());
+  };
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (i > 0) add(separator_behind(texts[i - 1]));
+    add(texts[i].text);
   }
   return Tokens::of(ids, tokenizer.vocabulary());
 }
@@ -137,7 +140,7 @@ Tokens tokenize(const std::vector<TextFile>& texts, const Tokenizer& tokenizer, 
   if (cache_folder.empty()) return encoded(texts, tokenizer);
   ContentHash hash;
   hash.add(tokenizer.serialized());
-  for (const auto& text : texts) hash.add(text.text);
+  for (const auto& text : texts) hash.add(text.text).add(separator_behind(text));
   const fs::path path = fs::path(cache_folder) / (hash.text() + ".tokens");
   try {
     if (fs::exists(path)) return Tokens::open(path);

@@ -84,11 +84,11 @@ TEST(TokenFile, KeepsItsBytesWhenTheFileIsReplaced) {
   EXPECT_EQ(all(Tokens::open(path)), fresh);
 }
 
-TEST(Tokenize, JoinsTextsWithALineEndAndKeepsTheResult) {
+TEST(Tokenize, PutsAnEmptyLineBetweenTextsAndKeepsTheResult) {
   const TemporaryFolder folder;
-  const std::vector<TextFile> texts{{"a", "ab\n"}, {"b", "c"}};
+  const std::vector<TextFile> texts{{"a", "ab\n"}, {"b", "c"}, {"c", "d"}};
   const ByteTokenizer bytes;
-  const std::vector<int32_t> expected{'a', 'b', '\n', '\n', 'c'};
+  const std::vector<int32_t> expected{'a', 'b', '\n', '\n', 'c', '\n', '\n', 'd'};
   EXPECT_EQ(all(tokenize(texts, bytes, "")), expected);
   EXPECT_EQ(all(tokenize(texts, bytes, folder.path())), expected);
   ASSERT_EQ(folder.files(), 1u);
