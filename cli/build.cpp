@@ -6,6 +6,7 @@
 #include "cli/choice_words.h"
 #include "cli/corpus.h"
 #include "cli/list_text.h"
+#include "cli/messages.h"
 #include "cli/search_line.h"
 #include "cli/signals.h"
 #include "core/file/file.h"
@@ -284,9 +285,20 @@ parallel::PlanOptions plan_options_on(const std::vector<DevicePtr>& devices, con
   return options;
 }
 
+namespace {
+
+void note_what_interleaves_nothing(const Settings& settings) {
+  const bool has_one_stage = !settings.is_text("pipeline.virtual_stages") && settings.integer("pipeline.virtual_stages") == 1;
+  if (settings.text("pipeline.schedule") == "interleaved" && has_one_stage)
+    note("pipeline.schedule: interleaved with one stage a device is 1f1b; set pipeline.virtual_stages to 2 or more, or to auto");
+}
+
+}  // namespace
+
 parallel::Plan build_plan(const layers::Graph& graph, const Settings& settings, const Optimizer& optimizer, parallel::Group* ranks,
                           std::vector<parallel::ReplicaTrial>* trials) {
   const auto devices = build_devices(settings, ranks);
+  note_what_interleaves_nothing(settings);
   return parallel::planned_by_root(ranks, devices, [&] {
     parallel::PlanOptions options = plan_options_on(devices, graph, settings, optimizer);
     if (trials) options.tried = [trials](const parallel::ReplicaTrial& trial) { trials->push_back(trial); };

@@ -296,7 +296,13 @@ std::vector<Option> make_options() {
        1e9},
       {"pipeline.allow_other_hardware", boolean, false,
        "ranks may run on other kinds of processors or GPUs than the root: the bits then depend on which rank has which stage"},
-      {"pipeline.virtual_stages", integer_or_auto, int64_t{1}, "stages a device, for the schedule interleaved", {"auto"}, 1, 1024},
+      {"pipeline.virtual_stages",
+       integer_or_auto,
+       int64_t{1},
+       "stages a device, of interleaved, and at most so many of auto",
+       {"auto"},
+       1,
+       1024},
       {"pipeline.costs",
        text,
        word("counted"),
@@ -324,12 +330,23 @@ const std::vector<Option>& options() {
   return table;
 }
 
+namespace {
+
+/// "lr" of "optimizer.lr": who writes another table before it most often means that key.
+std::string_view last_part_of(std::string_view name) { return name.substr(name.find('.') + 1); }
+
+}  // namespace
+
 const Option& option_named(std::string_view name) {
   for (const Option& option : options())
     if (option.name == name) return option;
-  std::vector<std::string> names;
-  for (const Option& option : options()) names.emplace_back(option.name);
-  const std::string nearest = nearest_word(name, names);
+  std::vector<std::string> names, of_other_tables;
+  for (const Option& option : options()) {
+    names.emplace_back(option.name);
+    if (last_part_of(option.name) == last_part_of(name)) of_other_tables.emplace_back(option.name);
+  }
+  std::string nearest = of_other_tables.size() == 1 ? of_other_tables[0] : nearest_word(name, of_other_tables);
+  if (nearest.empty()) nearest = nearest_word(name, names);
   throw UsageError(join("unknown key '", name, "'", nearest.empty() ? "; see sluice train --help" : "; did you mean '" + nearest + "'?"));
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "cli/exit_codes.h"
 #include "cli/failure.h"
 #include "cli/help.h"
+#include "cli/list_text.h"
 #include "cli/messages.h"
 #include "core/error.h"
 #include "data/utf8.h"
@@ -72,7 +74,7 @@ class Parser {
       else
         parsed.app->add_option(name, parsed.values[name], help)->type_name(std::string(flag.value))->expected(1)->take_all();
     }
-    if (command.argument.find("CONFIG") != std::string_view::npos) parsed.app->footer(config_help());
+    if (command.argument.find("CONFIG") != std::string_view::npos) parsed.app->footer(config_help() + "\n" + exit_code_help());
   }
 
   int run_parsed() {
@@ -111,6 +113,14 @@ class Parser {
     return arguments;
   }
 
+  /// The commands that have a flag.
+  static std::string owners_of(const std::string& flag) {
+    std::vector<std::string> owners;
+    for (const Command& command : commands())
+      if (std::ranges::find(command.flags, flag, &Flag::name) != command.flags.end()) owners.emplace_back(command.name);
+    return list_text(owners, ", ");
+  }
+
   /// The parser's message, with the nearest flag or command when a word was not known.
   static std::string explain(const std::string& message) {
     std::vector<std::string> known;
@@ -125,7 +135,9 @@ class Parser {
       std::istringstream rest(message.substr(colon + 2));
       for (std::string word; rest >> word;) words.insert(words.begin(), word);
       for (const std::string& word : words)
-        if (const std::string nearest = nearest_word(word, known); !nearest.empty())
+        if (const std::string owners = owners_of(word); !owners.empty()) return join(message, "; that is a flag of ", owners);
+      for (const std::string& word : words)
+        if (const std::string nearest = nearest_word(word, known); !nearest.empty() && nearest != word)
           return join(message, "; did you mean '", nearest, "'?");
     }
     return message + "; see sluice --help";

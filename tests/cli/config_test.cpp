@@ -36,6 +36,12 @@ TEST(Config, UnknownKeyNamesPlaceAndNearestKey) {
 
 TEST(Config, UnknownTableNamesTheNearestKey) { EXPECT_TRUE(has(refusal("[trian]\nsteps = 3\n"), "'train.steps'")); }
 
+TEST(Config, KeyOfAnotherTableIsNamed) {
+  EXPECT_TRUE(has(set_refusal("train.lr=1"), "did you mean 'optimizer.lr'"));
+  EXPECT_TRUE(has(set_refusal("optimiser.schedule=cosine"), "did you mean 'optimizer.schedule'"));
+  EXPECT_TRUE(has(set_refusal("output.path=x"), "did you mean 'data.path'"));
+}
+
 TEST(Config, WrongTypeNamesPlaceWhatIsNeededAndWhatCame) {
   const std::string message = refusal("[train]\nsteps = \"many\"\n");
   EXPECT_TRUE(has(message, "c.toml:2:1: train.steps: needs an integer from 1 to 1000000000000")) << message;

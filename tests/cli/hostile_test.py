@@ -85,6 +85,8 @@ ROWS = [
     Row("nothing to verify", ("inspect", "/nothing/here", "--verify"), 2, "--verify", "/nothing/here"),
     Row("an empty state", lambda t: ("inspect", t.with_state("")), 3, "state.json"),
 
+    Row("patience without validations", TINY, 2, "train.patience", "got 3", "train.evaluate_every", train__patience=3),
+
     # Output that is lost.
     full(("plan", "tiny", "--json", "-")),
     full(("plan", "tiny")),

@@ -140,6 +140,23 @@ class BadInput(ProgramTest):
 
 
 class Texts(ProgramTest):
+    def test_a_flag_of_another_command_is_told_so(self):
+        self.assertTrue(self.refuse(2, arguments=["inspect", "tiny", "--print-config"]).endswith("that is a flag of train, plan"))
+        self.refuse(2, "did you mean '--print-config'", arguments=["plan", "tiny", "--print-confg"])
+        self.assertNotIn("did you mean", self.refuse(2, "not expected: plan", arguments=["inspect", "tiny", "plan"]))
+
+    def test_help_of_every_command_has_the_exit_codes(self):
+        for command in ("train", "eval", "generate", "translate", "plan", "inspect", "devices"):
+            self.assertEqual(sluice(command, "--help").stdout.count("Exit codes:"), 1, command)
+
+    def test_one_stage_a_device_is_not_interleaved(self):
+        keys = dict(pipeline__devices="cpu:0,cpu:1", pipeline__schedule="interleaved", train__steps=1)
+        for command in (["plan", "tiny", *sets(**keys)], self.tiny(**keys)):
+            done = sluice(*command)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stderr.count("note: pipeline.schedule: interleaved with one stage a device is 1f1b"), 1)
+        self.assertNotIn("note", sluice("plan", "tiny", *sets(**keys, pipeline__virtual_stages=2)).stderr)
+
     def test_help_lists_every_key_of_the_printed_config(self):
         config = sluice("train", "tiny", "--print-config").stdout
         for command in "train", "plan":
