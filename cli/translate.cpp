@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <filesystem>
 
 #include "cli/build.h"
+#include "cli/choice_words.h"
 #include "cli/commands.h"
 #include "cli/line_reader.h"
 #include "cli/list_text.h"
+#include "cli/messages.h"
 #include "cli/trained_model.h"
 #include "cli/translation.h"
 #include "core/suggestion.h"
@@ -57,6 +60,32 @@ void translate_lines(TextTranslator& model, const std::vector<std::string>& line
   if (bad) std::rethrow_exception(bad);
 }
 
+/// Of a folder only the names of its files could tell, which may be gone.
+bool is_surely_untaught(const Settings& settings, const std::string& from, const std::string& to) {
+  const std::filesystem::path path = settings.text("data.path"), ending = path.extension();
+  const std::string& source = settings.text("data.source_language");
+  std::error_code ignored;
+  const bool is_stem = std::filesystem::exists(path.string() + "." + source, ignored);
+  if (!is_stem && ending != ".tsv" && ending != ".mo" && ending != ".po") return false;
+  const auto languages = settings.texts("data.languages");
+  const auto directions = choice_at(settings, "data.directions", kDirectionWords);
+  const auto has = [&](const std::string& language) { return std::ranges::count(languages, language) > 0; };
+  const bool forward = directions != data::Directions::backward && from == source && has(to),
+             backward = directions != data::Directions::forward && to == source && has(from);
+  return !forward && !backward;
+}
+
+/// Both known to the model.
+void check_direction(const Settings& settings, const std::string& from, const std::string& to) {
+  require(from != to, "--from: needs another language than --to, got ", to, " for both; name the language of the lines");
+  if (is_surely_untaught(settings, from, to))
+    warn(
+        fmt::format("the model was not trained to translate from {} to {} (data.source_language = {}, data.languages = {}, "
+                    "data.directions = {}): it can only guess",
+                    from, to, settings.text("data.source_language"), list_text(settings.texts("data.languages"), ", "),
+                    settings.text("data.directions")));
+}
+
 int translate(const parallel::Checkpoint& checkpoint, const Arguments& arguments) {
   const TranslationSearch search{.beams = arguments.integer("--beams", 4, 1, 1000),
                                  .length_penalty = arguments.number("--length-penalty", 0.6, 0, 100),
@@ -69,6 +98,7 @@ int translate(const parallel::Checkpoint& checkpoint, const Arguments& arguments
   for (const auto& [flag, language] : {std::pair("--to", to), std::pair("--from", from)})
     require(std::ranges::count(languages, language) > 0, flag, ": needs a language of the model, got '", language, "'",
             suggestion(language, languages));
+  check_direction(settings, from, to);
   LineReader reader(STDIN_FILENO);
   const auto began = std::chrono::steady_clock::now();
   size_t lines = 0;

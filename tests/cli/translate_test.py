@@ -153,11 +153,20 @@ lr = 3e-3
             for word in words:
                 self.assertIn(word, done.stderr.decode())
         for arguments, words in ((["--to", "dr"], ("--to", "'dr'", "'de'")), ([], ("--to", "got none", "de, en")), (["--to", "de", "--from", "fr"], ("--from", "'fr'")),
-                                 (["--to", "de", "--beams", 0], ("--beams",))):
+                                 (["--to", "en"], ("--from", "another language than --to, got en for both")), (["--to", "de", "--beams", 0], ("--beams",))):
             done = self.translate(b"red\n", *arguments)
             self.assertEqual(done.returncode, 2, done.stderr)
             for word in words:
                 self.assertIn(word, done.stderr.decode())
+
+    def test_a_direction_that_was_not_taught_is_told(self):
+        self.train(train__steps=3)
+        guessed = self.translate(b"rot\n", "--from", "de", "--to", "en")
+        self.assertEqual(guessed.returncode, 0, guessed.stderr)
+        self.assertIn(b"warning: the model was not trained to translate from de to en", guessed.stderr)
+        self.assertNotIn(b"warning", self.translate(b"red\n", "--to", "de").stderr)
+        self.train(train__steps=3, data__directions="both")
+        self.assertNotIn(b"warning", self.translate(b"rot\n", "--from", "de", "--to", "en").stderr)
 
     def test_a_byte_order_mark_is_no_letter(self):
         self.train(train__steps=3)
