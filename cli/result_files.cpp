@@ -63,7 +63,7 @@ int why_not_writable(const std::string& file) {
   const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   if (descriptor < 0) return errno;
   close(descriptor);
-  if (!fs::exists(status)) unlink(file.c_str());
+  if (!fs::exists(status)) fs::remove(fs::canonical(file, ignored), ignored);  // behind a link, which stays
   return 0;
 }
 

@@ -95,6 +95,13 @@ class ResultFiles(ProgramTest):
             self.assertFalse((self.folder / "-").exists())
         self.refuse(2, "needs a file of its own", "--json", arguments=["devices", "--json", self.folder / "both", "--describe", self.folder / "both"])
 
+    def test_a_link_to_nothing_yet_stays_a_link(self):
+        (self.folder / "link").symlink_to("result.json")
+        done = sluice(*self.tiny("--json", self.folder / "link", train__steps=2))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue((self.folder / "link").is_symlink())
+        self.assertEqual(json.loads((self.folder / "result.json").read_text())["steps"], 2)
+
     def test_a_pipe_keeps_its_reader_until_the_result_comes(self):
         pipe = self.folder / "pipe"
         os.mkfifo(pipe)
