@@ -35,7 +35,8 @@ void Stage::end_block(int micro_batch) {
   for (size_t position = 0; position < parameters_.size(); ++position)
     for (const int node : parameters_[position].uses) {
       auto& tree = blocks_[{position, node}];
-      for (int empty = first; tree.empty() && empty < block; ++empty) tree.push(Tensor(), sum_of);
+      if (tree.empty())
+        for (int empty = first; empty < block; ++empty) tree.push(Tensor(), sum_of);
       auto sum = parameters_[position].gradients.extract(node);
       tree.push(sum.empty() ? Tensor() : std::move(sum.mapped()), sum_of);
       for (int empty = block + 1; empty < next; ++empty) tree.push(Tensor(), sum_of);

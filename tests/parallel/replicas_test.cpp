@@ -1,6 +1,7 @@
 // Promise 1 over replicas: for a number of fold blocks, the same bits for any number of replicas, with bytes as planned.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -80,6 +81,19 @@ TEST(Replicas, GiveOneAnswerForRunningStatistics) {
 TEST(Replicas, GiveOneAnswerForADagWithSkipsThatIsRecomputed) {
   for (const auto remat : {Remat::none, Remat::full})
     expect_one_answer(skip_graph(), 9, {.remat = remat}, [](uint64_t seed) { return skip_batch(9, seed); });
+}
+
+/// A replica may begin with several blocks that no micro-batch is in.
+TEST(Replicas, GiveOneAnswerWhereMostBlocksAreEmpty) {
+  const layers::Graph graph = skip_graph();
+  const auto batch = [](uint64_t seed) { return skip_batch(33, seed); };
+  for (const int blocks : {16, 32})
+    for (const int micro_batches : {3, 5, 7}) {
+      Job job{.fold_blocks = blocks, .micro_batches = micro_batches};
+      const Outcome one = train(graph, job, 33, batch);
+      for (job.replicas = 2; job.replicas <= std::min(4, micro_batches); job.replicas *= 2)
+        EXPECT_EQ(train(graph, job, 33, batch), one) << blocks << " blocks, " << describe(job);
+    }
 }
 
 /// Frozen parameters are in no replica's shard: each has them whole.
