@@ -149,8 +149,39 @@ struct Trainer::State {
     run.keeps_output = use.keeps_output;
     run.step = static_cast<uint32_t>(steps_done);
     run.loss_weights = loss_weights(batch);
+    if (use.training && is_here(graph.loss_node())) {
+      require(run.loss_weight() > 0, "step: needs a mini-batch with at least one target that counts, got a total weight of ",
+              run.loss_weight());
+      run.loss_scale = 1 / run.loss_weight();
+    }
     if (options.wish) run.wish = [this] { return ask(); };
     return run;
+  }
+
+  StepContext next_step() const { return {optimizer.get(), {optimizer->rate.at(steps_done), steps_done + 1, {{}, options.clip}}}; }
+
+  struct Prepared {
+    PlanPrograms::Use use;
+    RunContext run;
+  };
+
+  /// On all ranks or none: what one of them throws all throw, as a rank that went on alone would be a run ahead of the others.
+  Prepared prepare(const Batch& batch, const std::function<PlanPrograms::Use(BatchShape)>& use_of) {
+    Prepared prepared;
+    const auto work = [&] {
+      prepared.use = use_of(shape_of(graph, batch));
+      prepared.run = context(batch, prepared.use);
+      return group ? description(prepared.use) : "";
+    };
+    together_alike(group, work, executor->timeout_seconds());
+    return prepared;
+  }
+
+  std::string description(const PlanPrograms::Use& use) const {
+    std::string text = join(use.training ? "step " : "an evaluation before step ", steps_done + 1, " of ", use.shape.samples,
+                            " samples in ", use.micro_batches, " micro-batches", use.keeps_output ? ", with output" : "");
+    for (const auto& [name, input] : use.shape.inputs) text += join(", ", name, ' ', name_of(input.dtype), ' ', input.sample_shape);
+    return text;
   }
 
   /// By then all devices have done their work: an error of the user's is no error of the run, which ends on all ranks.
@@ -307,19 +338,14 @@ void Trainer::require_whole() const {
 StepResult Trainer::step(const Batch& batch, int micro_batches) {
   require_whole();
   require(micro_batches >= 0, "step: needs a number of micro-batches from 1 on, or 0 for the plan's, got ", micro_batches);
-  const auto use = state_->programs->step(shape_of(state_->graph, batch), micro_batches);
-  RunContext run = state_->context(batch, use);
-  if (state_->is_here(state_->graph.loss_node())) {
-    require(run.loss_weight() > 0, "step: needs a mini-batch with at least one target that counts, got a total weight of ",
-            run.loss_weight());
-    run.loss_scale = 1 / run.loss_weight();
-  }
+  StepContext step;
+  auto [use, run] = state_->prepare(batch, [&](BatchShape shape) {
+    step = state_->next_step();
+    return state_->programs->step(std::move(shape), micro_batches);
+  });
   const Program& program = state_->programs->get(use);
   state_->show_averages(false);
-  StepContext step;
   run.cuda_graphs = state_->graphs.next();
-  step.optimizer = state_->optimizer.get();
-  step.update = {state_->optimizer->rate.at(state_->steps_done), state_->steps_done + 1, {{}, state_->options.clip}};
   state_->settle_choices(program, run, step);
   RunResult result = state_->run(program, run, step);
   state_->require_finite(program, run, step, result.gradient_norm);
@@ -343,8 +369,7 @@ StepResult Trainer::step(const Batch& batch, int micro_batches) {
 EvaluationResult Trainer::evaluate(const Batch& batch, bool with_output, const std::function<bool()>& stop) {
   require_whole();
   if (with_output) graph().output_node();  // throws where there is none
-  const auto use = state_->programs->evaluation(shape_of(state_->graph, batch), with_output);
-  RunContext run = state_->context(batch, use);
+  auto [use, run] = state_->prepare(batch, [&](BatchShape shape) { return state_->programs->evaluation(std::move(shape), with_output); });
   if (!state_->group) run.stop = stop;
   const Program& program = state_->programs->get(use);
   state_->show_averages(true);

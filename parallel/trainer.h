@@ -31,7 +31,7 @@ enum class OnNonfinite {
 struct TrainerOptions {
   uint64_t seed = 0;                 ///< of parameters and random masks
   double clip = 0;                   ///< largest global gradient norm; 0 = no clipping
-  double timeout_seconds = 600;      ///< of every wait of one device for another, and of every action
+  double timeout_seconds = 600;      ///< of every wait of one device for another, of ranks for each other before a run, and of every action
   bool stochastic_rounding = false;  ///< of the working copies of weights in bf16, with bits that depend on (seed, step, name, element)
   CudaGraphs cuda_graphs = CudaGraphs::off;
   Tuning tuning = Tuning::quick;  ///< of what CUDA devices run, before the first step; `off` takes nothing of earlier tuning either
@@ -84,7 +84,8 @@ struct StateParts {
 /// Trains a graph by running its plan's program: one worker thread a device.
 ///
 /// Over several ranks each has a trainer of the same graph, plan, optimizer and options, which holds its own devices' stages alone. They call
-/// together whatever is not const, and weights_hash(), and get the same results.
+/// together whatever is not const, and weights_hash(), and get the same results. Before a run they agree on it: what one of them throws, as
+/// where it cannot load its part of the mini-batch, all throw, naming the rank, and the trainers go on.
 ///
 /// In bf16, forward and backward read bf16 copies of the weights and make bf16 activations; masters, their gradients and the optimizer's
 /// states stay f32 (docs/design.md, "Precision").

@@ -7,18 +7,19 @@
 
 namespace sluice::parallel {
 
-std::vector<std::string> gather(Group& group, std::string mine) {
+std::vector<std::string> gather(Group& group, std::string mine, double seconds) {
+  const auto deadline = deadline_in(seconds);
   if (!group.is_root()) {
     group.tell(0, std::move(mine));
     return {};
   }
   std::vector<std::string> all{std::move(mine)};
-  for (int rank = 1; rank < group.size(); ++rank) all.push_back(group.hear(rank, kNoEnd));
+  for (int rank = 1; rank < group.size(); ++rank) all.push_back(group.hear(rank, seconds_until(deadline)));
   return all;
 }
 
-std::string broadcast(Group& group, std::string of_root) {
-  if (!group.is_root()) return group.hear(0, kNoEnd);
+std::string broadcast(Group& group, std::string of_root, double seconds) {
+  if (!group.is_root()) return group.hear(0, seconds);
   for (int rank = 1; rank < group.size(); ++rank) group.tell(rank, of_root);
   return of_root;
 }

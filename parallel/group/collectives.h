@@ -11,10 +11,10 @@ namespace sluice::parallel {
 /// all the same (Group).
 inline constexpr double kNoEnd = 1e9;
 
-/// On the root, what each rank gave, by rank; elsewhere empty.
-std::vector<std::string> gather(Group& group, std::string mine);
-/// On every rank, what the root gave.
-std::string broadcast(Group& group, std::string of_root);
+/// On the root, what each rank gave, by rank; elsewhere empty. Errors  CommError naming a rank that gives nothing within `seconds`.
+std::vector<std::string> gather(Group& group, std::string mine, double seconds = kNoEnd);
+/// On every rank, what the root gave. Errors  CommError when the root gives nothing within `seconds`.
+std::string broadcast(Group& group, std::string of_root, double seconds = kNoEnd);
 /// Until all ranks are here. Errors  CommError naming one that does not come within `seconds`.
 void barrier(Group& group, double seconds = kNoEnd);
 

@@ -6,6 +6,7 @@
 
 #include "core/device.h"
 #include "parallel/group/collectives.h"
+#include "parallel/group/deadline.h"
 #include "parallel/group/packet.h"
 #include "parallel/run/divergence.h"
 
@@ -63,6 +64,9 @@ std::string outcome(const std::function<std::string()>& work) {
   } catch (const std::exception& error) {
     packet = PacketWriter();
     packet << kind_of(error) << std::string(error.what());
+  } catch (...) {  // of the user's code; the others would wait for ever
+    packet = PacketWriter();
+    packet << kind_of(Error("")) << std::string("what was thrown is no std::exception");
   }
   return packet.take();
 }
@@ -77,17 +81,41 @@ std::string result_of(const std::string& outcome, const std::string& place) {
 
 }  // namespace
 
+namespace {
+
+/// By rank, on every rank: what its work gave. Throws what the lowest of them threw.
+std::vector<std::string> results_of_all(Group& group, const std::function<std::string()>& work, double seconds) {
+  const std::string mine = outcome(work);
+  const auto deadline = deadline_in(seconds);
+  PacketWriter verdict;
+  verdict << gather(group, mine, seconds);
+  const std::string all = broadcast(group, verdict.take(), seconds_until(deadline));
+  auto results = PacketReader(all).read<std::vector<std::string>>();
+  for (size_t rank = 0; rank < results.size(); ++rank) results[rank] = result_of(results[rank], join("rank ", rank, ": "));
+  return results;
+}
+
+}  // namespace
+
 void together(Group* group, const std::function<void()>& work) {
   if (!group || group->size() == 1) return work();
-  const auto outcomes = gather(*group, outcome([&] {
+  const auto nothing_of = [&] {
     work();
     return std::string();
-  }));
-  PacketWriter verdict;
-  for (const std::string& outcome : outcomes) verdict << outcome;
-  const std::string all = broadcast(*group, verdict.take());
-  PacketReader packet(all);
-  for (int rank = 0; rank < group->size(); ++rank) result_of(packet.read<std::string>(), join("rank ", rank, ": "));
+  };
+  results_of_all(*group, nothing_of, kNoEnd);
+}
+
+void together_alike(Group* group, const std::function<std::string()>& work, double seconds) try {
+  if (!group || group->size() == 1) return static_cast<void>(work());
+  const auto results = results_of_all(*group, work, seconds);
+  for (size_t rank = 1; rank < results.size(); ++rank)
+    if (results[rank] != results[0])
+      raise<UsageError>(join("ranks: need to run the same in one order, rank 0 came to ", results[0], ", rank ", rank, " to ",
+                             results[rank], "; make the same calls with the same mini-batches on all ranks"));
+} catch (const CommError& error) {
+  if (group && dynamic_cast<const ThrownByAll*>(&error) == nullptr) group->abort(error.what());
+  throw;
 }
 
 std::string on_root(Group* group, const std::function<std::string()>& work) {

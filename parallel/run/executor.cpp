@@ -77,8 +77,8 @@ void Executor::make_stages(const layers::Graph& graph, const StageOptions& optio
 
 std::unique_ptr<Transport> Executor::make_transport(Clock* clock) const {
   auto local = make_local_transport(static_cast<int>(here_.size()), clock);
-  if (connects_gpus()) return make_gpu_rank_transport(*group_, ranks_, links_, std::move(local));
-  return group_ ? make_rank_transport(*group_, ranks_, std::move(local)) : std::move(local);
+  if (connects_gpus()) return make_gpu_rank_transport(*group_, ranks_, links_, std::move(local), run_number_);
+  return group_ ? make_rank_transport(*group_, ranks_, std::move(local), run_number_) : std::move(local);
 }
 
 /// Both ends of a communicator of NCCL end together. A rank that an error ends does so alone, and must not wait for the others.
@@ -123,6 +123,7 @@ std::vector<std::shared_ptr<const ValueTypes::List>> Executor::types_of(const Ru
 }
 
 RunResult Executor::run(const Program& program, const RunContext& context, const StepContext& step) {
+  ++run_number_;
   require<HangError>(!is_abandoned(), abandoned_);
   require(program.partition.sizes == partition_.sizes && program.device_of_stage == device_of_stage_ &&
               program.device_count() == static_cast<int>(devices_.size()) && program.rematerialize == rematerialize_ &&

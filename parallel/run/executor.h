@@ -136,6 +136,7 @@ class Executor {
   std::set<ChannelEnds> connected_;  ///< those of all ranks
   ValueTypes value_types_;
   double timeout_seconds_;
+  uint8_t run_number_ = 0;  ///< of the last run, from 1; for ranks to see that they are in the same one
   bool failed_midway_ = false;
   std::string abandoned_;  ///< why; empty when no thread is
   BeforeAction before_action_;

@@ -22,8 +22,8 @@ void give_up(LinkTransferPtr transfer) {
 
 class GpuRankTransport : public Transport {
  public:
-  GpuRankTransport(Group& group, const DeviceRanks& ranks, const GpuLinks& links, std::unique_ptr<Transport> local)
-      : group_(group), ranks_(ranks), links_(links), local_(std::move(local)), thread_(std::make_unique<LinkThread>(group)) {
+  GpuRankTransport(Group& group, const DeviceRanks& ranks, const GpuLinks& links, std::unique_ptr<Transport> local, uint8_t run)
+      : group_(group), ranks_(ranks), links_(links), local_(std::move(local)), run_(run), thread_(std::make_unique<LinkThread>(group)) {
     require(2 * pairs_of_devices() <= group.channel_count(), "pipeline.devices: needs at most ", group.channel_count() / 2,
             " pairs of devices between two ranks, got ", ranks.per_rank(), " devices a rank; start more ranks");
   }
@@ -107,10 +107,10 @@ class GpuRankTransport : public Transport {
     const auto [place, is_new] = transfers.try_emplace({ends, key}, transfer);
     require<Error>(is_new, "transport: needs one message of each transfer and micro-batch, got a second one of ", key,
                    "; this is a fault of Sluice, report it");
-    transfer->telling =
-        group_.send(transfer->other, group_channel(ends, transfer->is_send), std::as_bytes(std::span(&transfer->told, 1)), label_of(key));
+    transfer->telling = group_.send(transfer->other, group_channel(ends, transfer->is_send), std::as_bytes(std::span(&transfer->told, 1)),
+                                    label_of(key, run_));
     transfer->hearing = group_.receive(transfer->other, group_channel(ends, !transfer->is_send),
-                                       std::as_writable_bytes(std::span(&transfer->heard, 1)), label_of(key));
+                                       std::as_writable_bytes(std::span(&transfer->heard, 1)), label_of(key, run_));
     thread_->add(std::move(transfer));
   }
 
@@ -149,6 +149,7 @@ class GpuRankTransport : public Transport {
   const DeviceRanks ranks_;
   const GpuLinks& links_;
   const std::unique_ptr<Transport> local_;
+  const uint8_t run_;
   std::unique_ptr<LinkThread> thread_;
   std::atomic<int64_t> bytes_from_ranks_ = 0;
   std::atomic<bool> closed_ = false;
@@ -159,8 +160,8 @@ class GpuRankTransport : public Transport {
 }  // namespace
 
 std::unique_ptr<Transport> make_gpu_rank_transport(Group& group, const DeviceRanks& ranks, const GpuLinks& links,
-                                                   std::unique_ptr<Transport> local) {
-  return std::make_unique<GpuRankTransport>(group, ranks, links, std::move(local));
+                                                   std::unique_ptr<Transport> local, uint8_t run) {
+  return std::make_unique<GpuRankTransport>(group, ranks, links, std::move(local), run);
 }
 
 }  // namespace sluice::parallel

@@ -24,10 +24,10 @@ namespace sluice::parallel {
 /// A thread of the transport begins the transfers. It is the only one that calls the links, and so NCCL, while the run lasts.
 /// close() also aborts the group: a run that fails ends the job. When a transfer has not ended by then, links and memory are given up, not
 /// freed; no call of NCCL ends it, the process does.
-/// The group and the links live longer.
+/// The group and the links live longer. `run`  as in label_of().
 /// Errors  UsageError for more devices a rank than the group has channels, for a channel without a link, for tensors that are not on a GPU,
 ///         and for a receive whose shape nobody knows before; CommError for unequal sizes, and what a link throws.
 std::unique_ptr<Transport> make_gpu_rank_transport(Group& group, const DeviceRanks& ranks, const GpuLinks& links,
-                                                   std::unique_ptr<Transport> local);
+                                                   std::unique_ptr<Transport> local, uint8_t run = 0);
 
 }  // namespace sluice::parallel

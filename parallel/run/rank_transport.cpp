@@ -27,8 +27,8 @@ void keep_for_ever(Tensor tensor) {
 
 class RankTransport : public Transport {
  public:
-  RankTransport(Group& group, const DeviceRanks& ranks, std::unique_ptr<Transport> local)
-      : group_(group), ranks_(ranks), local_(std::move(local)) {
+  RankTransport(Group& group, const DeviceRanks& ranks, std::unique_ptr<Transport> local, uint8_t run)
+      : group_(group), ranks_(ranks), local_(std::move(local)), run_(run) {
     require(ranks.per_rank() * ranks.per_rank() <= group.channel_count(), "pipeline.devices: needs at most ", group.channel_count(),
             " pairs of devices between two ranks, got ", ranks.per_rank(), " devices a rank; start more ranks");
   }
@@ -43,7 +43,7 @@ class RankTransport : public Transport {
     if (is_local(ends)) return local_->send(ends, key, std::move(message));
     require_host(message.tensor);
     begin(sent_, ends, key, std::move(message.tensor),
-          [&](std::span<std::byte> bytes) { return group_.send(ranks_.of(ends.to), channel(ends), bytes, label_of(key)); });
+          [&](std::span<std::byte> bytes) { return group_.send(ranks_.of(ends.to), channel(ends), bytes, label_of(key, run_)); });
   }
 
   void post(const ChannelEnds& ends, const MessageKey& key, Place place) override {
@@ -52,7 +52,7 @@ class RankTransport : public Transport {
             " is made by a module that does not say it; give it output_shape(), or keep it on the rank that reads it");
     require_host(place.room);
     begin(posted_, ends, key, std::move(place.room),
-          [&](std::span<std::byte> bytes) { return group_.receive(ranks_.of(ends.from), channel(ends), bytes, label_of(key)); });
+          [&](std::span<std::byte> bytes) { return group_.receive(ranks_.of(ends.from), channel(ends), bytes, label_of(key, run_)); });
   }
 
   std::optional<Message> receive(const ChannelEnds& ends, const MessageKey& key, double seconds) override {
@@ -140,6 +140,7 @@ class RankTransport : public Transport {
   Group& group_;
   const DeviceRanks ranks_;
   const std::unique_ptr<Transport> local_;
+  const uint8_t run_;
   std::atomic<int64_t> bytes_from_ranks_ = 0;
   std::mutex mutex_;  ///< guards all that follows
   Transfers sent_, posted_;
@@ -149,8 +150,8 @@ class RankTransport : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> make_rank_transport(Group& group, const DeviceRanks& ranks, std::unique_ptr<Transport> local) {
-  return std::make_unique<RankTransport>(group, ranks, std::move(local));
+std::unique_ptr<Transport> make_rank_transport(Group& group, const DeviceRanks& ranks, std::unique_ptr<Transport> local, uint8_t run) {
+  return std::make_unique<RankTransport>(group, ranks, std::move(local), run);
 }
 
 }  // namespace sluice::parallel

@@ -7,6 +7,7 @@ std::ostream& operator<<(std::ostream& out, const MessageKey& key) {
              << key.micro_batch;
 }
 
-uint8_t label_of(const MessageKey& key) { return static_cast<uint8_t>(hash_of(key.transfer, key.micro_batch)); }
+/// A sum, so that one message has another label in each of 256 runs.
+uint8_t label_of(const MessageKey& key, uint8_t run) { return static_cast<uint8_t>(hash_of(key.transfer, key.micro_batch) + run); }
 
 }  // namespace sluice::parallel

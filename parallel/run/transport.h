@@ -20,8 +20,8 @@ struct MessageKey {
 /// For messages of errors, which are built on failure only: every message of a step goes by such a check.
 std::ostream& operator<<(std::ostream& out, const MessageKey& key);
 /// What ranks label a message with, so that ends of a channel whose orders differ hang, which is reported, and nobody computes with another
-/// value.
-uint8_t label_of(const MessageKey& key);
+/// value. `run`  the number of the run: ranks that are in different ones hang, too.
+uint8_t label_of(const MessageKey& key, uint8_t run);
 
 /// The list of transfers from one device to another.
 struct ChannelEnds {
