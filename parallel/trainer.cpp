@@ -209,6 +209,18 @@ struct Trainer::State {
     shows_averages = wanted;
   }
 
+  /// Makes the working copies anew, with the rounding of the last step.
+  void write_copies() {
+    for (const auto& stage : executor->stages()) stage->write_working(steps_done);
+    share_weights(graph, *executor, group);
+  }
+
+  /// A step that was skipped wrote no copies: theirs is the rounding of the step before, and it would be another's wherever they are made anew.
+  void note_step(double norm) {
+    ++steps_done;
+    if (!std::isfinite(norm) && options.stochastic_rounding) write_copies();
+  }
+
   RunResult run(const Program& program, const RunContext& context, const StepContext& step) {
     try {
       return executor->run(program, context, step);
@@ -349,7 +361,7 @@ StepResult Trainer::step(const Batch& batch, int micro_batches) {
   state_->settle_choices(program, run, step);
   RunResult result = state_->run(program, run, step);
   state_->require_finite(program, run, step, result.gradient_norm);
-  ++state_->steps_done;
+  state_->note_step(result.gradient_norm);
   state_->trace = std::move(result.trace);
   state_->graphs.note(state_->trace.seconds);
   state_->rethrow_error_of_wish();
@@ -369,7 +381,9 @@ StepResult Trainer::step(const Batch& batch, int micro_batches) {
 EvaluationResult Trainer::evaluate(const Batch& batch, bool with_output, const std::function<bool()>& stop) {
   require_whole();
   if (with_output) graph().output_node();  // throws where there is none
-  auto [use, run] = state_->prepare(batch, [&](BatchShape shape) { return state_->programs->evaluation(std::move(shape), with_output); });
+  auto [use, run] = state_->prepare(batch, [&](BatchShape shape) {
+    return state_->programs->evaluation(std::move(shape), with_output);
+  });
   if (!state_->group) run.stop = stop;
   const Program& program = state_->programs->get(use);
   state_->show_averages(true);
@@ -533,8 +547,7 @@ void Trainer::begin_replacing(const std::string& source) {
 
 void Trainer::publish_parameters() {
   state_->require_reachable();
-  for (const auto& stage : state_->executor->stages()) stage->write_working(state_->steps_done);
-  share_weights(state_->graph, *state_->executor, state_->group);
+  state_->write_copies();
   state_->shows_averages = false;
   state_->failure.clear();
 }
