@@ -1,6 +1,7 @@
 #include "parallel/trainer.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <exception>
 #include <map>
@@ -123,8 +124,28 @@ struct Trainer::State {
     return all;
   }
 
+  /// Set while a step or an evaluation is under way.
+  class Running {
+   public:
+    explicit Running(State& state) : state_(state) { state_.is_running = true; }
+    ~Running() { state_.is_running = false; }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+
+   private:
+    State& state_;
+  };
+
+  /// From within a run weights and their step's number need not belong together.
+  void require_idle() const {
+    require(!is_running,
+            "trainer: needs its step or evaluation to be over before it is read, saved, stepped or written to, got a call from within one, "
+            "as from TrainerOptions::wish or Batch::load; make the call after it: a wish asks for a checkpoint with Wish::save");
+  }
+
   /// Weights are the devices' to use when a thread has not come back.
   void require_reachable() const {
+    require_idle();
     require<Error>(executor != nullptr, failure);
     require<HangError>(!executor->is_abandoned(), failure);
   }
@@ -324,6 +345,7 @@ struct Trainer::State {
   std::unique_ptr<Executor> executor;          ///< null when neither of two plans' stages could be made
   bool has_adopted = false;                    ///< a checkpoint's choices
   bool is_settled = false;                     ///< choices are those of all ranks
+  std::atomic<bool> is_running = false;        ///< read by loaders on threads of devices
   int64_t steps_done = 0;
   std::optional<bool> shows_averages = false;
   std::exception_ptr error_of_wish;  ///< of the run that has just ended
@@ -349,6 +371,7 @@ void Trainer::require_whole() const {
 
 StepResult Trainer::step(const Batch& batch, int micro_batches) {
   require_whole();
+  const State::Running running(*state_);
   require(micro_batches >= 0, "step: needs a number of micro-batches from 1 on, or 0 for the plan's, got ", micro_batches);
   StepContext step;
   auto [use, run] = state_->prepare(batch, [&](BatchShape shape) {
@@ -380,6 +403,7 @@ StepResult Trainer::step(const Batch& batch, int micro_batches) {
 
 EvaluationResult Trainer::evaluate(const Batch& batch, bool with_output, const std::function<bool()>& stop) {
   require_whole();
+  const State::Running running(*state_);
   if (with_output) graph().output_node();  // throws where there is none
   auto [use, run] = state_->prepare(batch, [&](BatchShape shape) {
     return state_->programs->evaluation(std::move(shape), with_output);
@@ -451,6 +475,7 @@ const Optimizer& Trainer::optimizer() const { return *state_->optimizer; }
 Group* Trainer::group() const { return state_->group; }
 int64_t Trainer::steps_done() const { return state_->steps_done; }
 void Trainer::set_steps_done(int64_t steps) {
+  state_->require_idle();
   constexpr int64_t kMost = int64_t{1} << 62;  // so that no training counts beyond the range
   require(steps >= 0 && steps <= kMost, "Trainer::set_steps_done: needs a number from 0 to 2^62, got ", steps);
   state_->steps_done = steps;

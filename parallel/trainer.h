@@ -40,7 +40,8 @@ struct TrainerOptions {
   std::string config{};               ///< what decides the answer beside plan and model, as text: ranks must have it in common
   bool allow_other_hardware = false;  ///< ranks may have other instruction sets: bits then depend on which rank has which stage
   /// Asked at the end of each step and evaluation, of every rank. What it throws comes out of step() or evaluate() as it is, when all is
-  /// done: the step counts (steps_done), here and on the other ranks, and the trainer goes on.
+  /// done: the step counts (steps_done), here and on the other ranks, and the trainer goes on. A save belongs after step(), which returns the
+  /// wish of all: from within a run, here as in Batch::load, the trainer refuses to be read, saved, stepped and written to.
   std::function<Wish()> wish{};
 };
 
