@@ -102,7 +102,8 @@ class OutputFolder {
   void keep_room(const Trainer& trainer, int64_t further_bytes);
   void release_room() { room_.reset(); }
   /// Saves the trainer with its config and further files (name -> content), then deletes all but the newest `keep` checkpoints.
-  /// What stands in the way, other checkpoints of this step or later ones, is of another training and goes to a folder "previous-N".
+  /// What stands in the way, other checkpoints of this step or later ones, is of another training and goes to a folder "previous-N". One of
+  /// this step whose files are all the same, byte for byte, stays as it is.
   /// Errors  DivergenceError when a weight is not finite: nothing is written or deleted then. Error where Trainer::require_whole throws.
   /// CommError when another rank fails meanwhile, which says of which step.
   std::string save(const Trainer& trainer, const std::string& config, const std::map<std::string, std::string>& further_files, int keep);

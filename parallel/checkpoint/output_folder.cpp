@@ -35,10 +35,10 @@ void require_finite(const checkpoint_layout::Contents& contents, int64_t step) {
                                "; it is not saved, and older checkpoints are kept. Continue from the newest with a lower optimizer.lr");
 }
 
-/// Whether the folder holds this very state of the trainer already, whole.
-bool is_saved(const fs::path& folder, int64_t step, const std::string& hash) try {
-  const Checkpoint there = open_checkpoint(folder);
-  return there.step == step && there.weights_hash == hash;
+/// Whether the folder holds the checkpoint that is in `made`, whole. Their states name the bytes of every file.
+bool is_saved(const fs::path& folder, const fs::path& made) try {
+  open_checkpoint(folder);
+  return read_file(folder / checkpoint_layout::kStateFile) == read_file(made / checkpoint_layout::kStateFile);
 } catch (const DataError&) {
   return false;
 }
@@ -209,16 +209,16 @@ std::string OutputFolder::save_whole(const Trainer& trainer, const std::string& 
   const std::string folder = path_of(name);
   std::optional<TemporaryFolder> made;  // by the root
   const std::string temporary = on_root(group_, [&] {
-    if (is_saved(folder, trainer.steps_done(), hash)) return std::string();
     made.emplace(path_of(join(name, ".tmp-", getpid())));
     return made->path().string();
   });
-  if (!temporary.empty()) write_parts(temporary, trainer, contents, hash, config, further_files);
+  write_parts(temporary, trainer, contents, hash, config, further_files);
   on_root(group_, [&] {
+    const bool is_new = !is_saved(folder, temporary);
     auto in_the_way = checkpoints_after(trainer.steps_done());
-    if (!temporary.empty() && fs::exists(fs::symlink_status(folder))) in_the_way.push_back(name);
+    if (is_new && fs::exists(fs::symlink_status(folder))) in_the_way.push_back(name);
     move_aside(in_the_way);
-    if (!temporary.empty()) rename_or_throw(temporary, folder);
+    if (is_new) rename_or_throw(temporary, folder);
     sync_folder(path_);
     write_file(path_of(checkpoint_layout::kNewLatestFile), name + "\n");
     rename_or_throw(path_of(checkpoint_layout::kNewLatestFile), path_of(checkpoint_layout::kLatestFile));

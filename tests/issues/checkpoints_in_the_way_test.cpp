@@ -57,6 +57,34 @@ TEST(CheckpointsInTheWay, OfTheSameStateAreLeftWhereTheyAre) {
   EXPECT_FALSE(fs::exists(output.path_of("previous-1")));
 }
 
+/// Two trainings that took the same steps to the same weights, and kept other averages of them.
+TEST(CheckpointsInTheWay, OfTheSameWeightsGiveWayToOtherAveragesConfigsAndFiles) {
+  const TemporaryFolder folder;
+  OutputFolder output(folder.path() / "run");
+  const auto graph = skip_graph();
+  const Plan chosen = plan(graph, devices("cpu:0"), {.batch = kSamples});
+  const auto save = [&](double ema, const std::string& config, const std::string& note) {
+    AdamW optimizer({.lr = 1e-2});
+    optimizer.ema = ema;
+    Trainer trainer(graph, chosen, optimizer, TrainerOptions{.seed = 1});
+    for (const uint64_t seed : {1, 2}) trainer.step(skip_batch(kSamples, seed));
+    const auto saved = open_checkpoint(output.save(trainer, config, {{"note", note}}, 3));
+    EXPECT_EQ(saved.config, config);
+    EXPECT_EQ(read_file(saved.path_of("note")), note);
+    Trainer restored(graph, chosen, optimizer, TrainerOptions{.seed = 9});
+    restore(saved, restored);
+    EXPECT_EQ(restored.evaluate(skip_batch(kSamples, 3)).loss_sum, trainer.evaluate(skip_batch(kSamples, 3)).loss_sum);
+  };
+  save(0.05, "one", "one");
+  save(0.9, "one", "one");
+  save(0.9, "two", "one");
+  save(0.9, "two", "two");
+  EXPECT_EQ(open_checkpoint(output.path_of("previous-2/step-00000002")).config, "one");
+  EXPECT_TRUE(fs::exists(output.path_of("previous-3")));
+  save(0.9, "two", "two");
+  EXPECT_FALSE(fs::exists(output.path_of("previous-4")));
+}
+
 TEST(CheckpointsInTheWay, ThatAreDamagedAreReplacedAndNotTakenForWhole) {
   const TemporaryFolder folder;
   OutputFolder output(folder.path() / "run");
