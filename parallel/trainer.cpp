@@ -150,14 +150,20 @@ struct Trainer::State {
     require<HangError>(!executor->is_abandoned(), failure);
   }
 
+  Tensor whole_input(const Batch& batch, const BatchShape& shape, const std::string& name) const {
+    Tensor loaded = load(batch, name, 0, batch.samples);
+    require_planned_shape(shape, name, 0, loaded);
+    return loaded;
+  }
+
   /// None where the loss is not computed.
-  std::vector<double> loss_weights(const Batch& batch) const {
+  std::vector<double> loss_weights(const Batch& batch, const BatchShape& shape) const {
     if (plan.devices[0]->kind() == DeviceKind::meta) return {1};
     if (!is_here(graph.loss_node())) return {};
     const int node = graph.loss_node();
     std::vector<Tensor> inputs;
     for (int value : graph.nodes()[node].inputs)
-      inputs.push_back(graph.node_of(value) < 0 ? batch.load(graph.inputs()[value].name, 0, batch.samples) : Tensor());
+      inputs.push_back(graph.node_of(value) < 0 ? whole_input(batch, shape, graph.inputs()[value].name) : Tensor());
     return graph.nodes()[node].module->loss_weights(inputs, batch.samples);
   }
 
@@ -169,7 +175,7 @@ struct Trainer::State {
     run.training = use.training;
     run.keeps_output = use.keeps_output;
     run.step = static_cast<uint32_t>(steps_done);
-    run.loss_weights = loss_weights(batch);
+    run.loss_weights = loss_weights(batch, use.shape);
     if (use.training && is_here(graph.loss_node())) {
       require(run.loss_weight() > 0, "step: needs a mini-batch with at least one target that counts, got a total weight of ",
               run.loss_weight());

@@ -36,8 +36,7 @@ BatchShape shape_of(const layers::Graph& graph, const Batch& batch) {
   BatchShape shape{batch.samples, {}};
   for (const size_t input : read_inputs(graph)) {
     const std::string& name = graph.inputs()[input].name;
-    const Tensor sample = batch.load(name, 0, 1);
-    require(sample.rank() >= 1 && sample.dim(0) == 1, "batch: needs 1 samples of input '", name, "', got ", sample);
+    const Tensor sample = load(batch, name, 0, 1);
     // The extents may be others than those that are planned for, as of shorter sentences.
     const auto& declared = graph.inputs()[input].sample_shape;
     require(!declared || declared->rank() == sample.rank() - 1, "batch: needs input '", name, "' as [samples] and then ", *declared,
@@ -45,6 +44,21 @@ BatchShape shape_of(const layers::Graph& graph, const Batch& batch) {
     shape.inputs[name] = {sample.shape().without(0), sample.dtype()};
   }
   return shape;
+}
+
+Tensor load(const Batch& batch, const std::string& input, int64_t first, int64_t count) {
+  Tensor loaded = batch.load(input, first, count);
+  require(loaded.rank() >= 1 && loaded.dim(0) == count, "batch: needs ", count, " samples of input '", input, "', got ", loaded);
+  return loaded;
+}
+
+void require_planned_shape(const BatchShape& shape, const std::string& input, int64_t first, const Tensor& loaded) {
+  const auto& [sample_shape, dtype] = shape.inputs.at(input);
+  const Shape found = loaded.shape().without(0);
+  require(found == sample_shape && loaded.dtype() == dtype, "batch: needs all samples of input '", input,
+          "' in the shape of the first one, ", name_of(dtype), ' ', sample_shape, ", got ", name_of(loaded.dtype()), ' ', found,
+          " for samples ", first, " to ", first + loaded.dim(0) - 1,
+          "; pad the mini-batch to one length, and not each range that is loaded to its own");
 }
 
 Batch meta_batch(const BatchShape& shape) {

@@ -29,6 +29,12 @@ BatchShape declared_shape(const layers::Graph& graph, int64_t samples);
 /// Errors  UsageError when the batch gives another number of samples; what `load` throws.
 BatchShape shape_of(const layers::Graph& graph, const Batch& batch);
 
+/// Samples first .. first + count - 1 of an input. Errors  UsageError when they are not so many; what `load` throws.
+Tensor load(const Batch& batch, const std::string& input, int64_t first, int64_t count);
+
+/// Errors  UsageError naming the input when loaded samples have another shape or dtype than `shape` says, for which the run was verified.
+void require_planned_shape(const BatchShape& shape, const std::string& input, int64_t first, const Tensor& loaded);
+
 /// A mini-batch that exists in numbers only.
 Batch meta_batch(const BatchShape& shape);
 
