@@ -34,6 +34,8 @@ void check_specs(const Graph::Node& node) {
   const std::string place = " of node '" + node.name + "'";
   for (const auto& spec : node.module->parameters()) {
     require_name(spec.name, "parameter" + place);
+    require(spec.shape.elements() > 0, "graph: parameter '", spec.name, "'", place, " needs at least one element, got shape ", spec.shape,
+            "; leave it out of Module::parameters()");
     check(spec.initializer, spec.shape, "graph: parameter '" + spec.name + "'" + place);
   }
   for (const auto& spec : node.module->statistics()) {

@@ -54,6 +54,17 @@ class Started : public Module {
   double deviation_;
 };
 
+/// A parameter of that shape.
+class Shaped : public Module {
+ public:
+  explicit Shaped(Shape shape) : shape_(std::move(shape)) {}
+  std::vector<ParameterSpec> parameters() const override { return {{"weight", shape_, Initializer::zeros()}}; }
+  Var forward(const Call& call) const override { return call.inputs[0]; }
+
+ private:
+  Shape shape_;
+};
+
 struct Classifier {
   Graph graph;
   Value x = graph.input("x", {4}), label = graph.input("label", {}, DType::i32);
@@ -148,6 +159,14 @@ TEST(GraphMisuse, AStartThatIsNoNumberIsRefused) {
     expect_error<UsageError>([&] { of.graph.add("a", Started(deviation), of.x); }, {"node 'a'", "'weight'", "standard deviation"});
   for (double weight : std::vector<double>{NAN, INFINITY, -1})
     expect_error<UsageError>([&] { CrossEntropy(0, weight); }, {"auxiliary weight"});
+}
+
+/// It was trained, and saved without its tensor: then the checkpoint was refused as one of another model.
+TEST(GraphMisuse, AParameterWithoutElementsIsRefused) {
+  Classifier of;
+  for (const Shape& shape : {Shape{0}, Shape{0, 8}, Shape{8, 0}})
+    expect_error<UsageError>([&] { of.graph.add("a", Shaped(shape), of.x); }, {"node 'a'", "'weight'", "at least one element", "leave it"});
+  of.graph.add("a", Shaped({}), of.x);
 }
 
 TEST(GraphMisuse, OneModuleServesManyNodesAndGraphs) {
