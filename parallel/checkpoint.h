@@ -33,9 +33,6 @@ struct Checkpoint {
   std::string path_of(const std::string& name) const;  ///< of a file in it
 };
 
-/// Steps of the longest training.
-inline constexpr int64_t kMostSteps = 1'000'000'000'000;
-
 /// What of a checkpoint is wanted: all of it, or what evaluation reads, which is all but the optimizer's states.
 enum class Wanted { everything, weights };
 

@@ -378,6 +378,8 @@ void Trainer::require_whole() const {
 StepResult Trainer::step(const Batch& batch, int micro_batches) {
   require_whole();
   const State::Running running(*state_);
+  require(state_->steps_done < kMostSteps, "step: needs fewer than ", kMostSteps, " steps done, got ", state_->steps_done,
+          "; begin a new training with these weights (parallel::initialize, --init)");
   require(micro_batches >= 0, "step: needs a number of micro-batches from 1 on, or 0 for the plan's, got ", micro_batches);
   StepContext step;
   auto [use, run] = state_->prepare(batch, [&](BatchShape shape) {
@@ -482,8 +484,7 @@ Group* Trainer::group() const { return state_->group; }
 int64_t Trainer::steps_done() const { return state_->steps_done; }
 void Trainer::set_steps_done(int64_t steps) {
   state_->require_idle();
-  constexpr int64_t kMost = int64_t{1} << 62;  // so that no training counts beyond the range
-  require(steps >= 0 && steps <= kMost, "Trainer::set_steps_done: needs a number from 0 to 2^62, got ", steps);
+  require(steps >= 0 && steps <= kMostSteps, "Trainer::set_steps_done: needs a number from 0 to ", kMostSteps, ", got ", steps);
   state_->steps_done = steps;
 }
 GpuChoices Trainer::gpu_choices() const { return state_->computes_on_gpus() ? sluice::gpu_choices() : GpuChoices(); }

@@ -28,6 +28,9 @@ enum class OnNonfinite {
   skip,  ///< it counts as a step, with StepResult::was_skipped
 };
 
+/// Steps of the longest training: random masks and stochastic rounding take 32 bits of a step's number.
+inline constexpr int64_t kMostSteps = 0xFFFFFFFF;
+
 struct TrainerOptions {
   uint64_t seed = 0;                 ///< of parameters and random masks
   double clip = 0;                   ///< largest global gradient norm; 0 = no clipping
@@ -119,7 +122,7 @@ class Trainer {
   void require_whole() const;
 
   /// One optimizer step over a mini-batch. `micro_batches` = 0 takes the plan's M, or of fewer samples one each; any other number from 1 to
-  /// the samples is legal at any step.
+  /// the samples is legal at any step. Errors  UsageError after kMostSteps steps.
   StepResult step(const Batch& batch, int micro_batches = 0);
   /// The loss of a batch in evaluation mode, and if wanted the predictions; legal between any two steps. With Optimizer::ema it is that
   /// of averages(), which take the place of the weights without further memory. `stop` is asked before each node, from any device's thread.
@@ -140,6 +143,7 @@ class Trainer {
   Group* group() const;
   /// Steps done so far: decides learning rate and random masks. A checkpoint restores it.
   int64_t steps_done() const;
+  /// Errors  UsageError for a number below 0 or above kMostSteps.
   void set_steps_done(int64_t steps);
   /// The algorithms that its GPUs run, which a checkpoint keeps, so that a resumed training goes on with the same bits; none on other devices.
   GpuChoices gpu_choices() const;

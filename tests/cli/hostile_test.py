@@ -156,7 +156,7 @@ ROWS = [
 
     # Numbers.
     Row("an integer above its largest", ("inspect", "tiny"), 2, "model.layers", "from 1 to 100000", "100001", model__layers=100001),
-    Row("an integer far above its largest", ("inspect", "tiny"), 2, "from 1 to 1000000000000", "9000000000000000000", train__steps=9 * 10**18),
+    Row("an integer far above its largest", ("inspect", "tiny"), 2, "from 1 to 4294967295", "9000000000000000000", train__steps=9 * 10**18),
     Row("an integer that is no 64 bits", ("inspect", "tiny"), 2, "train.seed", "from 0", train__seed=2**63),
     Row("micro-batches that would fill the memory", ("plan", "tiny"), 2, "pipeline.micro_batches", "at most 1048576", "16777216", train__batch=2**24, pipeline__micro_batches=2**24),
     Row("a decay of 1", ("plan", "tiny"), 2, "optimizer.beta1", "< 1", optimizer__beta1=1),

@@ -49,6 +49,7 @@ TEST(OptionsOfATrainer, AreRefusedOutOfRange) {
   Trainer trainer(graph, one, SGD({.lr = 1e-2}));
   expect_error<UsageError>([&] { trainer.step(image_batch(kSamples, 1), -7); }, {"micro-batches", "-7"});
   expect_error<UsageError>([&] { trainer.set_steps_done(-5); }, {"set_steps_done", "-5"});
+  expect_error<UsageError>([&] { trainer.set_steps_done(kMostSteps + 1); }, {"set_steps_done", "4294967296"});
 }
 
 }  // namespace
