@@ -414,6 +414,7 @@ EvaluationResult Trainer::evaluate(const Batch& batch, bool with_output, const s
   const State::Running running(*state_);
   if (with_output) graph().output_node();  // throws where there is none
   auto [use, run] = state_->prepare(batch, [&](BatchShape shape) {
+    require<StoppedError>(!state_->group || !stop || !stop(), "stopped, as was asked for");
     return state_->programs->evaluation(std::move(shape), with_output);
   });
   if (!state_->group) run.stop = stop;

@@ -37,7 +37,7 @@ Evaluation evaluate(parallel::Trainer& trainer, data::ValidationLoader& batches,
   std::vector<double> seconds;
   int64_t samples = 0;
   for (int64_t number = 0; number < batches.size(); ++number) {
-    evaluation.is_complete = !stop || !stop();
+    evaluation.is_complete = trainer.group() || !stop || !stop();  // ranks agree on it in Trainer::evaluate
     if (!evaluation.is_complete) break;
     const Batch batch = batches.at(number);
     const double began = steady_seconds();

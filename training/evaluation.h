@@ -21,7 +21,7 @@ struct Evaluation {
 };
 
 /// Runs all batches of a loader through a trainer in evaluation mode, which changes nothing of it. With metrics the graph needs an output.
-/// `stop` is asked between batches, and within them from any device's thread.
+/// `stop` is asked between batches, and within them from any device's thread; over several ranks as Trainer::evaluate does.
 /// Threads  one caller; over several ranks all call it together, and get the same.
 /// Errors   what the trainer, the loader and the metrics throw.
 Evaluation evaluate(parallel::Trainer& trainer, data::ValidationLoader& batches,

@@ -9,6 +9,7 @@
 #include "parallel/group/deadline.h"
 #include "parallel/group/packet.h"
 #include "parallel/run/divergence.h"
+#include "parallel/run/run_errors.h"
 
 namespace sluice::parallel {
 
@@ -44,6 +45,7 @@ constexpr Kind kKinds[] = {
     {is_one_of<DivergenceError>, raise<DivergenceError>},
     {is_one_of<DeviceError>, raise<DeviceError>},
     {is_one_of<CommError>, raise<CommError>},
+    {is_one_of<StoppedError>, raise<StoppedError>},
     {is_one_of<std::exception>, raise<Error>},
 };
 
