@@ -70,9 +70,9 @@ Tensor Stage::load(const RunContext& run, int micro_batch, int value) {
   if (stays)
     if (const auto& kept = group_of(run, micro_batch)->inputs; kept.contains(value)) return kept.at(value);
   const int64_t first = run.first_sample[micro_batch], count = run.first_sample[micro_batch + 1] - first;
-  const Tensor loaded =
-      parallel::load(*run.batch, input.name, first, count).contiguous();            // no plan counts copies that ops make of strided ones
-  if (!run.sequences) require_planned_shape(run.shape, input.name, first, loaded);  // those are counted as long as they may get
+  // No plan counts the copies that ops make of strided tensors. Mini-batches of sequences are counted as long as they may get.
+  const Tensor loaded = parallel::load(*run.batch, input.name, first, count).contiguous();
+  if (!run.sequences) require_planned_shape(run.shape, input.name, first, loaded);
   graph_.check_samples(value, loaded);
   if (run.is_watched && !is_finite(loaded))
     throw DivergenceError(join("input '", input.name, "', which the mini-batch gives,", where().text(), " on ", device_->name()));
