@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "parallel/checkpoint.h"
 #include "parallel/checkpoint/layout.h"
 #include "parallel/group/collectives.h"
+#include "parallel/group/deadline.h"
 #include "parallel/run/agreement.h"
 #include "parallel/run/model_hash.h"
 
@@ -129,6 +131,17 @@ void rename_or_throw(const fs::path& from, const fs::path& to) {
   if (error) throw_folder_error(to, error.message());
 }
 
+/// A process that was killed has the lock for a moment longer than it is seen, and whoever restarts it may be faster.
+bool takes_lock(int file) {
+  constexpr double kSeconds = 2;
+  const auto deadline = deadline_in(kSeconds);
+  while (flock(file, LOCK_EX | LOCK_NB) != 0) {
+    if (seconds_until(deadline) <= 0) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return true;
+}
+
 }  // namespace
 
 OutputFolder::OutputFolder(std::string path, Group* group) : path_(std::move(path)), group_(group) {
@@ -139,7 +152,7 @@ void OutputFolder::lock() {
   create_synced_folder(path_);
   lock_ = open(path_of(checkpoint_layout::kLockFile).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (lock_ < 0) throw_folder_error(path_, std::strerror(errno));
-  if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+  if (!takes_lock(lock_)) {
     close(std::exchange(lock_, -1));
     throw ResourceError(join(path_, ": another training writes this output folder; wait for it, or set another [output] dir"));
   }

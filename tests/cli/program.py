@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 
-PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else "build/cli/sluice"
+PROGRAM = os.path.abspath(sys.argv.pop(1) if len(sys.argv) > 1 else "build/cli/sluice")  # tests run it in other folders
 
 
 def patience(seconds):

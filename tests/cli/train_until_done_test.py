@@ -13,11 +13,9 @@ import subprocess
 import time
 import unittest
 
-import program
-from program import ProgramTest, patience
+from program import PROGRAM, ProgramTest, patience
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "train-until-done"
-PROGRAM = program.PROGRAM = str(pathlib.Path(program.PROGRAM).resolve())
 KILLS = 5
 
 
