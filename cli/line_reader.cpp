@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/file/byte_order_mark.h"
 
 namespace sluice::cli {
 
@@ -17,7 +18,7 @@ bool LineReader::take_line(std::vector<std::string>& lines) {
   const size_t length = (end == std::string::npos ? text_.size() : end) - taken_;
   lines.push_back(text_.substr(taken_, length));
   if (lines.back().ends_with('\r')) lines.back().pop_back();
-  if (std::exchange(is_at_begin_, false) && lines.back().starts_with("\xEF\xBB\xBF")) lines.back().erase(0, 3);
+  if (std::exchange(is_at_begin_, false)) lines.back() = std::string(without_byte_order_mark(lines.back()));
   taken_ = std::min(text_.size(), taken_ + length + 1);
   if (taken_ == text_.size()) {
     text_.clear();

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "core/file/byte_order_mark.h"
 #include "core/file/file.h"
 #include "data/content_hash.h"
 #include "data/utf8.h"
@@ -41,8 +42,7 @@ std::string ImageArray::identity() const {
 }
 
 std::vector<std::string> read_class_names(const std::string& path) {
-  std::string text = read_file(path);
-  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
+  const std::string file = read_file(path), text(without_byte_order_mark(file));
   const size_t invalid = first_invalid_utf8(text);
   require<DataError>(invalid == std::string::npos, path, ": needs a class name a line, in UTF-8; byte ", invalid, " is not");
   std::vector<std::string> names;

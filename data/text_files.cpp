@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/error.h"
+#include "core/file/byte_order_mark.h"
 #include "core/file/file.h"
 #include "data/html.h"
 #include "data/readable_path.h"
@@ -69,7 +70,7 @@ void normalise_line_ends(std::string& text) {
 TextFile read_text(const fs::path& path) {
   TextFile file{path.string(), read_file(path)};
   check_is_text(file.path, file.text);
-  if (file.text.starts_with("\xEF\xBB\xBF")) file.text.erase(0, 3);
+  file.text.erase(0, file.text.size() - without_byte_order_mark(file.text).size());  // no copy of a long text
   if (is_html_name(path)) file.text = html_to_text(file.text);
   normalise_line_ends(file.text);
   return file;

@@ -84,6 +84,7 @@ std::map<std::string, Tensor> load_parameters(const Checkpoint& checkpoint, cons
 class OutputFolder {
  public:
   /// Creates the folder and removes temporary folders that a killed process left. `group`: null for one process.
+  /// Errors  ResourceError when another training writes the folder and does not end within two seconds, or it cannot be made or locked.
   explicit OutputFolder(std::string path, Group* group = nullptr);
   ~OutputFolder();
   OutputFolder(const OutputFolder&) = delete;

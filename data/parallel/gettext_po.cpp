@@ -1,6 +1,7 @@
 #include <optional>
 
 #include "core/error.h"
+#include "core/file/byte_order_mark.h"
 #include "data/parallel/gettext.h"
 #include "data/utf8.h"
 
@@ -145,7 +146,7 @@ class PoReader {
 CatalogueEntries parse_po(const std::string& name, std::string_view file) {
   CatalogueEntries entries;
   PoReader reader(name, entries);
-  if (file.starts_with("\xEF\xBB\xBF")) file.remove_prefix(3);
+  file = without_byte_order_mark(file);
   while (!file.empty()) {
     const size_t end = file.find('\n');
     reader.read(file.substr(0, end));

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "core/file/byte_order_mark.h"
 #include "core/file/file.h"
 
 namespace sluice::data {
@@ -23,7 +24,7 @@ void check_is_line_text(const std::string& name, std::string_view text) {
 /// as old systems wrote it; else it is a character that some corpora have within a sentence.
 std::vector<std::string_view> lines_of(const std::string& name, std::string_view text) {
   check_is_line_text(name, text);
-  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  text = without_byte_order_mark(text);
   const char line_end = text.find('\n') == std::string_view::npos ? '\r' : '\n';
   std::vector<std::string_view> lines;
   while (!text.empty()) {

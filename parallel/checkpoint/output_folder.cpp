@@ -131,15 +131,16 @@ void rename_or_throw(const fs::path& from, const fs::path& to) {
   if (error) throw_folder_error(to, error.message());
 }
 
-/// A process that was killed has the lock for a moment longer than it is seen, and whoever restarts it may be faster.
-bool takes_lock(int file) {
+/// 0, or an errno: EWOULDBLOCK where another process has the lock. One that was killed has it for a moment longer than it is seen, and whoever
+/// restarts it may be faster.
+int why_not_locked(int file) {
   constexpr double kSeconds = 2;
   const auto deadline = deadline_in(kSeconds);
   while (flock(file, LOCK_EX | LOCK_NB) != 0) {
-    if (seconds_until(deadline) <= 0) return false;
+    if (errno != EWOULDBLOCK || seconds_until(deadline) <= 0) return errno;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  return true;
+  return 0;
 }
 
 }  // namespace
@@ -152,8 +153,9 @@ void OutputFolder::lock() {
   create_synced_folder(path_);
   lock_ = open(path_of(checkpoint_layout::kLockFile).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (lock_ < 0) throw_folder_error(path_, std::strerror(errno));
-  if (!takes_lock(lock_)) {
+  if (const int reason = why_not_locked(lock_)) {
     close(std::exchange(lock_, -1));
+    if (reason != EWOULDBLOCK) throw_folder_error(path_, std::strerror(reason));
     throw ResourceError(join(path_, ": another training writes this output folder; wait for it, or set another [output] dir"));
   }
   // Whoever holds the lock is the only one who makes temporary files and folders here, so these belong to nobody alive.

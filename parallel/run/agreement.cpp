@@ -81,10 +81,6 @@ std::string result_of(const std::string& outcome, const std::string& place) {
   return text;
 }
 
-}  // namespace
-
-namespace {
-
 /// By rank, on every rank: what its work gave. Throws what the lowest of them threw.
 std::vector<std::string> results_of_all(Group& group, const std::function<std::string()>& work, double seconds) {
   const std::string mine = outcome(work);

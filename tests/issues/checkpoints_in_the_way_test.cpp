@@ -1,6 +1,8 @@
 // A second training that saved into the folder of the first kept the first one's weights, and pruning deleted a user's own file.
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "core/file/file.h"
 #include "parallel/checkpoint.h"
 #include "tests/expect_error.h"
@@ -133,6 +135,18 @@ TEST(CheckpointsInTheWay, AtStepsOfNineDigitsAreFoundAgain) {
     step_and_save(*trainer, output);
     EXPECT_EQ(find_latest(output.path(), [](const std::string&) {})->step, step);
   }
+}
+
+/// The lock of a process that was killed was refused to one that took its place at once.
+TEST(CheckpointsInTheWay, OfAProcessThatIsEndingAreWaitedFor) {
+  const TemporaryFolder folder;
+  auto ending = std::make_unique<OutputFolder>(folder.path() / "run");
+  std::thread end([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    ending.reset();
+  });
+  EXPECT_NO_THROW(OutputFolder(folder.path() / "run"));
+  end.join();
 }
 
 }  // namespace
