@@ -75,6 +75,7 @@ TESTS = {
     "cudnn_emulated": Expected(7, not_with=EMULATED),
     "nccl_emulated": Expected(70, not_with=EMULATED),
     "attention_by_cudnn_emulated": Expected(9, not_with=EMULATED),
+    "attention_by_warpgroups_emulated": Expected(20, not_with=EMULATED),
     "convolution_by_cudnn_emulated": Expected(5, not_with=EMULATED),
     "training_emulated": Expected(20, not_with=EMULATED),
     "inference_emulated": Expected(5, not_with=EMULATED),

@@ -21,7 +21,8 @@ struct AttentionMask {
 /// Cost    4 N FLOPs a visible pair forward, 10 N backward, as if every length were the longest: lengths are not known when costs are
 ///         counted, but padding is neither read nor worked on. Scratch, CPU: for each intra-op thread rows of one key head and one block
 ///         of scores; CUDA: one number a query and head, and in bf16 up to 129 MiB for cuDNN, backward only. CUDA uses tensor cores for
-///         bf16 with N <= 128 in whole 16 bytes, and cuDNN for calls without lengths alone.
+///         bf16 with N <= 256 in whole 16 bytes, those of warpgroups on sm_90a where SLUICE_WARPGROUPS=1 asks for them (N <= 64, 97 to
+///         128), and cuDNN for calls without lengths alone.
 /// Source  Dao 2023, arXiv:2307.08691 (online softmax over key blocks, recomputation from the log-sum-exp).
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask);
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 
 #include "core/cuda/cudnn.h"
 #include "core/cuda/launch.h"
@@ -6,6 +7,7 @@
 #include "core/ops/attention_generic_cuda.cuh"
 #include "core/ops/attention_mma_backward_cuda.cuh"
 #include "core/ops/attention_mma_cuda.cuh"
+#include "core/ops/attention_wgmma_backward_cuda.cuh"
 #include "core/ops/indices_cuda.cuh"
 
 namespace sluice::kernels {
@@ -57,14 +59,26 @@ void attend_generic(Cuda& cuda, const AttentionSizes& sizes, Heads<T> q, Heads<T
          result.log_sum_exp.data<C>());
 }
 
+/// SLUICE_WARPGROUPS=1 asks for the products of warpgroups, which Hopper has. Not by default: no GPU has run these kernels yet.
+bool has_warpgroups(const Cuda& cuda) {
+  const char* value = std::getenv("SLUICE_WARPGROUPS");
+  return value && *value == '1' && cuda.compute_capability() == 90;
+}
+/// The widths of their kernels.
+template <int kWidth>
+constexpr bool kHasGroups = kWidth % kPanelColumns == 0 && kWidth <= 128;
+
 template <int kWidth>
 void attend_tiles(Cuda& cuda, const AttentionSizes& sizes, Heads<bfloat16> q, Heads<bfloat16> k, Heads<bfloat16> v,
                   const AttentionResult& result) {
-  using Shape = ForwardShape<kWidth>;
-  const LaunchShape shape{grid_of(sizes.samples, sizes.heads, sizes.queries, Shape::kQueries), Shape::kThreads, Shape::kSharedBytes};
+  const auto run = [&]<class Shape>(Shape, auto kernel) {
+    launch(cuda, "attention", {grid_of(sizes.samples, sizes.heads, sizes.queries, Shape::kQueries), Shape::kThreads, Shape::kSharedBytes},
+           kernel, sizes, static_cast<float>(sizes.scale()), q, k, v, Heads<bfloat16>(result.y), result.log_sum_exp.data<float>());
+  };
   on_lengths(sizes, [&]<bool kHasLengths>() {
-    launch(cuda, "attention", shape, attend_mma<kWidth, kHasLengths>, sizes, static_cast<float>(sizes.scale()), q, k, v,
-           Heads<bfloat16>(result.y), result.log_sum_exp.data<float>());
+    if constexpr (kHasGroups<kWidth>)
+      if (has_warpgroups(cuda)) return run(ForwardGroups<kWidth>{}, attend_wgmma<kWidth, kHasLengths>);
+    run(ForwardShape<kWidth>{}, attend_mma<kWidth, kHasLengths>);
   });
 }
 
@@ -99,22 +113,30 @@ void differentiate_generic(Cuda& cuda, const Backward<T>& x) {
            key_gradients<T>, x.sizes, x.scale, x.q, x.k, x.v, x.dy, x.log_sum_exp, x.row_sums, x.dk, x.dv);
 }
 
+/// dq by a kernel over tiles of queries, dk and dv by one over tiles of keys.
+template <class OfQueries, class OfKeys, class QueryKernel, class KeyKernel>
+void differentiate_by(Cuda& cuda, const Backward<bfloat16>& x, int parts_of_keys, QueryKernel of_queries, KeyKernel of_keys) {
+  const AttentionSizes& sizes = x.sizes;
+  const dim3 queries = grid_of(sizes.samples, sizes.heads, sizes.queries, OfQueries::kQueries),
+             keys = grid_of(sizes.samples, sizes.key_heads, sizes.keys, OfKeys::kKeys, parts_of_keys);
+  if (x.dq.data)
+    launch(cuda, "attention_query_gradient", {queries, OfQueries::kThreads, OfQueries::kSharedBytes}, of_queries, sizes, x.scale, x.q, x.k,
+           x.v, x.dy, x.log_sum_exp, x.row_sums, x.dq);
+  if (x.dk.data || x.dv.data)
+    launch(cuda, "attention_key_gradients", {keys, OfKeys::kThreads, OfKeys::kSharedBytes}, of_keys, sizes, x.scale, x.q, x.k, x.v, x.dy,
+           x.log_sum_exp, x.row_sums, x.dk, x.dv);
+}
+
 template <int kWidth>
 void differentiate_tiles(Cuda& cuda, const Backward<bfloat16>& x) {
-  using OfQueries = QueryGradientShape<kWidth>;
-  using OfKeys = KeyGradientShape<kWidth>;
-  const AttentionSizes& sizes = x.sizes;
-  const LaunchShape by_queries{grid_of(sizes.samples, sizes.heads, sizes.queries, OfQueries::kQueries), OfQueries::kThreads,
-                               OfQueries::kSharedBytes};
-  const LaunchShape by_keys{grid_of(sizes.samples, sizes.key_heads, sizes.keys, OfKeys::kKeys, OfKeys::kApart ? 2 : 1), OfKeys::kThreads,
-                            OfKeys::kSharedBytes};
-  on_lengths(sizes, [&]<bool kHasLengths>() {
-    if (x.dq.data)
-      launch(cuda, "attention_query_gradient", by_queries, query_gradient_mma<kWidth, kHasLengths>, sizes, x.scale, x.q, x.k, x.v, x.dy,
-             x.log_sum_exp, x.row_sums, x.dq);
-    if (x.dk.data || x.dv.data)
-      launch(cuda, "attention_key_gradients", by_keys, key_gradients_mma<kWidth, kHasLengths>, sizes, x.scale, x.q, x.k, x.v, x.dy,
-             x.log_sum_exp, x.row_sums, x.dk, x.dv);
+  on_lengths(x.sizes, [&]<bool kHasLengths>() {
+    if constexpr (kHasGroups<kWidth>)
+      if (has_warpgroups(cuda))
+        return differentiate_by<QueryGradientGroups<kWidth>, KeyGradientGroups<kWidth>>(
+            cuda, x, 1, query_gradient_wgmma<kWidth, kHasLengths>, key_gradients_wgmma<kWidth, kHasLengths>);
+    using OfKeys = KeyGradientShape<kWidth>;
+    differentiate_by<QueryGradientShape<kWidth>, OfKeys>(cuda, x, OfKeys::kApart ? 2 : 1, query_gradient_mma<kWidth, kHasLengths>,
+                                                         key_gradients_mma<kWidth, kHasLengths>);
   });
 }
 

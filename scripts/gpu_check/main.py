@@ -23,6 +23,7 @@ import sanitizer
 import smoke
 import steps
 import tests
+import warpgroups
 from machine import Machine
 from result import FAILED, NOT_RUN, SKIPPED, Result, Skipped
 from runner import ROOT, Runner
@@ -36,10 +37,11 @@ SECTIONS = [
     ("smoke", 25, smoke.run),
     ("tests", 95, tests.run),
     ("steps", 130, steps.run),
+    ("warpgroups", 30, warpgroups.run),
     ("kernels", 45, kernels.run),
     ("ladder", 15, kernels.run_ladder),
-    ("cudnn", 60, beside_cudnn.run),
-    ("sanitizer", 30, sanitizer.run),
+    ("cudnn", 45, beside_cudnn.run),
+    ("sanitizer", 15, sanitizer.run),
 ]
 
 

@@ -275,8 +275,10 @@ OP_CASES(attention_gradients) {
   self("width_64_below_a_tile", {1, 63, 2, 64}, true);
   self("width_64_beyond_a_tile", {2, 65, 1, 64}, false);
   self("width_64_beyond_two_tiles", {1, 130, 1, 64}, true);
+  self("width_64_of_several_steps", {1, 400, 1, 64}, true);
   self("width_128_of_a_tile", {1, 64, 1, 128}, true);
   self("width_128_beyond_two_tiles", {1, 130, 1, 128}, true);
+  self("width_128_of_several_steps", {1, 300, 1, 128}, false);
   self("width_40", {1, 65, 2, 40}, true);
   self("width_72", {1, 65, 1, 72}, true);
   self("width_80_beyond_two_tiles", {1, 130, 1, 80}, true);

@@ -24,7 +24,7 @@ import smoke  # noqa: E402
 import tests as tests_section  # noqa: E402
 from pip_folders import folder_of  # noqa: E402
 
-SECTIONS = ["build", "smoke", "tests", "steps", "kernels", "ladder", "cudnn", "sanitizer"]
+SECTIONS = ["build", "smoke", "tests", "steps", "warpgroups", "kernels", "ladder", "cudnn", "sanitizer"]
 PROGRAMS = ["nvidia-smi", "nvcc", "meson", "ninja", "compute-sanitizer", "python3"]
 # What brings the files back from a machine that is lent for one command.
 MOST_FILES, MOST_BYTES, COMMAND_S = 8, 16 << 20, 600
@@ -173,8 +173,8 @@ class WholeRun(Fixture):
 
 
 # (section, a program that goes wrong there)
-IN_EACH = [("build", "ninja"), ("smoke", "step_bench"), ("tests", "test_parallel"), ("steps", "step_bench"), ("kernels", "op_bench"),
-           ("ladder", "ladder_bench"), ("cudnn", "op_bench")]
+IN_EACH = [("build", "ninja"), ("smoke", "step_bench"), ("tests", "test_parallel"), ("steps", "step_bench"), ("warpgroups", "op_bench"),
+           ("kernels", "op_bench"), ("ladder", "ladder_bench"), ("cudnn", "op_bench")]
 
 
 class Crash(Fixture):
@@ -188,7 +188,8 @@ class Crash(Fixture):
     def test_of_one_section_stops_no_other(self):
         ran = self.drive(STAND_IN={"op_bench": "crash"})
         self.assertEqual(ran.code, 1)
-        self.assertEqual(ran.verdicts(), {**dict.fromkeys(SECTIONS, "passed"), "smoke": "failed", "kernels": "failed", "cudnn": "failed"})
+        self.assertEqual(ran.verdicts(), {**dict.fromkeys(SECTIONS, "passed"), "smoke": "failed", "warpgroups": "failed",
+                                          "kernels": "failed", "cudnn": "failed"})
 
     def test_of_a_compiler_is_told_by_its_first_error(self):
         ran = self.drive("--section", "build", built=False, STAND_IN={"ninja": "fail"})
@@ -214,7 +215,7 @@ class Hang(Fixture):
     def test_leaves_the_later_sections_their_time(self):
         ran = self.drive("--section", "ladder", "--section", "sanitizer", "--seconds", "4.5", STAND_IN={"ladder_bench": "hang"})
         self.assertEqual(ran.verdicts(), {"ladder": "failed", "sanitizer": "passed"})
-        self.assertLess(ran.sections["ladder"]["seconds"], 4.5 * 15 / 45 + 0.3)
+        self.assertLess(ran.sections["ladder"]["seconds"], 4.5 * 15 / 30 + 0.3)
 
     @unittest.skipUnless(shutil.which("ninja"), "needs ninja")
     def test_of_a_build_ends_its_compilers_which_have_groups_of_their_own(self):
