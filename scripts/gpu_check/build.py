@@ -6,7 +6,7 @@ from runner import first_error
 
 # What most sections need comes first: were the time to run out, they could still run.
 PROGRAMS = [["bench/step_bench", "bench/op_bench", "tests/ops/test_ops"],
-            ["tests/test_parallel", "tests/test_core", "tests/test_training", "bench/ladder/ladder_bench"]]
+            ["tests/test_parallel", "tests/test_core", "tests/test_training", "bench/ladder/ladder_bench", "bench/epilogue_bench"]]
 
 
 def run(runner, machine, arguments):

@@ -1,4 +1,5 @@
-"""Sections kernels and ladder: every kernel in percent of limits measured in the same run, products and attention beside PyTorch's."""
+"""Sections kernels, ladder and epilogues: every kernel in percent of limits measured in the same run, products and attention beside
+PyTorch's; own kernels beside naive ones; products of a backward with epilogues beside products and passes."""
 import json
 import pathlib
 
@@ -85,3 +86,15 @@ def run_ladder(runner, machine, arguments):
     why = "" if outcome.code == 0 else f"ladder_bench {outcome.ending}"
     return Result(passed_if(not why and not wrong and rows), sentence(f"{len(rows)} kernels", why, *wrong), [],
                   [("Kernel ladder", head, table)], {"rows": rows})
+
+
+def run_epilogues(runner, machine, arguments):
+    """What products of a backward would gain by epilogues of cuBLASLt that Sluice does not use."""
+    outcome = runner.run([program(machine, arguments, "bench/epilogue_bench"), "--json"])
+    rows = [json.loads(line) for line in outcome.output.splitlines() if line.startswith("{")]
+    table = [[row["row"], f"{row['apart_us']:.0f}", *([f"{row['fused_us']:.0f}", f"{row['bias_difference']:.2g}", row["same_bits"]]
+                                                      if row["fused_us"] > 0 else ["no such product", "", ""])] for row in rows]
+    why = "" if outcome.code == 0 else f"epilogue_bench {outcome.ending}"
+    head = ["layer, bf16", "us apart", "us fused", "biases apart by", "the same bits every run"]
+    return Result(passed_if(not why and rows), sentence(f"{len(rows)} rows", why), [], [("Epilogues of products", head, table)],
+                  {"rows": rows})

@@ -40,7 +40,8 @@ SECTIONS = [
     ("warpgroups", 30, warpgroups.run),
     ("kernels", 45, kernels.run),
     ("ladder", 15, kernels.run_ladder),
-    ("cudnn", 45, beside_cudnn.run),
+    ("epilogues", 10, kernels.run_epilogues),
+    ("cudnn", 35, beside_cudnn.run),
     ("sanitizer", 15, sanitizer.run),
 ]
 

@@ -15,8 +15,8 @@ import time
 
 NAME = pathlib.Path(sys.argv[0]).name
 BEHAVIOUR = json.loads(os.environ.get("STAND_IN", "{}"))
-PROGRAMS = ["bench/step_bench", "bench/op_bench", "bench/ladder/ladder_bench", "tests/ops/test_ops", "tests/test_parallel",
-            "tests/test_core", "tests/test_training"]
+PROGRAMS = ["bench/step_bench", "bench/op_bench", "bench/ladder/ladder_bench", "bench/epilogue_bench", "tests/ops/test_ops",
+            "tests/test_parallel", "tests/test_core", "tests/test_training"]
 OPS = ["add", "attention", "attention_packed", "matmul", "softmax", *(f"op{n}" for n in range(int(os.environ.get("STAND_IN_OPS", 0))))]
 OP_TESTS = ["ComputesTheReferenceInEveryDtype", "HasTheGradientOfTheCpu", "RefusesBadInput"]
 CASES = {"test_ops": [f"Ops/OpTest.{test}/{op}_{case}_on_cuda" for op in OPS for test in OP_TESTS for case in ("small", "odd")],
@@ -139,6 +139,11 @@ def op_bench():
 def ladder_bench():
     print(json.dumps({"kernel": "softmax", "equal": True, "difference": 0, "naive_us": 10, "shipped_us": 1, "naive_percent": 9,
                       "shipped_percent": 90}))
+
+
+def epilogue_bench():
+    for fused_us in (110.5, -1):
+        print(json.dumps({"row": "a layer", "apart_us": 120.0, "fused_us": fused_us, "bias_difference": 1e-7, "same_bits": True}))
 
 
 def python3():

@@ -24,7 +24,7 @@ import smoke  # noqa: E402
 import tests as tests_section  # noqa: E402
 from pip_folders import folder_of  # noqa: E402
 
-SECTIONS = ["build", "smoke", "tests", "steps", "warpgroups", "kernels", "ladder", "cudnn", "sanitizer"]
+SECTIONS = ["build", "smoke", "tests", "steps", "warpgroups", "kernels", "ladder", "epilogues", "cudnn", "sanitizer"]
 PROGRAMS = ["nvidia-smi", "nvcc", "meson", "ninja", "compute-sanitizer", "python3"]
 # What brings the files back from a machine that is lent for one command.
 MOST_FILES, MOST_BYTES, COMMAND_S = 8, 16 << 20, 600
@@ -174,7 +174,7 @@ class WholeRun(Fixture):
 
 # (section, a program that goes wrong there)
 IN_EACH = [("build", "ninja"), ("smoke", "step_bench"), ("tests", "test_parallel"), ("steps", "step_bench"), ("warpgroups", "op_bench"),
-           ("kernels", "op_bench"), ("ladder", "ladder_bench"), ("cudnn", "op_bench")]
+           ("kernels", "op_bench"), ("ladder", "ladder_bench"), ("epilogues", "epilogue_bench"), ("cudnn", "op_bench")]
 
 
 class Crash(Fixture):
