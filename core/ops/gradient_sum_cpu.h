@@ -7,17 +7,23 @@ namespace sluice::kernels {
 
 /// to[i] = make (+ added[i]) for i in [begin, end). make(load, begin) gives the lanes of a gradient, which it loads from addresses beyond
 /// `begin`; `added` may be null. Gradients are rounded in memory before they are added, as a pass that adds afterwards finds them: a
-/// compiler would fuse the addition with the product that made one of them.
-template <class T, class Make>
-void write_gradient(int64_t begin, int64_t end, const T* added, T* to, const Make& make) {
-  if (!added) return for_lanes<T>(0, end - begin, [&](auto load, auto store) { store(to + begin, make(load, begin)); });
+/// compiler would fuse the addition with the product that made one of them. make_to(begin, count, made) writes `count` of them instead.
+template <class T, class MakeTo>
+void write_gradient_blocks(int64_t begin, int64_t end, const T* added, T* to, const MakeTo& make_to) {
+  if (!added) return make_to(begin, end - begin, to + begin);
   constexpr int64_t kBlock = 4096 / sizeof(T);  // stays in the first-level cache
   alignas(64) T made[kBlock];
   for (; begin < end; begin += kBlock) {
     const int64_t count = std::min(kBlock, end - begin);
-    for_lanes<T>(0, count, [&](auto load, auto store) { store(made, make(load, begin)); });
+    make_to(begin, count, made);
     for_lanes<T>(0, count, [&](auto load, auto store) { store(to + begin, load(made) + load(added + begin)); });
   }
+}
+template <class T, class Make>
+void write_gradient(int64_t begin, int64_t end, const T* added, T* to, const Make& make) {
+  write_gradient_blocks(begin, end, added, to, [&](int64_t first, int64_t count, T* made) {
+    for_lanes<T>(0, count, [&](auto load, auto store) { store(made, make(load, first)); });
+  });
 }
 
 }  // namespace sluice::kernels

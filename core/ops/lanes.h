@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <numbers>
+#include <type_traits>
 #include <unsupported/Eigen/SpecialFunctions>
 
 #include "core/dtype.h"
@@ -24,17 +25,30 @@ constexpr int kCount = Eigen::internal::packet_traits<float>::size;
 typedef uint16_t Halves __attribute__((vector_size(2 * kCount)));
 typedef uint32_t Words __attribute__((vector_size(4 * kCount)));
 
+#ifdef __AVX512F__
+// g++ 12 takes conversions between words and halves apart, into halves of registers.
+inline Words load(const bfloat16* x) {
+  return std::bit_cast<Words>(_mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x)))) << 16;
+}
+inline void store_halves(bfloat16* y, Words words) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), _mm512_cvtepi32_epi16(std::bit_cast<__m512i>(words)));
+}
+#else
 inline Words load(const bfloat16* x) {
   Halves halves;
   std::memcpy(&halves, x, sizeof halves);
   return __builtin_convertvector(halves, Words) << 16;
 }
+inline void store_halves(bfloat16* y, Words words) {
+  const Halves halves = __builtin_convertvector(words, Halves);
+  std::memcpy(static_cast<void*>(y), &halves, sizeof halves);
+}
+#endif
 
 /// Rounds as bfloat16(float) does.
 inline void store(bfloat16* y, Words words) {
   const Words rounded = (words + 0x7fff + (words >> 16 & 1)) >> 16, quiet = words >> 16 | 0x40;
-  const Halves halves = __builtin_convertvector((words & 0x7fffffff) > 0x7f800000 ? quiet : rounded, Halves);
-  std::memcpy(static_cast<void*>(y), &halves, sizeof halves);
+  store_halves(y, (words & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
 }
 
 }  // namespace bf16_lanes
@@ -48,6 +62,15 @@ typedef uint16_t Halves __attribute__((vector_size(2 * kCount)));
 typedef int32_t Words __attribute__((vector_size(4 * kCount)));
 typedef float Floats __attribute__((vector_size(4 * kCount)));
 
+#ifdef __AVX512F__
+// g++ 12 takes conversions between bytes and words apart, into halves of registers.
+inline auto load(const uint8_t* x, float) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x))));
+}
+inline void store(uint8_t* y, Eigen::internal::packet_traits<float>::type lanes) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(y), _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(lanes)));
+}
+#else
 // Doubled and halved in two steps: g++ 12 takes a wider one apart, element by element.
 inline auto load(const uint8_t* x, float) {
   Bytes bytes;
@@ -60,6 +83,7 @@ inline void store(uint8_t* y, Eigen::internal::packet_traits<float>::type lanes)
   const Bytes bytes = __builtin_convertvector(__builtin_convertvector(words, Halves), Bytes);
   std::memcpy(y, &bytes, sizeof bytes);
 }
+#endif
 
 // f64 serves checks.
 inline auto load(const uint8_t* x, double) {
@@ -204,6 +228,19 @@ void for_lanes(int64_t begin, int64_t end, const Body& body) {
     std::copy_n(padded, rest, y + i);
   };
   body(load, store);
+}
+
+/// The same with blocks of kRegisters registers, then single ones: body(number of registers, load, store) of a block at x + i, whose further
+/// registers lie at load(x + Lanes::kCount), and so on. For bodies that read a list of their own, which then serves several registers.
+template <class T, int kRegisters, class Body>
+void for_lane_blocks(int64_t begin, int64_t end, const Body& body) {
+  using V = Lanes<compute_t<T>>;
+  constexpr int64_t kBlock = kRegisters * V::kCount;
+  for (; begin + kBlock <= end; begin += kBlock)
+    body(
+        std::integral_constant<int, kRegisters>(), [begin](const auto* x) { return V::load(x + begin); },
+        [begin](auto* y, V lanes) { lanes.store(y + begin); });
+  for_lanes<T>(begin, end, [&](auto load, auto store) { body(std::integral_constant<int, 1>(), load, store); });
 }
 
 }  // namespace sluice::kernels

@@ -87,6 +87,9 @@ void for_runs(Cpu& cpu, int64_t batch, const Axis& rows, const Axis& columns, in
   });
 }
 
+/// Registers that one reading of a run's taps serves.
+constexpr int kRegisters = 4;
+
 constexpr auto kAlways = [](int64_t) { return true; };
 
 /// The number of a tap's place in the window, row by row.
@@ -95,6 +98,21 @@ auto place_in(const WindowPlan& plan, const Axis& rows, const Axis& columns) {
   return [&plan, rows, columns](const Taps& across, const Taps& along, int64_t r, int64_t s) {
     return static_cast<C>((across.first + r * rows.tap_step()) * plan.window.size_w + along.first + s * columns.tap_step());
   };
+}
+
+/// The gradient of a run's pixels: to = the sum of part(load, tap, what the tap reads) over its taps, and what is there to add.
+template <class T, class Part>
+void sum_taps(const Run<compute_t<T>>& run, const T* added, T* to, const Part& part) {
+  using V = Lanes<compute_t<T>>;
+  write_gradient_blocks(run.to, run.to + run.count, added, to, [&](int64_t first, int64_t count, T* made) {
+    for_lane_blocks<T, kRegisters>(0, count, [&](auto registers, auto load, auto store) {
+      V sums[registers];
+      for (V& sum : sums) sum = V(0);
+      for (const auto& tap : run.taps)
+        for (int r = 0; r < registers; ++r) sums[r] = sums[r] + part(load, tap, first - run.to + tap.offset + r * V::kCount);
+      for (int r = 0; r < registers; ++r) store(made + r * V::kCount, sums[r]);
+    });
+  });
 }
 
 }  // namespace
@@ -108,11 +126,16 @@ void max_pool2d(Cpu& cpu, const Tensor& x, const WindowPlan& plan, const Tensor&
     T* to = y.data<T>();
     uint8_t* place_to = place.defined() ? place.data<uint8_t>() : nullptr;
     for_runs<C>(cpu, plan.batch, rows, columns, x.dim(-1), place_in<C>(plan, rows, columns), kAlways, [&](const Run<C>& run) {
-      for_lanes<T>(0, run.count, [&](auto load, auto store) {
-        V largest = load(from + run.taps[0].offset), at(run.taps[0].value);
-        for (size_t i = 1; i < run.taps.size(); ++i) raise(largest, at, load(from + run.taps[i].offset), V(run.taps[i].value));
-        store(to + run.to, largest);
-        if (place_to) store(place_to + run.to, at);
+      for_lane_blocks<T, kRegisters>(0, run.count, [&](auto registers, auto load, auto store) {
+        V largest[registers], at[registers];
+        for (int r = 0; r < registers; ++r) largest[r] = load(from + run.taps[0].offset + r * V::kCount), at[r] = V(run.taps[0].value);
+        for (size_t i = 1; i < run.taps.size(); ++i) {
+          const V place_of_tap(run.taps[i].value);
+          for (int r = 0; r < registers; ++r) raise(largest[r], at[r], load(from + run.taps[i].offset + r * V::kCount), place_of_tap);
+        }
+        for (int r = 0; r < registers; ++r) store(to + run.to + r * V::kCount, largest[r]);
+        if (place_to)
+          for (int r = 0; r < registers; ++r) store(place_to + run.to + r * V::kCount, at[r]);
       });
     });
   });
@@ -128,13 +151,8 @@ void max_pool2d_backward(Cpu& cpu, const Tensor& dy, const Tensor& place, const 
     const T* added = sum.defined() ? sum.data<T>() : nullptr;
     T* to = dx.data<T>();
     for_runs<C>(cpu, plan.batch, rows, columns, dy.dim(-1), place_in<C>(plan, rows, columns), kAlways, [&](const Run<C>& run) {
-      write_gradient(run.to, run.to + run.count, added, to, [&](const auto& load, int64_t at) {
-        V total(0);
-        for (const Tap<C>& tap : run.taps) {
-          const int64_t read = at - run.to + tap.offset;
-          total = total + where_equal(load(places + read), V(tap.value), load(from + read), V(0));
-        }
-        return total;
+      sum_taps<T>(run, added, to, [&](const auto& load, const Tap<C>& tap, int64_t read) {
+        return where_equal(load(places + read), V(tap.value), load(from + read), V(0));
       });
     });
   });
@@ -149,10 +167,12 @@ void average_pool2d(Cpu& cpu, const Tensor& x, const WindowPlan& plan, const Ten
     const auto one = [](const Taps&, const Taps&, int64_t, int64_t) { return C(1); };
     for_runs<C>(cpu, plan.batch, rows_axis(plan, false), columns_axis(plan, false), x.dim(-1), one, kAlways, [&](const Run<C>& run) {
       const V share(C(1) / static_cast<C>(run.taps.size()));
-      for_lanes<T>(0, run.count, [&](auto load, auto store) {
-        V sum(0);
-        for (const Tap<C>& tap : run.taps) sum = sum + load(from + tap.offset);
-        store(to + run.to, sum * share);
+      for_lane_blocks<T, kRegisters>(0, run.count, [&](auto registers, auto load, auto store) {
+        V sums[registers];
+        for (V& sum : sums) sum = V(0);
+        for (const Tap<C>& tap : run.taps)
+          for (int r = 0; r < registers; ++r) sums[r] = sums[r] + load(from + tap.offset + r * V::kCount);
+        for (int r = 0; r < registers; ++r) store(to + run.to + r * V::kCount, sums[r] * share);
       });
     });
   });
@@ -178,11 +198,7 @@ void average_pool2d_backward(Cpu& cpu, const Tensor& dy, const WindowPlan& plan,
       return C(1) / static_cast<C>(row_places.at(across.source - r).count * column_places.at(along.source - s).count);
     };
     for_runs<C>(cpu, plan.batch, rows, columns, dy.dim(-1), share, may_join, [&](const Run<C>& run) {
-      write_gradient(run.to, run.to + run.count, added, to, [&](const auto& load, int64_t at) {
-        V total(0);
-        for (const Tap<C>& tap : run.taps) total = total + load(from + at - run.to + tap.offset) * V(tap.value);
-        return total;
-      });
+      sum_taps<T>(run, added, to, [&](const auto& load, const Tap<C>& tap, int64_t read) { return load(from + read) * V(tap.value); });
     });
   });
 }

@@ -1,0 +1,63 @@
+#include "core/ops/lanes.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+namespace sluice::kernels {
+namespace {
+
+/// Copies all of x to y by registers.
+template <class T, class From, class To>
+void copy_by_lanes(const std::vector<From>& x, std::vector<To>& y) {
+  for_lanes<T>(0, static_cast<int64_t>(x.size()), [&](auto load, auto store) { store(y.data(), load(x.data())); });
+}
+
+TEST(Lanes, LoadEveryNumberOfBf16) {
+  std::vector<bfloat16> halves(1 << 16);
+  for (uint32_t i = 0; i < halves.size(); ++i) halves[i].bits = static_cast<uint16_t>(i);
+  std::vector<float> loaded(halves.size());
+  copy_by_lanes<bfloat16>(halves, loaded);
+  for (uint32_t i = 0; i < halves.size(); ++i) EXPECT_EQ(std::bit_cast<uint32_t>(loaded[i]), i << 16) << i;
+}
+
+// Every high half with low ones around a half of the last bit: ties, both directions, denormals, infinity, NaN.
+TEST(Lanes, RoundToBf16AsOneNumberDoes) {
+  for (const uint32_t low : {0x0000u, 0x0001u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu}) {
+    std::vector<float> values(1 << 16);
+    for (uint32_t i = 0; i < values.size(); ++i) values[i] = std::bit_cast<float>(i << 16 | low);
+    std::vector<bfloat16> stored(values.size());
+    copy_by_lanes<bfloat16>(values, stored);
+    for (uint32_t i = 0; i < values.size(); ++i) EXPECT_EQ(stored[i].bits, bfloat16(values[i]).bits) << i << ' ' << low;
+  }
+}
+
+TEST(Lanes, KeepBytes) {
+  std::vector<uint8_t> bytes(256), stored(bytes.size());
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i);
+  std::vector<float> loaded(bytes.size());
+  copy_by_lanes<float>(bytes, loaded);
+  copy_by_lanes<float>(loaded, stored);
+  for (size_t i = 0; i < bytes.size(); ++i) EXPECT_EQ(loaded[i], static_cast<float>(i));
+  EXPECT_EQ(stored, bytes);
+}
+
+// Blocks of several registers, single registers and a tail: each element once, and nothing beyond.
+TEST(Lanes, BlocksCoverAllElementsOnce) {
+  constexpr int64_t kMost = 200;
+  for (int64_t count = 0; count < kMost; ++count) {
+    std::vector<float> x(kMost), y(kMost, -1);
+    for (int64_t i = 0; i < kMost; ++i) x[i] = static_cast<float>(i);
+    for_lane_blocks<float, 4>(0, count, [&](auto registers, auto load, auto store) {
+      for (int r = 0; r < registers; ++r) {
+        const int64_t at = r * Lanes<float>::kCount;
+        store(y.data() + at, load(x.data() + at));
+      }
+    });
+    for (int64_t i = 0; i < kMost; ++i) EXPECT_EQ(y[i], i < count ? x[i] : -1) << i << " of " << count;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::kernels
