@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "core/ops/copy.h"
 #include "core/ops/ramp.h"
 #include "data/loader.h"
