@@ -3,8 +3,8 @@
 
 namespace sluice::layers {
 
-// Values of several nodes as one. Where inputs have several floating dtypes, as an input of the graph beside activations in bf16, all are
-// rounded to that of the first.
+// Values of several nodes as one. Where inputs have several dtypes, as an input of the graph beside activations in bf16 or a mask of whole
+// numbers before them, all are rounded to that of the first floating one. Whole numbers alone need one dtype.
 
 /// The sum of the inputs, from the first on, with NumPy broadcasting.
 class Add : public Module {

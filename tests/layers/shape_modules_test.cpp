@@ -67,11 +67,25 @@ TEST(Combine, AddsMultipliesAndJoinsAnyNumberOfValues) {
   expect_error<UsageError>([&] { Concat(-2).forward(call_with(three)); }, {"Concat", "axis -2 of [1, 2]"});
 }
 
-TEST(Combine, RoundsToTheFirstValuesDtype) {
+TEST(Combine, RoundsToTheFirstFloatingDtype) {
   const Tensor half = cast(tensor_of({1, 2}, {1, 2}), DType::bf16), single = tensor_of({3, 4}, {1, 2});
   EXPECT_EQ(Add().forward(call_with({half, single})).value().dtype(), DType::bf16);
   EXPECT_EQ(Multiply().forward(call_with({half, single})).value().dtype(), DType::bf16);
   EXPECT_EQ(Concat().forward(call_with({half, single})).value().dtype(), DType::bf16);
+}
+
+TEST(Combine, KeepsFractionsBesideWholeNumbersThatComeFirst) {
+  const Tensor mask = tensor_of({1, 0}, {1, 2}, DType::u8), x = tensor_of({0.75, -2.5}, {1, 2});
+  const auto values = [&](const Module& module) { return module.forward(call_with({mask, x})).value().to_vector(); };
+  EXPECT_EQ(values(Multiply()), (std::vector<double>{0.75, 0}));
+  EXPECT_EQ(values(Add()), (std::vector<double>{1.75, -2.5}));
+  EXPECT_EQ(values(Concat()), (std::vector<double>{1, 0, 0.75, -2.5}));
+}
+
+TEST(Combine, RefusesWholeNumbersOfSeveralDtypes) {
+  const Tensor small = tensor_of({1}, {1, 1}, DType::u8), large = tensor_of({300}, {1, 1}, DType::i32);
+  expect_error<UsageError>([&] { Add().forward(call_with({small, large})); }, {"add", "one dtype", "u8", "i32"});
+  expect_error<UsageError>([&] { Concat().forward(call_with({small, large})); }, {"concat", "u8", "i32"});
 }
 
 TEST(Activation, IsALayerOfEachFunction) {
