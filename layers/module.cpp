@@ -13,8 +13,7 @@
 namespace sluice::layers {
 
 Var in_working_dtype(const Var& x, const Var& weight) {
-  const bool rounds = weight.value().dtype() == DType::bf16 && is_floating(x.value().dtype());
-  return rounds ? cast(x, DType::bf16) : x;
+  return is_floating(x.dtype()) && is_floating(weight.dtype()) ? cast(x, weight.dtype()) : x;
 }
 
 Tensor last_token(const Tensor& x) { return x.dim(1) == 1 ? x : x.slice(1, x.dim(1) - 1, x.dim(1)).contiguous(); }

@@ -44,8 +44,8 @@ Tensor rows_of_table(const char* module, const Call& call, int64_t first, int64_
 /// "outer.inner", or the one that is not empty.
 std::string joined_name(const std::string& outer, const std::string& inner);
 
-/// x as a layer with this weight computes on it. In bf16 training the inputs of a graph keep the dtype that they were declared in, and a
-/// layer that multiplies floats with bf16 weights rounds them first. Else x itself.
+/// x as a layer with this weight computes on it. The inputs of a graph keep the dtype that they were declared in, whatever the precision of
+/// the training, and a layer that multiplies floats with weights takes them to the dtype of these first. Others are x itself.
 Var in_working_dtype(const Var& x, const Var& weight);
 
 /// How many inputs a module takes.

@@ -15,10 +15,10 @@ ValueType ValueType::of_samples(const Shape& sample_shape, DType dtype, int64_t 
 
 namespace {
 
-/// Others than f32 are for training in bf16, whose layers take any.
+/// What is in bf16 is for training in bf16, whose layers take any.
 DType working_dtype_of(const std::vector<ValueType>& inputs) {
-  const bool in_f32 = std::ranges::all_of(inputs, [](const ValueType& x) { return x.dtype == DType::f32 || !is_floating(x.dtype); });
-  return in_f32 ? DType::f32 : DType::bf16;
+  const bool in_bf16 = std::ranges::any_of(inputs, [](const ValueType& x) { return x.dtype == DType::bf16; });
+  return in_bf16 ? DType::bf16 : DType::f32;
 }
 
 /// Nothing when the module looks at elements.
