@@ -1,10 +1,10 @@
 #include "layers/embedding_bag.h"
 
-#include <limits>
-
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reduction.h"
+#include "core/ops/comparison.h"
 #include "core/ops/copy.h"
+#include "core/ops/select.h"
 
 namespace sluice::layers {
 
@@ -13,7 +13,9 @@ namespace {
 /// What each row is multiplied by, [B, T]: its weight, over the sum of the sample's for a mean.
 Tensor row_factors(const Tensor& weights, bool is_mean) {
   const Tensor exact = cast(weights, compute_dtype(weights.dtype()));
-  return is_mean ? div(exact, clamp(sum(exact, {1}, true), std::numeric_limits<float>::min(), std::numeric_limits<float>::max())) : exact;
+  if (!is_mean) return exact;
+  const Tensor total = sum(exact, {1}, true);
+  return where(equal(total, 0), 0, div(exact, total));
 }
 
 }  // namespace

@@ -33,6 +33,11 @@ TEST(EmbeddingBag, AddsOrAveragesRows) {
   }
 }
 
+TEST(EmbeddingBag, AveragesWithWeightsBelowZero) {
+  const Tensor ids = tensor_of({0, 1, 0, 1, 0, 1}, {3, 2}, DType::i32), weights = tensor_of({-1, -3, 1, -1, 3, -1}, {3, 2});
+  EXPECT_EQ(output(Kind::mean, {ids, weights}, DType::f32), (std::vector<double>{1.75, 17.5, 0, 0, 0.5, 5}));
+}
+
 TEST(EmbeddingBag, HasTheGradientsOfItsValue) {
   for (const Kind kind : {Kind::sum, Kind::mean}) {
     Graph graph;
