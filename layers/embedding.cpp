@@ -34,6 +34,8 @@ std::vector<TableSpec> Positions::tables() const {
 
 Var Positions::forward(const Call& call) const {
   const Var& x = call.inputs[0];
+  require(x.rank() == 3 && x.dim(2) == width_ && is_floating(x.dtype()), "Positions: needs floats [B, T, ", width_, "], got ",
+          name_of(x.dtype()), " ", x.shape());
   const int64_t first = call.first_position, count = x.dim(1);
   require(first + count <= context_, "Positions: needs at most ", context_, " tokens, its context (model.context), got ", first + count);
   const Var table =

@@ -5,6 +5,7 @@
 #include "layers/attention.h"
 #include "layers/cross_entropy.h"
 #include "layers/dropout.h"
+#include "layers/embedding.h"
 #include "layers/feed_forward.h"
 #include "layers/graph.h"
 #include "layers/linear.h"
@@ -146,6 +147,17 @@ TEST(Misuse, SizesThatNoComputerHoldsAreAnErrorAndNoOverflow) {
   expect_error<UsageError>([&] { graph.add("a", Linear(int64_t{1} << 40, int64_t{1} << 40), x); }, {"63 bits"});
   expect_error<UsageError>([&] { graph.input("y", {int64_t{1} << 62}); }, {"63 bits"});
   EXPECT_EQ(graph.inputs().size(), 1u);
+}
+
+TEST(Misuse, PositionsOfAnotherWidthAreNotRepeated) {
+  Graph graph;
+  const Value narrow = graph.input("narrow", {4, 1}), row = graph.input("row", {1}), ids = graph.input("ids", {4, 3}, DType::i32);
+  for (const auto kind : {Positions::Kind::learned, Positions::Kind::sinusoidal}) {
+    const Positions positions(kind, 30, 3);
+    expect_error<UsageError>([&] { graph.add("a", positions, narrow); }, {"Positions: needs floats [B, T, 3], got f32 [24, 4, 1]"});
+    expect_error<UsageError>([&] { graph.add("a", positions, row); }, {"Positions: needs floats [B, T, 3], got f32 [24, 1]"});
+    expect_error<UsageError>([&] { graph.add("a", positions, ids); }, {"Positions: needs floats [B, T, 3], got i32 [24, 4, 3]"});
+  }
 }
 
 }  // namespace
