@@ -30,8 +30,8 @@ std::vector<ParameterSpec> GroupNorm::parameters() const {
 Var GroupNorm::forward(const Call& call) const {
   const Var& weight = call.parameters[0];
   const Var x = in_working_dtype(call.inputs[0], weight);
-  require(x.shape().rank() >= 2 && x.dim(-1) == channels_ && x.value().elements() > 0, "GroupNorm: needs x [batch, ..., ", channels_,
-          "] with elements, got ", x.shape());
+  require(x.rank() >= 2 && x.dim(-1) == channels_ && x.elements() > 0 && is_floating(x.dtype()), "GroupNorm: needs floats [batch, ..., ",
+          channels_, "] with elements, got ", name_of(x.dtype()), " ", x.shape());
   const int64_t samples = x.dim(0), run = channels_ / groups_, pixels = x.value().elements() / samples / channels_;
   const Var grouped = transpose(reshape(x, {samples, pixels, groups_, run}), 1, 2);
   const Var y = standardized(reshape(grouped, {samples, groups_, pixels * run}), epsilon_);

@@ -113,7 +113,8 @@ Recurrent::Walked Recurrent::walk(const Call& call, int number, const Var& x, co
 
 Var Recurrent::forward(const Call& call) const {
   Var x = call.inputs[0];
-  require(x.rank() == 3 && x.dim(2) == options_.inputs, name_of_layer(cell_), ": needs x [B, T, ", options_.inputs, "], got ", x.shape());
+  require(x.rank() == 3 && x.dim(2) == options_.inputs && is_floating(x.dtype()), name_of_layer(cell_), ": needs floats [B, T, ",
+          options_.inputs, "], got ", name_of(x.dtype()), " ", x.shape());
   const Beside beside = beside_x(call);
   std::vector<Var> last;
   for (int layer = 0; layer < static_cast<int>(options_.layers); ++layer) {

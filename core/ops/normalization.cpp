@@ -15,7 +15,7 @@ void check_weight(const char* op, const char* name, const Tensor& x, const Tenso
 }
 
 NormalizedRows normalize(const char* op, const Tensor& x, const Tensor& residual, Tensor gamma, Tensor beta, double epsilon) {
-  require(x.rank() >= 1 && x.dim(-1) > 0, op, ": needs a non-empty last axis, got ", x);
+  require(x.rank() >= 1 && x.dim(-1) > 0 && is_floating(x.dtype()), op, ": needs floats with a non-empty last axis, got ", x);
   check_weight(op, "gamma", x, gamma);
   if (beta.defined()) check_weight(op, "beta", x, beta);
   Tensor added;

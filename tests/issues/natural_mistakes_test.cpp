@@ -154,7 +154,7 @@ const std::vector<Mistake>& mistakes_of_graphs() {
          add_to({4, 4, 1}, Conv2d(1, 8, {5, 5, 1, 1, Padding::valid}));
        },
        {"node 'layer'", "at least 5 x 5", "got [24, 4, 4, 1]", "padding `same`"}},
-      {"AMatrixForAnLstm", [] { add_to({8}, LSTM(8, 4)); }, {"node 'layer'", "LSTM: needs x [B, T, 8], got [24, 8]"}},
+      {"AMatrixForAnLstm", [] { add_to({8}, LSTM(8, 4)); }, {"node 'layer'", "LSTM: needs floats [B, T, 8], got f32 [24, 8]"}},
       {"HeadsThatDoNotDivide",
        [] { TransformerEncoderLayer({.width = 10, .heads = 3}); },
        {"3 heads for width 10", "change heads or width"}},

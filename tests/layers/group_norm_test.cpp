@@ -83,6 +83,10 @@ TEST(GroupNorm, NamesWhatDoesNotFit) {
   expect_error<UsageError>([] { GroupNorm(4, 6); }, {"GroupNorm", "divide", "4 groups of 6"});
   expect_error<UsageError>([] { GroupNorm(2, 6, 0); }, {"epsilon > 0"});
   expect_error<UsageError>([] { normalized(GroupNorm(2, 8), DType::f32); }, {"GroupNorm", "[batch, ..., 8]", "[3, 2, 5, 6]"});
+  Call call;
+  call.inputs = {Var(zeros({2, 6}, DType::i32))};
+  call.parameters = {Var(ones({6})), Var(zeros({6}))};
+  expect_error<UsageError>([&] { GroupNorm(2, 6).forward(call); }, {"GroupNorm", "needs floats", "got i32 [2, 6]"});
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "layers/feed_forward.h"
 #include "layers/graph.h"
 #include "layers/linear.h"
+#include "layers/normalization.h"
 #include "layers/pooling.h"
 #include "tests/expect_error.h"
 
@@ -158,6 +159,13 @@ TEST(Misuse, PositionsOfAnotherWidthAreNotRepeated) {
     expect_error<UsageError>([&] { graph.add("a", positions, row); }, {"Positions: needs floats [B, T, 3], got f32 [24, 1]"});
     expect_error<UsageError>([&] { graph.add("a", positions, ids); }, {"Positions: needs floats [B, T, 3], got i32 [24, 4, 3]"});
   }
+}
+
+TEST(Misuse, WholeNumbersAreNotNormed) {
+  Graph graph;
+  const Value ids = graph.input("ids", {4}, DType::i32);
+  expect_error<UsageError>([&] { graph.add("a", LayerNorm(4), ids); }, {"layer_norm: needs floats", "got i32 [24, 4]"});
+  expect_error<UsageError>([&] { graph.add("a", RMSNorm(4), ids); }, {"rms_norm: needs floats", "got i32 [24, 4]"});
 }
 
 }  // namespace

@@ -269,8 +269,9 @@ TEST(Recurrent, NamesWhatDoesNotFit) {
   const auto failing = [&](std::vector<Var> given, std::initializer_list<std::string> words) {
     expect_error<UsageError>([&] { layer.forward(call_of(layer, given)); }, words);
   };
-  failing({zeros({kBatch, kInputs}, DType::f64)}, {"LSTM: needs x [B, T, 3], got [2, 3]"});
-  failing({zeros({kBatch, kSteps, 5}, DType::f64)}, {"LSTM: needs x [B, T, 3], got [2, 3, 5]"});
+  failing({zeros({kBatch, kInputs}, DType::f64)}, {"LSTM: needs floats [B, T, 3], got f64 [2, 3]"});
+  failing({zeros({kBatch, kSteps, 5}, DType::f64)}, {"LSTM: needs floats [B, T, 3], got f64 [2, 3, 5]"});
+  failing({zeros({kBatch, kSteps, kInputs}, DType::i32)}, {"LSTM: needs floats [B, T, 3], got i32 [2, 3, 3]"});
   failing({inputs(), hidden_states()}, {"LSTM: needs states [B, 1, 2] as input 1, got [2, 4, 2]"});
   failing({inputs(), zeros({kBatch, 3}, DType::f64)}, {"needs the hidden state", "[2, 2]"});
   expect_error<UsageError>([] { GRU(0, 4); }, {"GRU", "inputs, hidden and layers > 0, got 0, 4 and 1"});
