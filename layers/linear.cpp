@@ -13,6 +13,7 @@ Linear::Linear(int64_t in, int64_t out, bool bias, double standard_deviation)
       bias_(bias),
       standard_deviation_(standard_deviation > 0 ? standard_deviation : 1 / std::sqrt(static_cast<double>(in))) {
   require(in > 0 && out > 0, "Linear: needs widths > 0, got ", in, " -> ", out);
+  require(standard_deviation >= 0, "Linear: needs a standard deviation >= 0 (0 = 1 / sqrt(in)), got ", standard_deviation);
 }
 
 std::vector<ParameterSpec> Linear::parameters() const {

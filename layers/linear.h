@@ -11,6 +11,7 @@ namespace sluice::layers {
 /// Starts  weight normal with `standard_deviation` (0 = 1 / sqrt(in)), bias zero.
 class Linear : public Module {
  public:
+  /// Errors  UsageError unless the widths are > 0 and the deviation is >= 0.
   Linear(int64_t in, int64_t out, bool bias = true, double standard_deviation = 0);
   /// The same layer, which may be given lengths.
   Linear with_lengths() const;

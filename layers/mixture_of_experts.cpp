@@ -111,6 +111,8 @@ Experts::Experts(const Options& options) : options_(options) {
   require_chosen("Experts", options.chosen, options.experts);
   require(options.capacity_factor > 0 && std::isfinite(options.capacity_factor), "Experts: needs a finite capacity factor > 0, got ",
           options.capacity_factor);
+  require(options.standard_deviation >= 0 && options.output_deviation >= 0, "Experts: needs standard deviations >= 0 (0 = its own), got ",
+          options.standard_deviation, " and ", options.output_deviation);
 }
 
 std::vector<ParameterSpec> Experts::parameters() const {

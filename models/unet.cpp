@@ -31,6 +31,7 @@ void check(const UNetOptions& options) {
   require(options.filters % 2 == 0, "model.filters: U-Net needs an even number, half of which its last level has, got ", options.filters);
   require(options.filters << options.depth <= kMostChannels, "model.filters: U-Net needs at most ", kMostChannels,
           " channels at its bottom, got ", options.filters, " doubled ", options.depth, " times; use fewer, or a smaller model.depth");
+  check_probability(options.dropout);
   const int64_t least = int64_t{1} << options.depth;
   require(options.image_size >= least, "model.image_size: U-Net of depth ", options.depth, " needs images of at least ", least,
           " pixels, of which its halvings leave one, got ", options.image_size, "; use larger images or a smaller model.depth");

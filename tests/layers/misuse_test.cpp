@@ -1,6 +1,8 @@
 // What a careless or curious user of modules and graphs may write: a clear error, or it works.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "autograd/ops/elementwise.h"
 #include "layers/attention.h"
 #include "layers/cross_entropy.h"
@@ -166,6 +168,15 @@ TEST(Misuse, WholeNumbersAreNotNormed) {
   const Value ids = graph.input("ids", {4}, DType::i32);
   expect_error<UsageError>([&] { graph.add("a", LayerNorm(4), ids); }, {"layer_norm: needs floats", "got i32 [24, 4]"});
   expect_error<UsageError>([&] { graph.add("a", RMSNorm(4), ids); }, {"rms_norm: needs floats", "got i32 [24, 4]"});
+}
+
+TEST(Misuse, DeviationsBelowZeroAreRefused) {
+  for (const double deviation : {-0.02, std::nan("")}) {
+    expect_error<UsageError>([=] { Linear(2, 2, true, deviation); }, {"Linear", "standard deviation >= 0"});
+    expect_error<UsageError>([=] { FeedForward({.width = 2, .inner = 2, .output_deviation = deviation}); }, {"standard deviation >= 0"});
+    expect_error<UsageError>([=] { MultiHeadAttention({.width = 2, .heads = 1, .standard_deviation = deviation}); },
+                             {"standard deviation >= 0"});
+  }
 }
 
 }  // namespace

@@ -206,6 +206,7 @@ TEST(MixtureOfExperts, NamesWhatDoesNotFit) {
   expect_error<UsageError>([] { Experts(options_of(4, 1)); }, {"Experts", "from 1 to all", "4 of 3"});
   expect_error<UsageError>([] { Experts(options_of(0, 1)); }, {"Experts", "0 of 3"});
   expect_error<UsageError>([] { Experts(options_of(1, 0)); }, {"capacity factor > 0", "got 0"});
+  expect_error<UsageError>([] { Experts({.width = 2, .inner = 2, .experts = 2, .output_deviation = -1}); }, {"deviations >= 0", "-1"});
   expect_error<UsageError>([] { Router(0, 2); }, {"Router", "width", "0 and 2"});
   expect_error<UsageError>([] { BalanceLoss(0); }, {"BalanceLoss", "at least one", "got 0"});
   expect_error<UsageError>([] { balance(Example().probabilities, 4); }, {"BalanceLoss", "4 of 3"});

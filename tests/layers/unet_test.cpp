@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/random.h"
 #include "tests/expect_error.h"
 #include "tests/layers/graph_gradient.h"
@@ -80,6 +82,8 @@ TEST(UNet, NamesTheKeyOfASizeThatIsOutOfRange) {
   expect_error<UsageError>([] { unet({.filters = 5}); }, {"model.filters", "even", "got 5"});
   expect_error<UsageError>([] { unet({.depth = 16, .filters = 64, .image_size = 65536}); }, {"model.filters", "model.depth", "1048576"});
   expect_error<UsageError>([] { unet({.classes = 0}); }, {"model.classes", "got 0"});
+  for (const double dropout : {-0.1, std::nan(""), 1.0})
+    expect_error<UsageError>([=] { unet({.dropout = dropout}); }, {"Dropout", "[0, 1)"});
 }
 
 }  // namespace
