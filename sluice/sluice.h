@@ -129,6 +129,7 @@
 #include "layers/recurrent.h"
 #include "layers/reshape.h"
 #include "layers/squeeze_excitation.h"
+#include "layers/tables.h"
 #include "layers/transformer_layer.h"
 #include "layers/upsample.h"
 #include "models/amoebanet.h"

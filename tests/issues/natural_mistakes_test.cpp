@@ -361,6 +361,21 @@ INSTANTIATE_TEST_SUITE_P(Graphs, NaturalMistakes, ::testing::ValuesIn(mistakes_o
 INSTANTIATE_TEST_SUITE_P(Training, NaturalMistakes, ::testing::ValuesIn(mistakes_of_training()), name_of_mistake);
 INSTANTIATE_TEST_SUITE_P(Tensors, NaturalMistakes, ::testing::ValuesIn(mistakes_of_tensors()), name_of_mistake);
 
+// The error told users of the one header of a class that it did not have.
+TEST(ModulesByHand, AreToldToMakeTheirTablesAndCan) {
+  const Positions positions(Positions::Kind::sinusoidal, 4, 2);
+  Call call;
+  call.inputs = {Var(zeros({1, 4, 2}))};
+  try {
+    positions.forward(call);
+    FAIL() << "no error";
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("make them with layers::Tables"), std::string::npos) << error.what();
+  }
+  call.tables = Tables(default_device(), DType::f32).of(positions);
+  EXPECT_EQ(positions.forward(call).value().to_vector(), sinusoids({.count = 4, .width = 2}, DType::f32, default_device()).to_vector());
+}
+
 /// A folder with one checkpoint of the classifier.
 class MistakesWithCheckpoints : public ::testing::Test {
  protected:
