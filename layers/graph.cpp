@@ -106,17 +106,25 @@ Value Graph::input(std::string name, const Shape& sample_shape, DType dtype) {
   return value;
 }
 
+namespace {
+
+/// What a node's module makes of such inputs. Errors  what it finds wrong with them, naming the node.
+std::optional<ValueType> tried_output(const Graph::Node& node, const std::vector<ValueType>& inputs, int64_t samples,
+                                      std::vector<Shape>& losses) {
+  try {
+    return output_type(*node.module, inputs, losses);
+  } catch (const UsageError& error) {
+    throw UsageError(join("graph: node '", node.name, "' (", type_of(*node.module), "), tried with ", samples, " samples: ", error.what()));
+  }
+}
+
+}  // namespace
+
 std::optional<ValueType> Graph::output_of(const Node& node, std::vector<Shape>& losses) const {
   std::vector<ValueType> known;
   for (int value : node.inputs)
     if (types_[value]) known.push_back(*types_[value]);
-  if (known.size() < node.inputs.size()) return std::nullopt;
-  try {
-    return output_type(*node.module, known, losses);
-  } catch (const UsageError& error) {
-    throw UsageError(
-        join("graph: node '", node.name, "' (", type_of(*node.module), "), tried with ", ValueType::kSamples, " samples: ", error.what()));
-  }
+  return known.size() < node.inputs.size() ? std::nullopt : tried_output(node, known, ValueType::kSamples, losses);
 }
 
 namespace {
@@ -164,6 +172,22 @@ const std::optional<ValueType>& Graph::doubled_type(int value) {
   return doubled_[value];
 }
 
+/// Where another axis has as many places as there are samples, shapes may fit by chance: then they do not with twice as many samples.
+void Graph::check_chance(const Node& node) {
+  const auto is_ambiguous = [&](int value) {
+    const auto& type = types_[value];
+    return type && type->shape.rank() > 1 && std::ranges::count(type->shape.extents().subspan(1), ValueType::kSamples) > 0;
+  };
+  if (std::ranges::none_of(node.inputs, is_ambiguous)) return;
+  std::vector<ValueType> doubled;
+  for (const int read : node.inputs) {
+    if (!doubled_type(read)) return;
+    doubled.push_back(*doubled_type(read));
+  }
+  std::vector<Shape> losses;
+  tried_output(node, doubled, kDoubled, losses);
+}
+
 /// A Loss whose losses have the samples along two axes, such as [B, 1] - [B], sums over pairs.
 void Graph::check_losses(const Node& node, const std::vector<Shape>& losses) {
   std::vector<std::optional<ValueType>> inputs;
@@ -191,6 +215,7 @@ Value Graph::add_node(std::string name, ModulePtr module, const std::vector<Valu
   check_tensors(node);
   std::vector<Shape> losses;
   const auto type = output_of(node, losses);
+  check_chance(node);
   if (!losses.empty()) check_losses(node, losses);
   const int number = static_cast<int>(nodes_.size());
   for (auto& spec : node.module->parameters()) {

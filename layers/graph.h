@@ -22,7 +22,8 @@ struct Value {
 /// names in checkpoints. A graph holds no tensors but the values that parameters are told to start with. A copy knows the values of the original, as far as they were made before.
 /// One that was moved from is as a new one.
 /// Where the shapes of a node's inputs are known, the node is run once on a device that only counts, so that shapes that do not fit are
-/// refused where they are written. Outputs and losses are tried with twice as many samples too, which tells their axis of samples from others.
+/// refused where they are written. Outputs, losses, and nodes whose inputs have another axis of as many places, are tried with twice as many
+/// samples too, which tells the axis of samples from others.
 /// Threads  immutable once it is built.
 /// Errors   UsageError for a name that is empty, not printable ASCII or taken, tensors of one name, a value of another graph, another number
 ///          of inputs than the module takes, shapes that do not fit, a Loss with more axes of samples than the first, a loss that is no
@@ -138,6 +139,7 @@ class Graph {
   void check_tensors(const Node& node) const;
   std::optional<ValueType> output_of(const Node& node, std::vector<Shape>& losses) const;
   const std::optional<ValueType>& doubled_type(int value);
+  void check_chance(const Node& node);
   void check_losses(const Node& node, const std::vector<Shape>& losses);
   std::set<int> values_upstream(const std::vector<int>& values, const std::set<int>& given) const;
   void adopt(const Graph& whole, int node, std::map<int, int>& values, std::map<int, int>& parameters);
