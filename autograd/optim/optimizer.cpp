@@ -126,12 +126,12 @@ void SGD::apply(const std::vector<OptimizerSlot>& slots, const Update& update) c
            update.clip);
 }
 
-Adam::Adam(const Options& options) : options_(options) {
-  check_range("adam", "lr", options.lr, INFINITY);
-  check_range("adam", "beta1", options.beta1, 1);
-  check_range("adam", "beta2", options.beta2, 1);
-  check_range("adam", "weight_decay", options.weight_decay, INFINITY);
-  require(options.epsilon > 0 && std::isfinite(options.epsilon), "adam: needs epsilon > 0, got ", options.epsilon);
+Adam::Adam(const char* name, const Options& options) : options_(options) {
+  check_range(name, "lr", options.lr, INFINITY);
+  check_range(name, "beta1", options.beta1, 1);
+  check_range(name, "beta2", options.beta2, 1);
+  check_range(name, "weight_decay", options.weight_decay, INFINITY);
+  require(options.epsilon > 0 && std::isfinite(options.epsilon), name, ": needs epsilon > 0, got ", options.epsilon);
   rate.base = options.lr;
 }
 
@@ -152,11 +152,11 @@ void Adam::apply(const std::vector<OptimizerSlot>& slots, const Update& update) 
 }
 
 AdamW::AdamW(const Options& options)
-    : Adam({.lr = options.lr,
-            .beta1 = options.beta1,
-            .beta2 = options.beta2,
-            .epsilon = options.epsilon,
-            .weight_decay = options.weight_decay}) {}
+    : Adam("adamw", {.lr = options.lr,
+                     .beta1 = options.beta1,
+                     .beta2 = options.beta2,
+                     .epsilon = options.epsilon,
+                     .weight_decay = options.weight_decay}) {}
 
 std::unique_ptr<Optimizer> AdamW::clone() const { return std::make_unique<AdamW>(*this); }
 

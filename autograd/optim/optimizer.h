@@ -112,7 +112,7 @@ class Adam : public Optimizer {
     double epsilon = 1e-8;
     double weight_decay = 0;
   };
-  explicit Adam(const Options& options);
+  explicit Adam(const Options& options) : Adam("adam", options) {}
   std::string name() const override { return "adam"; }
   std::vector<std::string> state_names() const override;
   std::vector<std::string> unneeded_state_names() const override;
@@ -121,6 +121,8 @@ class Adam : public Optimizer {
   std::unique_ptr<Optimizer> clone() const override;
 
  protected:
+  /// `name`  of what errors speak of.
+  Adam(const char* name, const Options& options);
   virtual bool decoupled() const { return false; }
 
  private:

@@ -344,6 +344,8 @@ TEST(Optimizer, RefusesOptionsOutOfRange) {
   EXPECT_THROW(Adam({.lr = NAN}), UsageError);
   EXPECT_THROW(Adam({.beta2 = 1}), UsageError);
   EXPECT_THROW(AdamW({.epsilon = 0}), UsageError);
+  expect_error<UsageError>([] { Adam({.lr = -1}); }, {"adam: needs lr"});
+  expect_error<UsageError>([] { AdamW({.lr = -1}); }, {"adamw: needs lr"});
 }
 
 TEST(LearningRate, WarmsUpLinearlyToTheBase) {
