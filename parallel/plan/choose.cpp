@@ -1,6 +1,7 @@
 #include "parallel/plan/choose.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/device_speeds.h"
 #include "parallel/plan/model_topology.h"
@@ -14,6 +15,7 @@ namespace sluice::parallel {
 namespace {
 
 constexpr int kMostCorrections = 5;
+constexpr double kSlack = 1.25;    // of the budgets: what the search's estimate may be above what is counted
 constexpr double kWorthIt = 1e-3;  // of the step: what a wider window has to save
 
 /// Whether nothing is left to choose.
@@ -61,19 +63,14 @@ class Chooser {
       is_out_of_time_ = true;
       return at_once();
     }
-    PlanSearchResult best = without_rematerialization();
-    PlanSearchResult last;
-    std::vector<FoundPlan> counted;
-    for (int round = 0; round < kMostCorrections && !is_out_of_time_; ++round) {
-      last = search();
-      if (!last.best || std::ranges::find(counted, *last.best) != counted.end()) break;  // once more: nothing is left to correct
-      counted.push_back(*last.best);
-      const auto peaks = counted_peaks(plan_of(*last.best));
-      if (fit(peaks) && is_better(last, best)) best = last;
-      const bool moved = correct(last.best->peak_bytes, peaks);
-      if (!moved || (fit(peaks) && is_near(last.best->peak_bytes, peaks))) break;
+    PlanSearchResult best = with_slack();
+    if (!best.best || !problem_.choices.rematerialize) best = corrected(std::move(best));
+    for (const double slack : {kSlack, kSlack * kSlack}) {  // the estimate of all that fits may be above the budgets
+      if (best.best || is_out_of_time_) break;
+      loosen_budgets(slack);
+      best = corrected({});
     }
-    if (!best.best) best = is_out_of_time_ ? last : without_budgets();
+    if (!best.best) best = is_out_of_time_ ? last_ : nearest();
     return best.best ? assemble(best) : at_once();
   }
 
@@ -89,6 +86,31 @@ class Chooser {
 
   /// What the other replicas have of a node's states.
   int64_t elsewhere(const NodeCost& node) const { return node.sharded_bytes - node.sharded_bytes / state_shards_; }
+
+  /// Counts what the search finds, and shifts its budgets by what its estimate is off, until nothing is left to correct. Where it then finds
+  /// nothing, and before it what does not fit, it goes on with budgets between these. Returns the best that fits, of these and `best`.
+  PlanSearchResult corrected(PlanSearchResult best) {
+    std::vector<FoundPlan> counted;
+    std::vector<int64_t> wide, narrow;  // budgets in which it found what does not fit, and in which it found nothing
+    for (int round = 0; round < kMostCorrections && !is_out_of_time_; ++round) {
+      last_ = search();
+      const bool is_new = last_.best && std::ranges::find(counted, *last_.best) == counted.end();
+      if (!is_new) {
+        (last_.best ? wide : narrow) = problem_.budgets;
+        if (best.best || wide.empty() || narrow.empty()) break;
+        std::ranges::transform(wide, narrow, problem_.budgets.begin(), [](int64_t a, int64_t b) { return std::midpoint(a, b); });
+        continue;
+      }
+      counted.push_back(*last_.best);
+      const auto peaks = counted_peaks(plan_of(*last_.best));
+      if (fit(peaks) && is_better(last_, best)) best = last_;
+      note_nearest(last_, peaks);
+      wide = problem_.budgets;
+      const bool moved = correct(last_.best->peak_bytes, peaks);
+      if (!moved || (fit(peaks) && is_near(last_.best->peak_bytes, peaks))) break;
+    }
+    return best;
+  }
 
   PlanSearchResult search() {
     PlanSearchResult result = search_plan(problem_, &watch_);
@@ -181,30 +203,54 @@ class Chooser {
     return moved;
   }
 
-  /// Where it is open and none is needed. The search's estimate may be above what is counted, and then it would recompute for nothing.
-  PlanSearchResult without_rematerialization() {
-    constexpr double kSlack = 1.25;
-    if (problem_.choices.rematerialize || !has_budgets()) return {};
-    const PlanProblem open = problem_;
-    problem_.choices.rematerialize = std::vector<bool>(graph_.nodes().size(), false);
-    for (auto& budget : problem_.budgets)
-      budget = budget < kUnlimited / 2 ? static_cast<int64_t>(kSlack * static_cast<double>(budget)) : kUnlimited;
-    PlanSearchResult result = search();
-    problem_ = open;
-    result.is_exact = false;  // of all choices
-    if (!result.best) return {};
-    return fit(counted_peaks(plan_of(*result.best))) ? result : PlanSearchResult{};
+  void loosen_budgets(double slack) {
+    std::ranges::transform(budgets_, problem_.budgets.begin(), [&](int64_t budget) {
+      return static_cast<double>(budget) < static_cast<double>(kUnlimited) / slack
+                 ? static_cast<int64_t>(slack * static_cast<double>(budget))
+                 : kUnlimited;
+    });
   }
 
-  /// The plan that needs least: everything is rematerialized where that is open, in as many micro-batches as may be.
-  PlanSearchResult without_budgets() {
+  /// The search's estimate may be above what is counted: then it would leave out the fastest, and recompute for nothing. So it is asked first
+  /// what is fastest in more room, without rematerialization where that is open, and whether that fits.
+  PlanSearchResult with_slack() {
+    if (!has_budgets()) return {};
+    const PlanProblem problem = problem_;
+    const bool is_open = !problem.choices.rematerialize;
+    if (is_open) problem_.choices.rematerialize = std::vector<bool>(graph_.nodes().size(), false);
+    loosen_budgets(kSlack);
+    PlanSearchResult result = search();
+    problem_ = problem;
+    if (is_open) result.is_exact = false;  // of all choices
+    if (!result.best) return {};
+    const auto peaks = counted_peaks(plan_of(*result.best));
+    note_nearest(result, peaks);
+    return fit(peaks) ? result : PlanSearchResult{};
+  }
+
+  /// Keeps what passes its budgets by the smallest share.
+  void note_nearest(const PlanSearchResult& result, const std::vector<int64_t>& peaks) {
+    double excess = 0;
+    for (size_t device = 0; device < budgets_.size(); ++device)
+      excess = std::max(excess, static_cast<double>(peaks[device]) / static_cast<double>(budgets_[device]) - 1);
+    if (nearest_.best && excess >= least_excess_) return;
+    nearest_ = result;
+    nearest_.is_exact = false;  // it does not fit
+    least_excess_ = excess;
+  }
+
+  /// Of what was counted, and of the plan that most often needs least: everything is rematerialized where that is open, in as many
+  /// micro-batches as may be.
+  PlanSearchResult nearest() {
+    const PlanProblem problem = problem_;
     std::ranges::fill(problem_.budgets, kUnlimited);
     auto& choices = problem_.choices;
     if (!choices.rematerialize) choices.rematerialize = std::vector<bool>(graph_.nodes().size(), true);
     choices.micro_batches = {std::ranges::max(choices.micro_batches)};
-    PlanSearchResult result = search();
-    result.is_exact = false;  // it does not fit
-    return result;
+    const PlanSearchResult least = search();
+    problem_ = problem;  // the bound is of all choices
+    if (least.best) note_nearest(least, counted_peaks(plan_of(*least.best)));
+    return nearest_;
   }
 
   Plan plan_of(const FoundPlan& found) const {
@@ -276,6 +322,8 @@ class Chooser {
   const std::vector<int64_t> budgets_;
   SearchWatch watch_;
   PlanProblem problem_;
+  PlanSearchResult last_, nearest_;
+  double least_excess_ = 0;
   double bound_ = 0;
   bool is_out_of_time_ = false;
 };

@@ -188,6 +188,7 @@ ModelCost model_bytes(const layers::Graph& graph, int64_t samples, Precision pre
         if (owned && copy(parameter) > 0) cost.state_bytes += single(parameter);  // the master beside what forward reads
         continue;
       }
+      cost.gradient_bytes += single(parameter);
       cost.state_bytes += single(parameter) + (owned ? single(parameter) + states(parameter) + copy(parameter) : 0);
       if (owned) cost.sharded_bytes += states(parameter) + (copy(parameter) > 0 ? single(parameter) : 0);
     }

@@ -111,6 +111,7 @@ class StageWalk {
     if (again(node)) cost_.recompute += cost.recompute;
     cost_.step += cost.step;
     cost_.state_bytes += cost.state_bytes;
+    cost_.gradient_bytes += cost.gradient_bytes;
     cost_.deferred_bytes += cost.deferred_bytes;
   }
 
@@ -155,7 +156,7 @@ class StageWalk {
 
   /// Tapes go one by one from the last node; gradients of values pile up until their maker's turn.
   void walk_backward() {
-    int64_t gradients = 0, gone = 0, deferred = 0;
+    int64_t gradients = 0, gone = 0, deferred = 0, of_parameters = 0;
     std::vector<int64_t> sums(values_.size(), 0);
     const auto add = [&](size_t value) {
       if (sums[value] == 0) gradients += sums[value] = values_[value].bytes;
@@ -164,13 +165,17 @@ class StageWalk {
       const NodeCost& cost = nodes(node);
       if (!topology_.has_gradient(node)) continue;
       add(node - first_);
-      cost_.backward_peak_bytes = std::max(cost_.backward_peak_bytes, gradients - gone + deferred + cost.backward_peak_bytes);
+      const int64_t peak = gradients - gone + deferred + cost.backward_peak_bytes;
+      cost_.backward_peak_bytes = std::max(cost_.backward_peak_bytes, peak);
+      cost_.first_backward_peak_bytes = std::max(cost_.first_backward_peak_bytes, of_parameters + peak);
+      cost_.weight_gradient_bytes = std::max(cost_.weight_gradient_bytes, cost.weight_gradient_bytes);
+      cost_.first_weight_gradient_bytes = std::max(cost_.first_weight_gradient_bytes, of_parameters + cost.weight_gradient_bytes);
+      of_parameters += cost.gradient_bytes;
       gradients -= sums[node - first_];
       gone += cost.tape_bytes + (values_[node - first_].on_tape ? values_[node - first_].bytes : 0);
       deferred += cost.deferred_bytes;
       for (int value : topology_.nodes[node].inputs)
         if (topology_.contributes(node, value)) add(index_of(value));
-      cost_.weight_gradient_bytes = std::max(cost_.weight_gradient_bytes, cost.weight_gradient_bytes);
     }
   }
 
@@ -223,23 +228,30 @@ std::vector<StageCost> stage_costs(const Topology& topology, const ModelCosts& c
 
 int64_t device_peak_bytes(const Schedule& schedule, const std::vector<StageCost>& stages, int device) {
   int64_t live = 0, peak = 0;
+  std::vector<bool> has_gradients(stages.size(), false);
   for (int stage = 0; stage < schedule.stage_count(); ++stage)
-    if (schedule.device_of_stage[stage] == device) live += stages[stage].state_bytes;
+    if (schedule.device_of_stage[stage] == device) live += stages[stage].state_bytes - stages[stage].gradient_bytes;
   const auto touch = [&](int64_t more) { peak = std::max(peak, live + more); };
   touch(0);
   for (const auto& action : schedule.devices[device]) {
     const StageCost& cost = stages[action.stage];
+    const bool is_first = !has_gradients[action.stage];
     if (action.kind == Compute::forward) {
       touch(cost.forward_peak_bytes);
       live += cost.kept_bytes;
     } else if (action.kind == Compute::weight_gradient) {
-      touch(cost.weight_gradient_bytes);
+      touch(is_first ? cost.first_weight_gradient_bytes : cost.weight_gradient_bytes);
       live -= cost.deferred_bytes;
     } else {
+      const bool makes_first = is_first && action.kind == Compute::backward;
       touch(cost.recompute_peak_bytes);
-      touch(cost.recomputed_bytes + cost.backward_peak_bytes);
+      touch(cost.recomputed_bytes + (makes_first ? cost.first_backward_peak_bytes : cost.backward_peak_bytes));
       live -= cost.kept_bytes;
       if (action.kind == Compute::input_gradient) live += cost.deferred_bytes;
+    }
+    if (is_first && (action.kind == Compute::backward || action.kind == Compute::weight_gradient)) {
+      has_gradients[action.stage] = true;
+      live += cost.gradient_bytes;
     }
     touch(0);
   }

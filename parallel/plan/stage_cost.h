@@ -19,6 +19,7 @@ struct NodeCost {
   double step = 0;             ///< the optimizer, once a mini-batch
 
   int64_t state_bytes = 0;            ///< parameters, their gradients and optimizer states, and running statistics
+  int64_t gradient_bytes = 0;         ///< of these: gradients, each there from the first backward of a step on
   int64_t sharded_bytes = 0;          ///< of these: what the optimizer alone has, of which replicas may have a part each
   int64_t output_bytes = 0;           ///< the value that it makes, as a device charges it
   int64_t wire_bytes = 0;             ///< the same on its way to another device, and of its gradient
@@ -70,7 +71,8 @@ struct ModelCosts {
 struct StageCost {
   double forward = 0, backward = 0, input_gradient = 0, weight_gradient = 0, recompute = 0, step = 0;  ///< seconds
 
-  int64_t state_bytes = 0;            ///< live all the time
+  int64_t state_bytes = 0;            ///< live all the time, gradients from the first B or W on
+  int64_t gradient_bytes = 0;         ///< of these
   int64_t kept_bytes = 0;             ///< from F to its B or I, a micro-batch
   int64_t recomputed_bytes = 0;       ///< live beside that from R to B or I
   int64_t deferred_bytes = 0;         ///< from I to W, a micro-batch
@@ -78,6 +80,9 @@ struct StageCost {
   int64_t recompute_peak_bytes = 0;   ///< during R, beside kept_bytes of its micro-batch
   int64_t backward_peak_bytes = 0;    ///< during B or I, beside kept_bytes and recomputed_bytes of its micro-batch
   int64_t weight_gradient_bytes = 0;  ///< during W, beside deferred_bytes
+
+  int64_t first_backward_peak_bytes = 0;    ///< as backward_peak_bytes, of the first B of a step, with the gradients that it makes
+  int64_t first_weight_gradient_bytes = 0;  ///< as weight_gradient_bytes, of the first W
 };
 
 /// Adds up the nodes [first, end) as a stage that rematerializes the marked ones (one entry a node of the model).

@@ -1,0 +1,113 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "layers/activation.h"
+#include "layers/cross_entropy.h"
+#include "layers/linear.h"
+#include "parallel/plan.h"
+#include "parallel/plan/choose.h"
+#include "parallel/plan/cut.h"
+#include "parallel/plan/model_topology.h"
+#include "parallel/plan/node_bytes.h"
+
+namespace sluice::parallel {
+namespace {
+
+const AdamW kOptimizer({.lr = 1e-3});
+
+/// Linear layers of these widths.
+layers::Graph chain(const std::vector<int64_t>& widths) {
+  layers::Graph graph;
+  auto x = graph.input("x", {widths[0]});
+  const auto label = graph.input("label", {}, DType::i32);
+  for (size_t i = 0; i + 1 < widths.size(); ++i) x = graph.add(join("linear", i), layers::Linear(widths[i], widths[i + 1]), x);
+  graph.loss(graph.add("loss", layers::CrossEntropy(), {x, label}));
+  return graph;
+}
+
+layers::Graph random_chain(std::mt19937& random) {
+  std::vector<int64_t> widths;
+  for (int i = 0; i < 6; ++i) widths.push_back(16 * std::uniform_int_distribution<int64_t>(1, 20)(random));
+  return chain(widths);
+}
+
+Prediction predicted(const layers::Graph& graph, const Plan& plan, int64_t batch) { return predict(graph, plan, kOptimizer, batch, {}); }
+
+/// The first gradient of a parameter becomes the sum, so that a step of one micro-batch never holds both.
+TEST(TightBudgets, HoldTheOneMicroBatchThatNeedsLeast) {
+  const auto graph = chain({256, 256, 256, 256});
+  const auto devices = sluice::devices("meta:0");
+  for (const Remat remat : {Remat::none, Remat::full}) {
+    PlanOptions options{.batch = 8, .micro_batches = 1, .remat = remat, .optimizer = &kOptimizer};
+    const int64_t whole = predicted(graph, plan(graph, devices, options), 8).devices[0].peak_bytes;
+    options.micro_batches = 8;
+    ASSERT_LT(whole, predicted(graph, plan(graph, devices, options), 8).devices[0].peak_bytes);
+    options.micro_batches = kOpen;
+    devices[0]->set_budget_bytes(whole);
+    const Plan chosen = plan(graph, devices, options);
+    EXPECT_TRUE(predicted(graph, chosen, 8).fits);
+    EXPECT_EQ(chosen.micro_batches, 1);
+    devices[0]->set_budget_bytes(kUnlimited);
+  }
+}
+
+TEST(TightBudgets, AreEstimatedWithoutGradientsThatAreNotThereYet) {
+  std::mt19937 random(3);
+  for (int instance = 0; instance < 10; ++instance) {
+    const auto graph = random_chain(random);
+    const auto devices = sluice::devices("meta:0");
+    const ModelCosts costs{{model_bytes(graph, 16, Precision::f32, DeviceKind::cpu, kOptimizer)}};
+    for (const NamedSchedule name : {NamedSchedule::one_f_one_b, NamedSchedule::zb_h1})
+      for (const int micro_batches : {1, 2, 4}) {
+        const Plan made =
+            plan(graph, devices, {.batch = 16 * micro_batches, .micro_batches = micro_batches, .schedule = name, .optimizer = &kOptimizer});
+        const Schedule schedule = schedule_of(made, micro_batches);
+        const auto stages = stage_costs(topology_of(graph), costs, made.partition.segments(), schedule.device_of_stage, made.rematerialize);
+        const auto counted = static_cast<double>(counted_peak_bytes(graph, made, kOptimizer, 16 * micro_batches)[0]);
+        EXPECT_NEAR(static_cast<double>(device_peak_bytes(schedule, stages, 0)), counted, 0.1 * counted)
+            << name_of(name) << ", " << micro_batches;
+      }
+  }
+}
+
+/// Those of any cut, though the search's estimate of it is above them, or that of another one below.
+TEST(TightBudgets, OfAnyCutAreKept) {
+  std::mt19937 random(1);
+  int plans = 0, missed = 0;
+  for (int instance = 0; instance < 20; ++instance) {
+    const auto graph = random_chain(random);
+    const auto devices = sluice::devices("2x meta");
+    const Remat remat = instance % 2 == 0 ? Remat::none : Remat::full;
+    PlanOptions options{.batch = 50, .micro_batches = 1 + instance % 5, .remat = remat, .optimizer = &kOptimizer};
+    for_each_cut(static_cast<int>(graph.nodes().size()), 2, [&](const Partition& cut) {
+      options.partition = cut;
+      const auto kept = predicted(graph, plan(graph, devices, options), 50).devices;
+      for (size_t i = 0; i < devices.size(); ++i) devices[i]->set_budget_bytes(kept[i].peak_bytes);
+      options.partition = kOpen;
+      missed += !predicted(graph, plan(graph, devices, options), 50).fits;
+      ++plans;
+      for (const auto& device : devices) device->set_budget_bytes(kUnlimited);
+    });
+  }
+  EXPECT_LE(missed, plans / 20);
+}
+
+/// What does not fit is told of with the plan that lacks least, which need not be that of the most micro-batches.
+TEST(TightBudgets, ThatNoPlanKeepsToShowTheNearestOne) {
+  const auto graph = chain({256, 256, 256, 256});
+  const auto devices = sluice::devices("meta:0");
+  PlanOptions options{.batch = 8, .optimizer = &kOptimizer};
+  const int64_t whole = predicted(graph, plan(graph, devices, options), 8).devices[0].peak_bytes;
+  options.micro_batches = kOpen;
+  devices[0]->set_budget_bytes(whole - 64);
+  const Plan nearest = plan(graph, devices, options);
+  EXPECT_FALSE(predicted(graph, nearest, 8).fits);
+  EXPECT_EQ(predicted(graph, nearest, 8).devices[0].peak_bytes, whole);
+  devices[0]->set_budget_bytes(kUnlimited);
+  EXPECT_EQ(nearest.bound_seconds, plan(graph, devices, options).bound_seconds);
+}
+
+}  // namespace
+}  // namespace sluice::parallel
