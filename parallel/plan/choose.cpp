@@ -24,9 +24,11 @@ bool is_settled(const PlanChoices& choices, int devices) {
          choices.partitions.contains(stages_of(choices.schedules[0], devices));
 }
 
-std::vector<int64_t> budgets_of(const std::vector<DevicePtr>& devices) {
+std::vector<int64_t> budgets_of(const std::vector<DevicePtr>& devices, const std::vector<int64_t>& held_beside) {
   std::vector<int64_t> budgets;
   for (const auto& device : devices) budgets.push_back(device->budget_bytes());
+  for (size_t device = 0; device < held_beside.size(); ++device)
+    if (budgets[device] != kUnlimited) budgets[device] = std::max<int64_t>(1, budgets[device] - held_beside[device]);
   return budgets;
 }
 
@@ -46,12 +48,13 @@ PlannedSchedule order_by(const ScheduleFamily& family) {
 /// One plan search with what it needs, and the plans that come of it.
 class Chooser {
  public:
-  Chooser(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options, PlanChoices choices, int state_shards)
+  Chooser(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options, PlanChoices choices,
+          const ReplicaShare& share)
       : graph_(graph),
         devices_(std::move(devices)),
         options_(options),
-        state_shards_(state_shards),
-        budgets_(budgets_of(devices_)),
+        state_shards_(share.state_shards),
+        budgets_(budgets_of(devices_, share.held_beside)),
         watch_(options.search_seconds, options.progress) {
     problem_ = {topology_of(graph), std::move(choices), {}, budgets_, links_of(devices_, nominal_speeds_of(devices_, options.precision))};
   }
@@ -362,9 +365,9 @@ ModelCosts model_costs(const layers::Graph& graph, const PlanOptions& options, c
 }
 
 Plan choose_plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options, PlanChoices choices,
-                 int state_shards) {
+                 const ReplicaShare& share) {
   const int count = static_cast<int>(devices.size());
-  if (!is_settled(choices, count)) return Chooser(graph, std::move(devices), options, std::move(choices), state_shards).choose();
+  if (!is_settled(choices, count)) return Chooser(graph, std::move(devices), options, std::move(choices), share).choose();
   Plan plan;
   const ScheduleFamily& family = choices.schedules[0];
   plan.partition = choices.partitions.at(stages_of(family, count));

@@ -4,14 +4,21 @@
 
 namespace sluice::parallel {
 
+/// What the devices of one of several replicas hold otherwise than those of a pipeline alone.
+struct ReplicaShare {
+  int state_shards = 1;                ///< so many replicas have a part of the optimizer's states each
+  std::vector<int64_t> held_beside{};  ///< by device: bytes of its budget that the exchange with other replicas takes; empty: none
+};
+
 /// Chooses what is open, see PlanOptions, and proves its bytes: the search's estimate is held against the executor on meta devices, and
 /// corrected until the best plan keeps to every budget.
-/// `state_shards`: the devices are those of one of so many replicas, each of which has a part of the optimizer's states.
+/// `share`: where the devices are those of one of several replicas, what they have to do with the others.
 Plan choose_plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options, PlanChoices choices,
-                 int state_shards = 1);
+                 const ReplicaShare& share = {});
 
 /// The plan of one pipeline, whatever the options say of replicas.
-Plan plan_of_pipeline(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options, int state_shards = 1);
+Plan plan_of_pipeline(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options,
+                      const ReplicaShare& share = {});
 
 /// Whose states are planned for.
 const Optimizer& optimizer_of(const PlanOptions& options);

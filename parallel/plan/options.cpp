@@ -136,7 +136,7 @@ Plan plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const Plan
   return plan_of_pipeline(graph, std::move(devices), options);
 }
 
-Plan plan_of_pipeline(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options, int state_shards) {
+Plan plan_of_pipeline(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options, const ReplicaShare& share) {
   check(graph, devices, options);
   const int count = static_cast<int>(devices.size()), nodes = static_cast<int>(graph.nodes().size());
   if (options.memory != kUnlimited)
@@ -152,7 +152,7 @@ Plan plan_of_pipeline(const layers::Graph& graph, std::vector<DevicePtr> devices
             " nodes; use fewer devices or virtual stages, or a deeper model");
     if (auto partition = fixed_partition(graph, stages, options.partition)) choices.partitions.emplace(stages, *partition);
   }
-  Plan plan = choose_plan(graph, std::move(devices), options, std::move(choices), state_shards);
+  Plan plan = choose_plan(graph, std::move(devices), options, std::move(choices), share);
   plan.replication.fold_blocks = std::max(1, options.fold_blocks);
   return plan;
 }

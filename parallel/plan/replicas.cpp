@@ -20,7 +20,18 @@ namespace {
 /// What a replica has of it at most.
 int64_t share_of(int64_t all, int replicas) { return (all + replicas - 1) / replicas; }
 
-/// What the first replica has of it all.
+/// The user's own schedule is for the micro-batches of each replica.
+void require_micro_batches_of(const Schedule& own, const PlanOptions& options, int replicas) {
+  const int64_t all = int64_t{own.micro_batches} * replicas;
+  const int* number = options.micro_batches.given();
+  require(!number || *number == all, "PlanOptions::micro_batches: needs ", all, ", as schedule ", own.name, " is for ", own.micro_batches,
+          " of each of the ", replicas, " replicas, got ", number ? *number : 0, "; set it to kOpen, or give another schedule");
+  require(options.batch >= all, "PlanOptions::batch: needs at least ", all, " samples, as schedule ", own.name, " is for ",
+          own.micro_batches, " micro-batches of each of the ", replicas, " replicas, got ", options.batch,
+          "; give a larger mini-batch or another schedule");
+}
+
+/// What the replica with most micro-batches has of it all, on the devices of the first one.
 struct FirstReplica {
   std::vector<DevicePtr> devices;
   PlanOptions options;
@@ -29,14 +40,18 @@ struct FirstReplica {
 FirstReplica first_replica(const std::vector<DevicePtr>& devices, PlanOptions options, int replicas, ReplicaDevices which) {
   require(options.batch >= replicas, "PlanOptions::batch: needs at least one sample for each of the ", replicas, " replicas, got ",
           options.batch, "; give a larger mini-batch or fewer replicas");
+  if (const Schedule* own = options.schedule.fixed()) require_micro_batches_of(*own, options, replicas);
   options.replicas = 1;
   options.fold_blocks = 0;
-  options.batch = share_of(options.batch, replicas);
+  const int64_t samples = std::exchange(options.batch, share_of(options.batch, replicas));
   if (const int* number = options.micro_batches.given()) {
     require(*number >= replicas, "PlanOptions::micro_batches: needs at least one for each of the ", replicas, " replicas, got ", *number,
             "; give more micro-batches or fewer replicas");
     require_few_enough(*number, static_cast<int>(devices.size()) / replicas, "PlanOptions::micro_batches");
-    options.micro_batches = static_cast<int>(share_of(*number, replicas));
+    const int all = *number, own = static_cast<int>(share_of(all, replicas));
+    micro_batch_bounds(samples, all);
+    options.batch = std::min(samples, own * share_of(samples, all));  // in micro-batches as large as the largest of all replicas
+    options.micro_batches = own;
   }
   FirstReplica first{{}, std::move(options)};
   const int each = static_cast<int>(devices.size()) / replicas;
@@ -83,11 +98,46 @@ Plan for_all(Plan plan, const PlanOptions& of_first, const std::vector<DevicePtr
   return plan;
 }
 
+/// Whether the exchange between replicas may be what a budget does not hold: it needs no more than a quarter of what a pipeline does.
+bool is_tight(const layers::Graph& graph, const Plan& first, const PlanOptions& of_first) {
+  const auto has_budget = [](const DevicePtr& device) { return device->budget_bytes() != kUnlimited; };
+  if (std::ranges::none_of(first.devices, has_budget)) return false;
+  const auto peaks = counted_peak_bytes(graph, first, optimizer_of(of_first), of_first.batch);
+  for (size_t device = 0; device < peaks.size(); ++device)
+    if (peaks[device] > first.devices[device]->budget_bytes() / 5 * 4) return true;
+  return false;
+}
+
+/// By device of a replica: the bytes that its budget lacks in that of the replicas which lacks most.
+std::vector<int64_t> lacking_bytes(const layers::Graph& graph, const Plan& plan, const PlanOptions& options) {
+  const auto peaks = counted_peak_bytes(graph, plan, optimizer_of(options), options.batch);
+  const int replicas = plan.replication.replicas, each = devices_of_replica(plan);
+  std::vector<int64_t> lacking(static_cast<size_t>(each), 0);
+  for (int replica = 0; replica < replicas; ++replica)
+    for (int device = 0; device < each; ++device) {
+      const int number = device_of_replica(plan.replica_devices, device, replica, replicas, each);
+      lacking[device] = std::max(lacking[device], peaks[number] - plan.devices[number]->budget_bytes());
+    }
+  return lacking;
+}
+
+/// One replica is planned; what the exchange with the others takes beside it is counted, and held back where it is too much.
 Plan plan_with(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options, int replicas,
                ReplicaDevices which) {
+  constexpr int kMostCorrections = 3;
   const FirstReplica first = first_replica(devices, options, replicas, which);
-  const int state_shards = shards_optimizer(options) ? replicas : 1;
-  return for_all(plan_of_pipeline(graph, first.devices, first.options, state_shards), first.options, devices, options, replicas, which);
+  ReplicaShare share{shards_optimizer(options) ? replicas : 1, std::vector<int64_t>(first.devices.size(), 0)};
+  std::optional<Plan> best;
+  for (int round = 0;; ++round) {
+    const Plan of_first = plan_of_pipeline(graph, first.devices, first.options, share);
+    Plan all = for_all(of_first, first.options, devices, options, replicas, which);
+    if (replicas == 1 || (round == 0 && !is_tight(graph, of_first, first.options))) return all;
+    const auto lacking = lacking_bytes(graph, all, options);
+    if (std::ranges::none_of(lacking, [](int64_t bytes) { return bytes > 0; })) return all;
+    if (!best) best = std::move(all);
+    if (round == kMostCorrections || of_first.is_out_of_time) return std::move(*best);
+    for (size_t device = 0; device < lacking.size(); ++device) share.held_beside[device] += lacking[device];
+  }
 }
 
 /// Those that are worth trying.
