@@ -63,6 +63,14 @@ std::optional<Partition> fixed_partition(const layers::Graph& graph, int stages,
   return std::nullopt;
 }
 
+/// Those of as many stages as a given partition, where there are any.
+std::vector<ScheduleFamily> with_stages_of(std::vector<ScheduleFamily> families, const PartitionChoice& choice, int devices) {
+  const auto* given = choice.given();
+  const auto is_other = [&](const ScheduleFamily& family) { return stages_of(family, devices) != given->stage_count(); };
+  if (given && !std::ranges::all_of(families, is_other)) std::erase_if(families, is_other);
+  return families;
+}
+
 /// The numbers of micro-batches that are worth trying: powers of two, multiples of the devices, one a sample.
 std::vector<int> open_micro_batches(int64_t batch, int devices) {
   constexpr int64_t kMost = 4096;
@@ -141,7 +149,7 @@ Plan plan_of_pipeline(const layers::Graph& graph, std::vector<DevicePtr> devices
   const int count = static_cast<int>(devices.size()), nodes = static_cast<int>(graph.nodes().size());
   if (options.memory != kUnlimited)
     for (auto& device : devices) device->set_budget_bytes(options.memory);
-  const auto families = families_of(options.schedule, count, nodes);
+  const auto families = with_stages_of(families_of(options.schedule, count, nodes), options.partition, count);
   const auto numbers = few_enough(numbers_of_micro_batches(options, count), families, count, nodes);
   for (const int number : numbers) micro_batch_bounds(options.batch, number);
 

@@ -109,6 +109,25 @@ TEST(PlanningErrors, NameTheFieldOfCppAndInTheProgramTheKey) {
   }
 }
 
+/// What is left open may have other numbers of stages; those that the cut is not for are left out.
+TEST(PlanningErrors, AreNoneForACutThatSomeOfTheOpenOrdersHave) {
+  layers::Graph graph;
+  auto x = graph.input("x", {3});
+  const auto label = graph.input("label", {}, DType::i32);
+  for (int i = 0; i < 5; ++i) x = graph.add(join("linear", i), layers::Linear(3, 3), x);
+  graph.loss(graph.add("loss", layers::CrossEntropy(), {x, label}));
+  for (const ScheduleChoice& schedule : {ScheduleChoice(kOpen), {NamedSchedule::interleaved, kOpen}})
+    for (const Partition& cut : {Partition{{3, 3}}, Partition{{1, 2, 1, 2}}}) {
+      const Plan chosen =
+          plan(graph, devices("2x meta"), {.batch = 8, .micro_batches = kOpen, .schedule = schedule, .partition = cut, .remat = kOpen});
+      EXPECT_EQ(chosen.partition.stage_sizes(), cut.sizes);
+    }
+  EXPECT_EQ(message_of([] {
+              return PlanOptions{.batch = 4, .schedule = kOpen, .partition = Partition{{1, 1, 1}}};
+            }).find("PlanOptions::partition: needs one number a stage, got 3 numbers for 2 stages"),
+            0);
+}
+
 TEST(PlanningErrors, NameDevicesThatNoPlanCanHave) {
   const auto cpu = make_device("cpu:0");
   const auto four_samples = [] { return PlanOptions{.batch = 4}; };
