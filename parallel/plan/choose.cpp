@@ -67,10 +67,11 @@ class Chooser {
       return at_once();
     }
     PlanSearchResult best = with_slack();
-    if (!best.best || !problem_.choices.rematerialize) best = corrected(std::move(best));
+    set_budgets(1);
+    best = corrected(std::move(best));
     for (const double slack : {kSlack, kSlack * kSlack}) {  // the estimate of all that fits may be above the budgets
       if (best.best || is_out_of_time_) break;
-      loosen_budgets(slack);
+      set_budgets(slack);
       best = corrected({});
     }
     if (!best.best) best = is_out_of_time_ ? last_ : nearest();
@@ -206,12 +207,18 @@ class Chooser {
     return moved;
   }
 
-  void loosen_budgets(double slack) {
-    std::ranges::transform(budgets_, problem_.budgets.begin(), [&](int64_t budget) {
-      return static_cast<double>(budget) < static_cast<double>(kUnlimited) / slack
-                 ? static_cast<int64_t>(slack * static_cast<double>(budget))
-                 : kUnlimited;
-    });
+  /// The room that some of a device's bytes leave for what the search estimates.
+  int64_t room(size_t device, int64_t bytes) const {
+    if (bytes == kUnlimited) return kUnlimited;
+    return std::max<int64_t>(1, bytes - problem_.costs.begin()->second.on(static_cast<int>(device)).own_bytes);
+  }
+
+  /// Those of the search.
+  void set_budgets(double slack) {
+    for (size_t device = 0; device < budgets_.size(); ++device) {
+      const double bytes = slack * static_cast<double>(budgets_[device]);
+      problem_.budgets[device] = room(device, bytes < static_cast<double>(kUnlimited) ? static_cast<int64_t>(bytes) : kUnlimited);
+    }
   }
 
   /// The search's estimate may be above what is counted: then it would leave out the fastest, and recompute for nothing. So it is asked first
@@ -221,7 +228,7 @@ class Chooser {
     const PlanProblem problem = problem_;
     const bool is_open = !problem.choices.rematerialize;
     if (is_open) problem_.choices.rematerialize = std::vector<bool>(graph_.nodes().size(), false);
-    loosen_budgets(kSlack);
+    set_budgets(kSlack);
     PlanSearchResult result = search();
     problem_ = problem;
     if (is_open) result.is_exact = false;  // of all choices

@@ -20,13 +20,17 @@ class ByteCounter {
       : graph_(graph),
         topology_(topology),
         precision_(precision),
-        device_(std::make_shared<Device>(DeviceKind::meta, 0, Device::Options{.stands_for = backend})) {
+        device_(std::make_shared<Device>(DeviceKind::meta, 0, Device::Options{.stands_for = backend})),
+        own_bytes_(device_->live_bytes()) {
     const Batch batch = meta_batch(graph, samples);
     for (const auto& input : graph.inputs()) {
       const Tensor loaded = batch.load(input.name, 0, samples);
       shapes_.push_back({loaded.shape(), loaded.dtype()});
     }
   }
+
+  /// What the device holds when nothing runs: its libraries' workspace.
+  int64_t own_bytes() const { return own_bytes_; }
 
   int64_t value_bytes(int value) const { return Device::charged_size(wire_bytes(value)); }
 
@@ -129,7 +133,7 @@ class ByteCounter {
     for (const auto& leaf : recorded.input_leaves)
       if (leaf) backward.take(leaf);
     const int64_t live = device_->live_bytes();
-    cost.deferred_bytes = live;  // nothing else is left on this device
+    cost.deferred_bytes = live - own_bytes_;  // nothing else is left on this device
     device_->reset_peak();
     backward.run_weights();
     cost.weight_gradient_bytes = device_->peak_bytes() - live;
@@ -139,6 +143,7 @@ class ByteCounter {
   const Topology& topology_;
   Precision precision_;
   DevicePtr device_;
+  const int64_t own_bytes_;
   std::vector<ValueType> shapes_;  ///< by value, as far as nodes were counted
 };
 
@@ -163,6 +168,7 @@ ModelCost model_bytes(const layers::Graph& graph, int64_t samples, Precision pre
   const Topology topology = topology_of(graph);
   ByteCounter counter(graph, topology, samples, precision, backend);
   ModelCost model;
+  model.own_bytes = counter.own_bytes();
   const auto number = static_cast<double>(size_of(DType::f64));
   model.norm = {number * static_cast<double>(graph.parameters().size()), number};
   for (size_t input = 0; input < graph.inputs().size(); ++input) model.input_bytes.push_back(counter.value_bytes(static_cast<int>(input)));

@@ -44,7 +44,7 @@ std::vector<double> byte_caps(const std::vector<int64_t>& budgets, const Schedul
     const StageCost& cost = stages[stage];
     const int device = schedule.device_of_stage[stage];
     states[device] += cost.state_bytes;
-    passing[device] = std::max({passing[device], cost.recompute_peak_bytes, cost.recomputed_bytes + cost.backward_peak_bytes,
+    passing[device] = std::max({passing[device], cost.recompute_peak_bytes, cost.recomputed_bytes + cost.input_gradient_bytes,
                                 cost.forward_peak_bytes - cost.kept_bytes});
   }
   std::vector<double> caps;

@@ -121,7 +121,8 @@ std::vector<int64_t> lacking_bytes(const layers::Graph& graph, const Plan& plan,
   return lacking;
 }
 
-/// One replica is planned; what the exchange with the others takes beside it is counted, and held back where it is too much.
+/// One replica is planned; what the exchange with the others takes beside it is counted, and where it is too much, more and more is held back
+/// for it: the same plan may have had room for all but the bytes that lack.
 Plan plan_with(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options, int replicas,
                ReplicaDevices which) {
   constexpr int kMostCorrections = 3;
@@ -136,7 +137,7 @@ Plan plan_with(const layers::Graph& graph, const std::vector<DevicePtr>& devices
     if (std::ranges::none_of(lacking, [](int64_t bytes) { return bytes > 0; })) return all;
     if (!best) best = std::move(all);
     if (round == kMostCorrections || of_first.is_out_of_time) return std::move(*best);
-    for (size_t device = 0; device < lacking.size(); ++device) share.held_beside[device] += lacking[device];
+    for (size_t device = 0; device < lacking.size(); ++device) share.held_beside[device] += lacking[device] << (2 * round);
   }
 }
 

@@ -165,9 +165,10 @@ class StageWalk {
       const NodeCost& cost = nodes(node);
       if (!topology_.has_gradient(node)) continue;
       add(node - first_);
-      const int64_t peak = gradients - gone + deferred + cost.backward_peak_bytes;
+      const int64_t peak = gradients - gone + cost.backward_peak_bytes;
       cost_.backward_peak_bytes = std::max(cost_.backward_peak_bytes, peak);
       cost_.first_backward_peak_bytes = std::max(cost_.first_backward_peak_bytes, of_parameters + peak);
+      cost_.input_gradient_bytes = std::max(cost_.input_gradient_bytes, deferred + peak);
       cost_.weight_gradient_bytes = std::max(cost_.weight_gradient_bytes, cost.weight_gradient_bytes);
       cost_.first_weight_gradient_bytes = std::max(cost_.first_weight_gradient_bytes, of_parameters + cost.weight_gradient_bytes);
       of_parameters += cost.gradient_bytes;
@@ -243,9 +244,9 @@ int64_t device_peak_bytes(const Schedule& schedule, const std::vector<StageCost>
       touch(is_first ? cost.first_weight_gradient_bytes : cost.weight_gradient_bytes);
       live -= cost.deferred_bytes;
     } else {
-      const bool makes_first = is_first && action.kind == Compute::backward;
+      const int64_t whole = is_first ? cost.first_backward_peak_bytes : cost.backward_peak_bytes;
       touch(cost.recompute_peak_bytes);
-      touch(cost.recomputed_bytes + (makes_first ? cost.first_backward_peak_bytes : cost.backward_peak_bytes));
+      touch(cost.recomputed_bytes + (action.kind == Compute::backward ? whole : cost.input_gradient_bytes));
       live -= cost.kept_bytes;
       if (action.kind == Compute::input_gradient) live += cost.deferred_bytes;
     }

@@ -52,6 +52,7 @@ struct ModelCost {
   std::vector<NodeCost> nodes;
   std::vector<int64_t> input_bytes;  ///< by input of the graph
   std::vector<int64_t> tied_bytes;   ///< by tied parameter: one more copy on a stage that does not own it
+  int64_t own_bytes = 0;             ///< of a device, whatever runs there: its libraries' workspace. In no cost of nodes and stages
   Crowding crowding{};
   std::vector<SharedCost> shared{};
   NormBytes norm{};
@@ -78,7 +79,8 @@ struct StageCost {
   int64_t deferred_bytes = 0;         ///< from I to W, a micro-batch
   int64_t forward_peak_bytes = 0;     ///< during F, beside all that is kept of other micro-batches
   int64_t recompute_peak_bytes = 0;   ///< during R, beside kept_bytes of its micro-batch
-  int64_t backward_peak_bytes = 0;    ///< during B or I, beside kept_bytes and recomputed_bytes of its micro-batch
+  int64_t backward_peak_bytes = 0;    ///< during B, beside kept_bytes and recomputed_bytes of its micro-batch
+  int64_t input_gradient_bytes = 0;   ///< the same during I, with what its W needs
   int64_t weight_gradient_bytes = 0;  ///< during W, beside deferred_bytes
 
   int64_t first_backward_peak_bytes = 0;    ///< as backward_peak_bytes, of the first B of a step, with the gradients that it makes
