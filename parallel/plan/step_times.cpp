@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <set>
 #include <span>
 
 namespace sluice::parallel {
@@ -57,11 +58,15 @@ class TimesCorrection {
     const auto placement = device_of_stage(plan);
     const auto kinds = device_kinds(plan.devices);
     const Partition& stages = plan.partition.segments();
-    for (int stage = 0; stage < stages.stage_count(); ++stage) {
-      if (kinds[placement[stage]] != kind) continue;
+    for (size_t copy = 0; copy < placement.size(); ++copy) {  // replica by replica
+      if (kinds[placement[copy]] != kind) continue;
+      const int stage = static_cast<int>(copy) % stages.stage_count(), device = placement[stage];  // those of the first replica
+      copies_of_device_[device].insert(placement[copy]);
+      copies_of_stage_[stage].push_back(static_cast<int>(copy));
+      if (copies_of_stage_[stage].size() > 1) continue;
       std::vector<int> nodes(static_cast<size_t>(stages.sizes[stage]));
       std::iota(nodes.begin(), nodes.end(), stages.first_node(stage));
-      auto& of_device = nodes_of_device_[placement[stage]];
+      auto& of_device = nodes_of_device_[device];
       of_device.insert(of_device.end(), nodes.begin(), nodes.end());
       nodes_of_stage_[stage] = std::move(nodes);
     }
@@ -73,14 +78,14 @@ class TimesCorrection {
     std::map<int, Excess> of_stage;
     for (const auto& [stage, nodes] : nodes_of_stage_) {
       for (const TimedPart& part : parts)
-        if (const double seconds = steps_.mean(stage, part.kind); seconds > 0) of_stage[stage].add({seconds, sum(nodes, part)});
+        if (const double seconds = mean(stage, part.kind); seconds > 0) of_stage[stage].add({seconds, sum(nodes, part)});
       whole.add(of_stage[stage]);
     }
     for (const TimedPart& part : parts) scale(all_, part.time, whole.factor());
     for (const auto& [stage, nodes] : nodes_of_stage_)
       for (const TimedPart& part : parts) {
         scale(nodes, part.time, of_stage[stage].factor() / whole.factor());
-        fit(nodes, part, steps_.mean(stage, part.kind));
+        fit(nodes, part, mean(stage, part.kind));
       }
   }
 
@@ -88,13 +93,29 @@ class TimesCorrection {
     constexpr TimedPart kEnd{ActionKind::step, &NodeTimes::step};
     const double shards = plan_.replication.shards() ? plan_.replication.replicas : 1;  // of which a device steps one
     Excess whole;
-    for (const auto& [device, nodes] : nodes_of_device_) whole.add({shards * steps_.mean_end(device), sum(nodes, kEnd)});
+    for (const auto& [device, nodes] : nodes_of_device_) whole.add({shards * mean_end(device), sum(nodes, kEnd)});
     scale(all_, kEnd.time, whole.factor());
-    for (const auto& [device, nodes] : nodes_of_device_) fit(nodes, kEnd, shards * steps_.mean_end(device));
+    for (const auto& [device, nodes] : nodes_of_device_) fit(nodes, kEnd, shards * mean_end(device));
   }
 
  private:
   bool is_run(int node, const TimedPart& part) const { return part.kind != ActionKind::recompute || plan_.rematerialize[node]; }
+
+  /// Over the replicas that have it on a device of this kind, as far as it was seen there.
+  double mean(int stage, ActionKind kind) const {
+    return mean_of_seen(copies_of_stage_.at(stage), [&](int copy) { return steps_.mean(copy, kind); });
+  }
+  double mean_end(int device) const {
+    return mean_of_seen(copies_of_device_.at(device), [&](int copy) { return steps_.mean_end(copy); });
+  }
+
+  template <class Copies, class Seconds>
+  static double mean_of_seen(const Copies& copies, Seconds seconds) {
+    std::vector<double> seen;
+    for (const int copy : copies)
+      if (const double value = seconds(copy); value > 0) seen.push_back(value);
+    return mean_of(seen);
+  }
 
   double sum(const std::vector<int>& nodes, const TimedPart& part) const {
     double seconds = 0;
@@ -120,7 +141,9 @@ class TimesCorrection {
   const StepTimes& steps_;
   std::vector<NodeTimes>& times_;
   std::vector<int> all_;
-  std::map<int, std::vector<int>> nodes_of_stage_, nodes_of_device_;  // of this kind
+  std::map<int, std::vector<int>> nodes_of_stage_, nodes_of_device_;  // of this kind, by numbers of the first replica
+  std::map<int, std::vector<int>> copies_of_stage_;                   // the stages of all replicas
+  std::map<int, std::set<int>> copies_of_device_;
 };
 
 }  // namespace

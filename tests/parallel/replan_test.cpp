@@ -116,6 +116,28 @@ TEST(MeasuredTimes, AreSharedEvenlyWhereNothingWasCounted) {
   for (const NodeTimes& node : measured) EXPECT_DOUBLE_EQ(node.forward, measured[0].forward);
 }
 
+/// Each replica has a device of a kind of its own.
+TEST(MeasuredTimes, OfReplicasCorrectEveryKindOfDevice) {
+  Device::Options slow;
+  slow.speed.flops_per_second = 1e9;
+  Plan plan;
+  plan.devices = {make_device("meta:0"), make_device("meta:1", slow), make_device("meta:2")};
+  plan.partition = Partition{{1}};
+  plan.micro_batches = 3;
+  plan.rematerialize = {false};
+  plan.replication = {3, 3};
+  Trace trace;
+  for (const int replica : {0, 1, 2}) {
+    TraceEvent& event = trace.events.emplace_back();
+    event.device = event.action.stage = event.action.micro_batch = replica;
+    event.action.kind = ActionKind::forward;
+    event.end = replica == 1 ? 7 : 2 + replica;
+  }
+  const auto times = measured_times(plan, {{NodeTimes{.forward = 1}}, {NodeTimes{.forward = 1}}}, times_of_usual({trace}));
+  EXPECT_DOUBLE_EQ(times[0][0].forward, 3) << "the mean of both replicas";
+  EXPECT_DOUBLE_EQ(times[1][0].forward, 7);
+}
+
 /// What must not depend on the plan.
 struct Outcome {
   std::vector<double> losses;
