@@ -20,7 +20,11 @@ int stages_a_device(const CountChoice& virtual_stages) {
 std::string_view name_of(Remat remat) { return remat == Remat::none ? "none" : "full"; }
 
 ScheduleChoice::ScheduleChoice(NamedSchedule schedule, CountChoice virtual_stages) : named_(schedule), virtual_stages_(virtual_stages) {
-  stages_per_device(schedule, stages_a_device(virtual_stages));
+  const int each = stages_a_device(virtual_stages);
+  if (schedule == NamedSchedule::interleaved) return;
+  const int most = stages_per_device(schedule, 1);
+  require(each <= most, "ScheduleChoice::virtual_stages: needs at most ", most, " of ", name_of(schedule), ", got ", each, "; set it to ",
+          most, " or choose interleaved");
 }
 
 ScheduleChoice::ScheduleChoice(Schedule fixed) : fixed_(std::make_shared<const Schedule>(std::move(fixed))) {

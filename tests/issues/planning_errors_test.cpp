@@ -82,6 +82,14 @@ TEST(PlanningErrors, NameTheFieldOfCppAndInTheProgramTheKey) {
        },
        "ScheduleChoice::virtual_stages", "pipeline.virtual_stages"},
       {[] {
+         return Options{.batch = 4, .schedule = {NamedSchedule::zb_v, 3}};
+       },
+       "ScheduleChoice::virtual_stages", "pipeline.virtual_stages"},
+      {[] {
+         return Options{.batch = 4, .schedule = {NamedSchedule::one_f_one_b, 2}};
+       },
+       "ScheduleChoice::virtual_stages", "pipeline.virtual_stages"},
+      {[] {
          return Options{.batch = 4, .schedule = {kOpen, 0}};
        },
        "ScheduleChoice::virtual_stages", "pipeline.virtual_stages"},
@@ -148,6 +156,17 @@ TEST(PlanningErrors, AdviseInTheWordsOfTheCaller) {
   EXPECT_NE(cli::in_config_words(refused.reason).find("raise pipeline.memory"), refused.reason.npos);
   EXPECT_EQ(cli::in_config_words("2 devices, PlanOptions::micro_batches=kOpen and PlanOptions::remat=kOpen"),
             "2 devices, pipeline.micro_batches=auto and pipeline.remat=auto");
+}
+
+TEST(PlanningErrors, NameTheBudgetOfADeviceOnce) {
+  try {
+    sluice::devices("1x h100", {.budget_bytes = 1});
+    FAIL() << "a GPU has its libraries' workspace";
+  } catch (const OutOfMemory& error) {
+    EXPECT_NE(std::string(error.what()).find("; raise Device::Options::budget_bytes"), std::string::npos) << error.what();
+    const std::string shown = cli::in_config_words(error.what());
+    EXPECT_TRUE(shown.ends_with("; raise pipeline.memory")) << shown;
+  }
 }
 
 TEST(PlanningErrors, LeaveOtherWordsAlone) {
