@@ -103,8 +103,7 @@ Device::Device(DeviceKind kind, int index, Options options)
   set_budget_bytes(options_.budget_bytes);
   if (backend() == DeviceKind::cuda) {
     require<OutOfMemory>(options_.budget_bytes >= Cuda::kOwnBytes, name(), ": needs a budget of more than the ", Cuda::kOwnBytes,
-                         " bytes that its libraries work in, got ", options_.budget_bytes,
-                         "; raise Device::Options::budget_bytes");
+                         " bytes that its libraries work in, got ", options_.budget_bytes, "; raise Device::Options::budget_bytes");
     charge(Cuda::kOwnBytes);
   }
   if constexpr (build::has_cuda)
