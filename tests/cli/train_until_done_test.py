@@ -64,6 +64,21 @@ class TrainUntilDone(ProgramTest):
                 pass  # it has ended
         return children
 
+    def test_counts_seconds_whatever_the_locale_has_for_a_point(self):
+        def writes_commas(name):
+            return subprocess.run(["bash", "-c", "printf %.1f 1"], env={**os.environ, "LC_ALL": name}, capture_output=True, text=True).stdout == "1,0"
+
+        names = subprocess.run(["locale", "-a"], capture_output=True, text=True).stdout.split()
+        locale = next(filter(writes_commas, names), None)
+        if not locale:
+            self.skipTest("no locale of this machine has a comma")
+        ran = self.folder / "ran"
+        program = self.stand_in(f'[ -e "{ran}" ] || {{ touch "{ran}"; sleep 0.3; exit 5; }}')
+        done = until_done("--", program, "train", env={**os.environ, "LC_ALL": locale})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"done after 2 starts; [0-9]+\.[0-9] s of work were lost")
+        self.assertNotIn("0.0 s of work", done.stderr)
+
     def test_gives_up_what_no_start_can_mend(self):
         done = until_done("--", PROGRAM, *self.tiny("--set", "train.stepz=3"))
         self.assertEqual(done.returncode, 2)
