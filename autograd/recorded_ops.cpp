@@ -1,5 +1,6 @@
 #include "autograd/recorded_ops.h"
 
+#include <locale>
 #include <map>
 #include <sstream>
 
@@ -25,6 +26,7 @@ std::vector<NodePtr> recorded_before(const NodePtr& root) {
 
 std::string recorded_ops(const NodePtr& root) {
   std::ostringstream out;
+  out.imbue(std::locale::classic());
   for (const auto& node : recorded_before(root)) {
     out << "; " << node->op << ' ' << name_of(node->dtype);
     for (const auto& input : node->inputs) out << (input ? '+' : '-');

@@ -1,6 +1,7 @@
 #include "core/error.h"
 
 #include <algorithm>
+#include <locale>
 #include <numeric>
 #include <sstream>
 
@@ -27,6 +28,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string joined(std::initializer_list<MessagePart> parts) {
   std::ostringstream out;
+  out.imbue(std::locale::classic());  // keys and names among them must not depend on the locale that a program has set
   for (const auto& part : parts) part.write(out, part.address);
   return std::move(out).str();
 }

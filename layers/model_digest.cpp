@@ -1,6 +1,7 @@
 #include "layers/model_digest.h"
 
 #include <iomanip>
+#include <locale>
 #include <sstream>
 
 #include "autograd/recorded_ops.h"
@@ -81,6 +82,7 @@ void describe_nodes(std::ostream& out, const Graph& graph) {
 
 std::string model_digest(const Graph& graph) {
   std::ostringstream out;
+  out.imbue(std::locale::classic());
   out << std::hexfloat;
   for (const auto& input : graph.inputs()) describe(out, input);
   describe_nodes(out, graph);

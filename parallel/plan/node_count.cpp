@@ -1,6 +1,7 @@
 #include "parallel/plan/node_count.h"
 
 #include <algorithm>
+#include <locale>
 #include <sstream>
 
 #include "autograd/backward.h"
@@ -45,6 +46,7 @@ class WorkCounter {
   NodeCount count_located(int node) {
     NodeCount result;
     std::ostringstream work;
+    work.imbue(std::locale::classic());
     const layers::Call call = call_of(node);
     const Cost before = device_->counted();  // without a table that this node is the first to read: it is made once, not a step
     for (const auto& input : call.inputs) add_type(work, input.value());
