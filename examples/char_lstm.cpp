@@ -13,7 +13,12 @@ constexpr int64_t kContext = 64, kLetters = 256, kWidth = 128;
 
 int main(int argc, char** argv) {
   const auto names = argc > 1 ? argv[1] : "cpu:0";
-  std::ifstream file(argc > 2 ? argv[2] : "/usr/share/common-licenses/GPL-3");
+  const std::string path = argc > 2 ? argv[2] : "/usr/share/common-licenses/GPL-3";
+  std::ifstream file(path);
+  if (!file) {
+    std::fprintf(stderr, "%s: cannot be read; give the path of a text\n", path.c_str());
+    return 3;
+  }
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const data::ByteTokenizer letters;
   const auto tokens = data::Tokens::of(letters.encode(text), kLetters);

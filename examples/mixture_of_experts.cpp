@@ -12,7 +12,12 @@ using namespace sluice::layers;
 constexpr int64_t kContext = 64, kLetters = 256, kWidth = 96;
 
 int main(int argc, char** argv) {
-  std::ifstream file(argc > 2 ? argv[2] : "/usr/share/common-licenses/GPL-3");
+  const std::string path = argc > 2 ? argv[2] : "/usr/share/common-licenses/GPL-3";
+  std::ifstream file(path);
+  if (!file) {
+    std::fprintf(stderr, "%s: cannot be read; give the path of a text\n", path.c_str());
+    return 3;
+  }
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const auto tokens = data::Tokens::of(data::ByteTokenizer().encode(text), kLetters);
   const auto windows = std::make_shared<data::TextDataset>(tokens, kContext, 0.1, 1);
