@@ -1,6 +1,7 @@
 // What anybody may get wrong with the C++ API: every message says where, what was needed, what came, and what to do.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <functional>
 
