@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 namespace sluice::parallel {
 
@@ -19,5 +20,8 @@ inline double seconds_since(SteadyClock::time_point then) { return std::chrono::
 
 /// How long until then; 0 when it is over.
 inline double seconds_until(SteadyClock::time_point then) { return std::max(0.0, -seconds_since(then)); }
+
+/// As messages tell them: what is left of a timeout is some microseconds less than what the user set.
+inline double told_seconds(double seconds) { return std::round(1e3 * seconds) / 1e3; }
 
 }  // namespace sluice::parallel

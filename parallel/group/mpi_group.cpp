@@ -83,7 +83,7 @@ std::string MpiGroup::hear(int from, double seconds) {
   check("hear", from, 0);
   std::optional<std::string> message;
   require<CommError>(wait_until(seconds, [&] { return (message = take(from)).has_value(); }), "group: rank ", rank_,
-                     " needed a message of ", heartbeats_.name_of(from), " within ", seconds,
+                     " needed a message of ", heartbeats_.name_of(from), " within ", told_seconds(seconds),
                      " s, got none; see what that rank does, or allow more time");
   return std::move(*message);
 }

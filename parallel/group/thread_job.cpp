@@ -82,7 +82,7 @@ std::string ThreadJob::hear(int to, int from, double seconds) {
   std::unique_lock lock(mutex_);
   auto& messages = members_[to]->inbox[from];
   require<CommError>(wait_until(to, seconds, lock, [&] { return !messages.empty(); }), "group: rank ", to, " needed a message of rank ",
-                     from, " within ", seconds, " s, got none; see what that rank does, or allow more time");
+                     from, " within ", told_seconds(seconds), " s, got none; see what that rank does, or allow more time");
   std::string message = std::move(messages.front());
   messages.pop_front();
   return message;
