@@ -1,6 +1,7 @@
 // What stays of a micro-batch between I and W, in a transformer's block and in AmoebaNet's cells.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "autograd/backward.h"
