@@ -74,22 +74,9 @@ int64_t padding_after(int64_t in, int64_t out, int64_t size, int64_t stride, int
   return (out - 1) * stride + size - in - before;
 }
 
-/// Whether along an axis a tap of the window lies beyond the image at every place.
-bool has_idle_tap(int64_t in, int64_t out, int64_t size, int64_t stride, int64_t before) {
-  for (int64_t tap = 0; tap < size; ++tap) {
-    const int64_t place = std::max<int64_t>(0, (before - tap + stride - 1) / stride);  // the first that is not before the image
-    if (place >= out || place * stride - before + tap >= in) return true;
-  }
-  return false;
-}
-
 /// Errors  dnnl::error when this CPU has no such convolution.
 Compiled compile(const Convolution& c) {
   const bool is_gradient_of_weights = c.pass == Pass::weight_gradient;
-  // Of such taps the kernels of version 2.6 for bf16 leave the gradient as the memory was.
-  if (is_gradient_of_weights && c.dtype == DType::bf16 &&
-      (has_idle_tap(c.in_h, c.out_h, c.size_h, c.stride_h, c.before_h) || has_idle_tap(c.in_w, c.out_w, c.size_w, c.stride_w, c.before_w)))
-    throw dnnl::error(dnnl_unimplemented, "convolution");
   const DType weight_dtype = is_gradient_of_weights ? DType::f32 : c.dtype;
   const dnnl::memory::dims weight_extents{c.outputs, c.channels, c.size_h, c.size_w}, strides{c.stride_h, c.stride_w},
       before{c.before_h, c.before_w},
@@ -114,12 +101,29 @@ Compiled compile(const Convolution& c) {
   return compiled(gradient, {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS}, x, y, weights, gradient.diff_weights_desc());
 }
 
+/// Whether along an axis a tap of the window lies beyond the image at every place.
+bool has_idle_tap(int64_t in, int64_t out, int64_t size, int64_t stride, int64_t before) {
+  for (int64_t tap = 0; tap < size; ++tap) {
+    const int64_t place = std::max<int64_t>(0, (before - tap + stride - 1) / stride);  // the first that is not before the image
+    if (place >= out || place * stride - before + tap >= in) return true;
+  }
+  return false;
+}
+
+/// Of such taps the kernels of version 2.6 for bf16 leave the gradient as the memory was.
+bool leaves_gradients_unwritten(const Convolution& c) {
+  return c.pass == Pass::weight_gradient && c.dtype == DType::bf16 &&
+         (has_idle_tap(c.in_h, c.out_h, c.size_h, c.stride_h, c.before_h) ||
+          has_idle_tap(c.in_w, c.out_w, c.size_w, c.stride_w, c.before_w));
+}
+
 Compiled* find(const Convolution& convolution) { return find_compiled<Compiled>(convolution, compile); }
 
 }  // namespace
 
 std::optional<int64_t> scratch_bytes(const Convolution& convolution) {
-  if (convolution.dtype != DType::f32 && convolution.dtype != DType::bf16) return std::nullopt;
+  const bool is_served = convolution.dtype == DType::f32 || convolution.dtype == DType::bf16;
+  if (!is_served || leaves_gradients_unwritten(convolution)) return std::nullopt;
   const Compiled* compiled = find(convolution);
   return compiled ? std::optional(compiled->packed_bytes + compiled->scratch_bytes) : std::nullopt;
 }

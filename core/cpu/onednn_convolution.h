@@ -20,7 +20,8 @@ struct Convolution {
   auto operator<=>(const Convolution&) const = default;
 };
 
-/// Bytes of scratch that `convolve` needs; nothing when this build or this CPU has no fast kernel (f32, and bf16 with f32 sums).
+/// Bytes of scratch that `convolve` needs; nothing when this build or this CPU has no fast kernel (f32, and bf16 with f32 sums) that
+/// writes all of the result.
 std::optional<int64_t> scratch_bytes(const Convolution& convolution);
 
 /// Runs a convolution for which `scratch_bytes` gave a size, on the calling thread alone.

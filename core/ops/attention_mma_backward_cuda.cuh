@@ -130,6 +130,17 @@ __device__ void softmax_gradient(float factor, const float* log_sum_exp, const f
     }
 }
 
+/// Starts the copy of kQueries log_sum_exp and as many row_sums, from a head's `first_row` and its query `first` on; zeros where there is none.
+template <int kQueries, bool kHasLengths>
+__device__ void load_of_queries(const Extent<kHasLengths>& extent, const float* log_sum_exp, const float* row_sums, int64_t first_row,
+                                int first, float* to) {
+  if (threadIdx.x >= 2 * kQueries) return;
+  const int row = first + threadIdx.x % kQueries;
+  const float* from = threadIdx.x < kQueries ? log_sum_exp : row_sums;
+  const bool is_there = row < extent.queries;
+  copy_async<4>(to + threadIdx.x, from + first_row + (is_there ? row : 0), is_there);
+}
+
 /// dk and dv of a tile of keys, over all query heads that read them, in the order of heads and queries.
 template <int kWidth, bool kHasLengths, class Shape = KeyGradientShape<kWidth>>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksOfMultiprocessor)
@@ -160,12 +171,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksOfMultiprocesso
     bfloat16* const tile = query_tiles + step % 2 * 2 * kQueryTile;
     load_tile<kWidth, kQueries, kThreads>(q.rows(at.sample, head), first_query, extent.queries, extent.width, tile);
     load_tile<kWidth, kQueries, kThreads>(dy.rows(at.sample, head), first_query, extent.queries, extent.width, tile + kQueryTile);
-    if (threadIdx.x < 2 * kQueries) {
-      const int row = first_query + threadIdx.x % kQueries;
-      const float* from = threadIdx.x < kQueries ? log_sum_exp : row_sums;
-      const bool is_there = row < extent.queries;
-      copy_async<4>(rows + step % 2 * 2 * kQueries + threadIdx.x, from + extent.row_of(at.sample, head) + (is_there ? row : 0), is_there);
-    }
+    load_of_queries<kQueries>(extent, log_sum_exp, row_sums, extent.row_of(at.sample, head), first_query, rows + step % 2 * 2 * kQueries);
     commit_copies();
   };
 

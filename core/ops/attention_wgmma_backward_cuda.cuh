@@ -28,7 +28,7 @@ template <int kWidth, bool kHasLengths, class Shape = QueryGradientGroups<kWidth
 __global__ void __launch_bounds__(Shape::kThreads, 1)
     query_gradient_wgmma(Extent<kHasLengths> extent, float scale, Heads<bfloat16> q, Heads<bfloat16> k, Heads<bfloat16> v,
                          Heads<bfloat16> dy, const float* log_sum_exp, const float* row_sums, Heads<bfloat16> dq) {
-  constexpr int kQueries = Shape::kQueries, kKeys = Shape::kKeys, kThreads = Shape::kThreads, kKeyTile = Shape::kKeyTile;
+  constexpr int kQueries = Shape::kQueries, kKeys = Shape::kKeys, kThreads = Shape::kThreads;
   constexpr float kLog2e = std::numbers::log2e_v<float>;
   const float factor = scale * kLog2e;
   const int tiles = tiles_of(extent.queries, kQueries);
@@ -40,18 +40,14 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
   }
   const int row_of_group = group_of_block() * 64, first_of_group = first + row_of_group,
             first_of_warp = first_of_group + first_row_of_warp();
-  const HeadRows<bfloat16> keys = k.rows(at.sample, key_head), values = v.rows(at.sample, key_head);
-  bfloat16 *const query_tile = dynamic_shared_panels(), *const key_tiles = query_tile + 2 * Shape::kQueryTile;
+  bfloat16* const query_tile = dynamic_shared_panels();
   bfloat16 *const queries = query_tile + row_of_group * kPanelColumns, *const gradients = queries + Shape::kQueryTile;
-  const auto load_keys = [&](int first_key, bfloat16* tile) {
-    load_panels<kWidth, kKeys, kThreads>(keys, first_key, extent.keys, extent.width, tile);
-    load_panels<kWidth, kKeys, kThreads>(values, first_key, extent.keys, extent.width, tile + kKeyTile);
-    commit_copies();
-  };
+  const KeyTiles<kWidth, Shape> key_tiles{k.rows(at.sample, key_head), v.rows(at.sample, key_head), extent.keys, extent.width,
+                                          query_tile + 2 * Shape::kQueryTile};
 
   load_panels<kWidth, kQueries, kThreads>(q.rows(at.sample, at.head), first, extent.queries, extent.width, query_tile);
   load_panels<kWidth, kQueries, kThreads>(dy.rows(at.sample, at.head), first, extent.queries, extent.width, query_tile + Shape::kQueryTile);
-  load_keys(0, key_tiles);
+  key_tiles.load(0);
   float exponents[2], row_sum[2];  // of this lane's rows
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -65,17 +61,13 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
   const int visible = extent.seen(min(first + kQueries, extent.queries) - 1);
   const int visible_to_group = extent.seen(first_of_group + 63), visible_to_all = extent.seen(first_of_warp);
   for (int first_key = 0; first_key < visible; first_key += kKeys) {
-    const bfloat16* tile = key_tiles + first_key / kKeys % 2 * 2 * kKeyTile;
-    wait_for_copies();
-    show_to_products();
-    __syncthreads();  // this tile is there, and all warps are done with the one before it
-    if (first_key + kKeys < visible) load_keys(first_key + kKeys, key_tiles + (first_key / kKeys + 1) % 2 * 2 * kKeyTile);
+    const bfloat16* const tile = key_tiles.take(first_key, visible);
     if (first_key >= visible_to_group) continue;
     Fragments<1, kKeys / 8> weights, dscores;
     begin_products();
     start_dot_rows<kWidth, kQueries>(queries, tile, weights[0]);
     commit_products();
-    start_dot_rows<kWidth, kQueries>(gradients, tile + kKeyTile, dscores[0]);
+    start_dot_rows<kWidth, kQueries>(gradients, tile + Shape::kKeyTile, dscores[0]);
     commit_products();
     wait_for_products<1>();
     keep_sums(weights[0]);
@@ -127,12 +119,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
     bfloat16* const tile = query_tiles + step % 2 * 2 * kQueryTile;
     load_panels<kWidth, kQueries, kThreads>(q.rows(at.sample, head), first_query, extent.queries, extent.width, tile);
     load_panels<kWidth, kQueries, kThreads>(dy.rows(at.sample, head), first_query, extent.queries, extent.width, tile + kQueryTile);
-    if (threadIdx.x < 2 * kQueries) {
-      const int row = first_query + threadIdx.x % kQueries;
-      const float* from = threadIdx.x < kQueries ? log_sum_exp : row_sums;
-      const bool is_there = row < extent.queries;
-      copy_async<4>(rows + step % 2 * 2 * kQueries + threadIdx.x, from + extent.row_of(at.sample, head) + (is_there ? row : 0), is_there);
-    }
+    load_of_queries<kQueries>(extent, log_sum_exp, row_sums, extent.row_of(at.sample, head), first_query, rows + step % 2 * 2 * kQueries);
     commit_copies();
   };
 

@@ -30,6 +30,30 @@ __device__ void load_panels(const HeadRows<bfloat16>& from, int first, int rows,
     if (i + kRowsAtOnce <= kRows || row < kRows - i) copy_async<16>(panels + i * kPanelColumns, source, i < rows_left);
 }
 
+/// The keys and values that a block of a Shape walks over: tiles of two at a time, of which one is copied while the other is worked on.
+template <int kWidth, class Shape>
+struct KeyTiles {
+  HeadRows<bfloat16> keys, values;
+  int rows, width;
+  bfloat16* tiles;
+
+  __device__ bfloat16* place(int first) const { return tiles + first / Shape::kKeys % 2 * 2 * Shape::kKeyTile; }
+  __device__ void load(int first) const {
+    load_panels<kWidth, Shape::kKeys, Shape::kThreads>(keys, first, rows, width, place(first));
+    load_panels<kWidth, Shape::kKeys, Shape::kThreads>(values, first, rows, width, place(first) + Shape::kKeyTile);
+    commit_copies();
+  }
+  /// The tile of keys from row `first` on, and behind it that of values. All threads of the block are done with the one before it, in whose
+  /// place the next one comes, as far as rows are `visible`.
+  __device__ const bfloat16* take(int first, int visible) const {
+    wait_for_copies();
+    show_to_products();
+    __syncthreads();
+    if (first + Shape::kKeys < visible) load(first + Shape::kKeys);
+    return place(first);
+  }
+};
+
 /// Starts sums = a b^T over the width: 64 rows of panels of kRowsOfA, and the 8 kTiles rows of others.
 template <int kWidth, int kRowsOfA, int kTiles>
 __device__ void start_dot_rows(const bfloat16* a, const bfloat16* b, float (&sums)[kTiles][4]) {
@@ -94,7 +118,7 @@ template <int kWidth, bool kHasLengths, class Shape = ForwardGroups<kWidth>>
 __global__ void __launch_bounds__(Shape::kThreads, 1)
     attend_wgmma(Extent<kHasLengths> extent, float scale, Heads<bfloat16> q, Heads<bfloat16> k, Heads<bfloat16> v, Heads<bfloat16> y,
                  float* log_sum_exp) {
-  constexpr int kQueries = Shape::kQueries, kKeys = Shape::kKeys, kThreads = Shape::kThreads, kKeyTile = Shape::kKeyTile;
+  constexpr int kQueries = Shape::kQueries, kKeys = Shape::kKeys, kThreads = Shape::kThreads;
   const float factor = scale * std::numbers::log2e_v<float>;
   const int tiles = tiles_of(extent.queries, kQueries);
   const BlockPlace at(tiles, extent.heads);
@@ -105,17 +129,12 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
   }
   const int row_of_group = group_of_block() * 64, first_of_group = first + row_of_group,
             first_of_warp = first_of_group + first_row_of_warp();
-  const HeadRows<bfloat16> keys = k.rows(at.sample, key_head), values = v.rows(at.sample, key_head);
-  bfloat16 *const query_tile = dynamic_shared_panels(), *const key_tiles = query_tile + Shape::kQueryTile;
-  bfloat16* const queries = query_tile + row_of_group * kPanelColumns;
-  const auto load_keys = [&](int first_key, bfloat16* tile) {
-    load_panels<kWidth, kKeys, kThreads>(keys, first_key, extent.keys, extent.width, tile);
-    load_panels<kWidth, kKeys, kThreads>(values, first_key, extent.keys, extent.width, tile + kKeyTile);
-    commit_copies();
-  };
+  bfloat16 *const query_tile = dynamic_shared_panels(), *const queries = query_tile + row_of_group * kPanelColumns;
+  const KeyTiles<kWidth, Shape> key_tiles{k.rows(at.sample, key_head), v.rows(at.sample, key_head), extent.keys, extent.width,
+                                          query_tile + Shape::kQueryTile};
 
   load_panels<kWidth, kQueries, kThreads>(q.rows(at.sample, at.head), first, extent.queries, extent.width, query_tile);
-  load_keys(0, key_tiles);
+  key_tiles.load(0);
   OnlineSoftmax<1> softmax;
 #pragma unroll
   for (int half = 0; half < 2; ++half) softmax.maximum[0][half] = -INFINITY, softmax.sum[0][half] = 0;
@@ -124,11 +143,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
   const int visible = extent.seen(min(first + kQueries, extent.queries) - 1);
   const int visible_to_group = extent.seen(first_of_group + 63), visible_to_all = extent.seen(first_of_warp);
   for (int first_key = 0; first_key < visible; first_key += kKeys) {
-    const bfloat16* tile = key_tiles + first_key / kKeys % 2 * 2 * kKeyTile;
-    wait_for_copies();
-    show_to_products();
-    __syncthreads();  // this tile is there, and all warps are done with the one before it
-    if (first_key + kKeys < visible) load_keys(first_key + kKeys, key_tiles + (first_key / kKeys + 1) % 2 * 2 * kKeyTile);
+    const bfloat16* const tile = key_tiles.take(first_key, visible);
     if (first_key >= visible_to_group) continue;
     Fragments<1, kKeys / 8> scores;
     begin_products();
@@ -142,7 +157,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
     uint32_t weights[kKeys / 16][4];
     round_factor<kKeys / 16>(scores, weights);
     begin_products();
-    start_product<kWidth, kKeys / 16>(weights, tile + kKeyTile, out);
+    start_product<kWidth, kKeys / 16>(weights, tile + Shape::kKeyTile, out);
     commit_products();
     wait_for_products<0>();
     keep_sums(out[0]);

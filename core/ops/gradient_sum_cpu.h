@@ -5,9 +5,9 @@
 
 namespace sluice::kernels {
 
-/// to[i] = make (+ added[i]) for i in [begin, end). make(load, begin) gives the lanes of a gradient, which it loads from addresses beyond
-/// `begin`; `added` may be null. Gradients are rounded in memory before they are added, as a pass that adds afterwards finds them: a
-/// compiler would fuse the addition with the product that made one of them. make_to(begin, count, made) writes `count` of them instead.
+/// to[i] = gradient (+ added[i]) for i in [begin, end), where make_to(begin, count, made) makes `count` of the gradients from `begin` on;
+/// `added` may be null. Gradients are rounded in memory before they are added, as a pass that adds afterwards finds them: a compiler would fuse
+/// the addition with the product that made one of them.
 template <class T, class MakeTo>
 void write_gradient_blocks(int64_t begin, int64_t end, const T* added, T* to, const MakeTo& make_to) {
   if (!added) return make_to(begin, end - begin, to + begin);
@@ -19,6 +19,7 @@ void write_gradient_blocks(int64_t begin, int64_t end, const T* added, T* to, co
     for_lanes<T>(0, count, [&](auto load, auto store) { store(to + begin, load(made) + load(added + begin)); });
   }
 }
+/// The same of make(load, begin), which gives the lanes of a gradient that it loads from addresses beyond `begin`.
 template <class T, class Make>
 void write_gradient(int64_t begin, int64_t end, const T* added, T* to, const Make& make) {
   write_gradient_blocks(begin, end, added, to, [&](int64_t first, int64_t count, T* made) {

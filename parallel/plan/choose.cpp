@@ -24,11 +24,9 @@ bool is_settled(const PlanChoices& choices, int devices) {
          choices.partitions.contains(stages_of(choices.schedules[0], devices));
 }
 
-std::vector<int64_t> budgets_of(const std::vector<DevicePtr>& devices, const std::vector<int64_t>& held_beside) {
+std::vector<int64_t> budgets_of(const std::vector<DevicePtr>& devices) {
   std::vector<int64_t> budgets;
   for (const auto& device : devices) budgets.push_back(device->budget_bytes());
-  for (size_t device = 0; device < held_beside.size(); ++device)
-    if (budgets[device] != kUnlimited) budgets[device] = std::max<int64_t>(1, budgets[device] - held_beside[device]);
   return budgets;
 }
 
@@ -54,7 +52,7 @@ class Chooser {
         devices_(std::move(devices)),
         options_(options),
         state_shards_(share.state_shards),
-        budgets_(budgets_of(devices_, share.held_beside)),
+        budgets_(share.budgets.empty() ? budgets_of(devices_) : share.budgets),
         watch_(options.search_seconds, options.progress) {
     problem_ = {topology_of(graph), std::move(choices), {}, budgets_, links_of(devices_, nominal_speeds_of(devices_, options.precision))};
   }

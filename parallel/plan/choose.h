@@ -6,8 +6,8 @@ namespace sluice::parallel {
 
 /// What the devices of one of several replicas hold otherwise than those of a pipeline alone.
 struct ReplicaShare {
-  int state_shards = 1;                ///< so many replicas have a part of the optimizer's states each
-  std::vector<int64_t> held_beside{};  ///< by device: bytes of its budget that the exchange with other replicas takes; empty: none
+  int state_shards = 1;            ///< so many replicas have a part of the optimizer's states each
+  std::vector<int64_t> budgets{};  ///< by device: bytes that the plan may take; empty: the device's own budget
 };
 
 /// Chooses what is open, see PlanOptions, and proves its bytes: the search's estimate is held against the executor on meta devices, and

@@ -50,8 +50,8 @@ struct PlanOptions {
 /// Chooses what is open and checks everything that can be checked before work.
 /// A plan that fits no budget is returned all the same, the one that comes nearest: `predict` says what it lacks.
 /// Every device is planned with its own speed, bytes and budget. Of several replicas the first one's devices are planned for the largest share
-/// of the mini-batch, and the others do as it does. What they exchange at the end of a step is weighed in the number of replicas, where that is
-/// open, and not in the cut of each.
+/// of the mini-batch and the least budgets, and the others do as it does. What they exchange at the end of a step is weighed in the number of
+/// replicas, where that is open, and not in the cut of each.
 /// Errors  UsageError for more stages than nodes, M > batch, another M than a fixed schedule's, a partition that does not fit, tf32 on CUDA
 ///         devices made without allow_tf32, an input without a shape where something is searched; each names the field of PlanOptions, or
 ///         the node, and the cure.

@@ -98,46 +98,41 @@ Plan for_all(Plan plan, const PlanOptions& of_first, const std::vector<DevicePtr
   return plan;
 }
 
-/// Whether the exchange between replicas may be what a budget does not hold: it needs no more than a quarter of what a pipeline does.
-bool is_tight(const layers::Graph& graph, const Plan& first, const PlanOptions& of_first) {
-  const auto has_budget = [](const DevicePtr& device) { return device->budget_bytes() != kUnlimited; };
-  if (std::ranges::none_of(first.devices, has_budget)) return false;
-  const auto peaks = counted_peak_bytes(graph, first, optimizer_of(of_first), of_first.batch);
-  for (size_t device = 0; device < peaks.size(); ++device)
-    if (peaks[device] > first.devices[device]->budget_bytes() / 5 * 4) return true;
-  return false;
+/// The least of what `of` says of a device's counterparts in all replicas, by device of a replica.
+template <class Of>
+std::vector<int64_t> least_of_replicas(int replicas, ReplicaDevices which, int each, Of of) {
+  std::vector<int64_t> least(static_cast<size_t>(each), kUnlimited);
+  for (int device = 0; device < each; ++device)
+    for (int replica = 0; replica < replicas; ++replica)
+      least[device] = std::min<int64_t>(least[device], of(device_of_replica(which, device, replica, replicas, each)));
+  return least;
 }
 
-/// By device of a replica: the bytes that its budget lacks in that of the replicas which lacks most.
-std::vector<int64_t> lacking_bytes(const layers::Graph& graph, const Plan& plan, const PlanOptions& options) {
-  const auto peaks = counted_peak_bytes(graph, plan, optimizer_of(options), options.batch);
-  const int replicas = plan.replication.replicas, each = devices_of_replica(plan);
-  std::vector<int64_t> lacking(static_cast<size_t>(each), 0);
-  for (int replica = 0; replica < replicas; ++replica)
-    for (int device = 0; device < each; ++device) {
-      const int number = device_of_replica(plan.replica_devices, device, replica, replicas, each);
-      lacking[device] = std::max(lacking[device], peaks[number] - plan.devices[number]->budget_bytes());
-    }
-  return lacking;
-}
-
-/// One replica is planned; what the exchange with the others takes beside it is counted, and where it is too much, more and more is held back
-/// for it: the same plan may have had room for all but the bytes that lack.
+/// One replica is planned, for the least budgets of all. What the exchange with the others takes beside it is counted, and where it is too
+/// much, more and more is held back for it: the same plan may have had room for all but the bytes that lack.
 Plan plan_with(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options, int replicas,
                ReplicaDevices which) {
   constexpr int kMostCorrections = 3;
   const FirstReplica first = first_replica(devices, options, replicas, which);
-  ReplicaShare share{shards_optimizer(options) ? replicas : 1, std::vector<int64_t>(first.devices.size(), 0)};
+  if (replicas == 1)
+    return for_all(plan_of_pipeline(graph, first.devices, first.options), first.options, devices, options, replicas, which);
+  const auto least = [&](auto of) { return least_of_replicas(replicas, which, static_cast<int>(first.devices.size()), of); };
+  const auto budget = [&](int device) { return options.memory == kUnlimited ? devices[device]->budget_bytes() : options.memory; };
+  ReplicaShare share{shards_optimizer(options) ? replicas : 1, least(budget)};
+  const bool is_bounded = std::ranges::any_of(share.budgets, [](int64_t bytes) { return bytes != kUnlimited; });
   std::optional<Plan> best;
   for (int round = 0;; ++round) {
     const Plan of_first = plan_of_pipeline(graph, first.devices, first.options, share);
     Plan all = for_all(of_first, first.options, devices, options, replicas, which);
-    if (replicas == 1 || (round == 0 && !is_tight(graph, of_first, first.options))) return all;
-    const auto lacking = lacking_bytes(graph, all, options);
-    if (std::ranges::none_of(lacking, [](int64_t bytes) { return bytes > 0; })) return all;
+    if (!is_bounded) return all;
+    const auto peaks = counted_peak_bytes(graph, all, optimizer_of(options), options.batch);
+    const auto room = least([&](int device) { return budget(device) - peaks[static_cast<size_t>(device)]; });
+    if (std::ranges::all_of(room, [](int64_t bytes) { return bytes >= 0; })) return all;
     if (!best) best = std::move(all);
     if (round == kMostCorrections || of_first.is_out_of_time) return std::move(*best);
-    for (size_t device = 0; device < lacking.size(); ++device) share.held_beside[device] += lacking[device] << (2 * round);
+    for (size_t device = 0; device < room.size(); ++device)
+      if (room[device] < 0)
+        share.budgets[device] = std::max<int64_t>(1, share.budgets[device] + room[device] * (int64_t{1} << (2 * round)));
   }
 }
 

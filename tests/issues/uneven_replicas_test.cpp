@@ -68,24 +68,45 @@ TEST(UnevenReplicas, RecomputeAsMuchAsTheirMicroBatchesAskFor) {
   }
 }
 
+/// The most bytes of a device without rematerialization, and with all of it.
+std::pair<int64_t, int64_t> peaks_of(const layers::Graph& graph, const std::vector<DevicePtr>& devices, PlanOptions options) {
+  const auto peak = [&](Remat remat) {
+    options.remat = remat;
+    return most_bytes(predict(graph, plan(graph, devices, options), kOptimizer, options.batch, {}));
+  };
+  return {peak(Remat::none), peak(Remat::full)};
+}
+
+const PlanOptions kTwoReplicas{.batch = 4096, .micro_batches = 8, .remat = kOpen, .replicas = 2, .optimizer = &kOptimizer};
+
+void expect_fits(const layers::Graph& graph, const std::vector<DevicePtr>& devices) {
+  const Prediction kept = predict(graph, plan(graph, devices, kTwoReplicas), kOptimizer, kTwoReplicas.batch, {});
+  EXPECT_TRUE(kept.fits) << kept.reason;
+}
+
 /// What the replicas exchange is beside what one pipeline holds: where the budget has no room for both, more is recomputed.
 TEST(ReplicasWithTightBudgets, RecomputeForTheRoomOfTheirExchange) {
   const auto graph = chain(64);
   for (const int count : {2, 4}) {
     const auto devices = sluice::devices(join(count, "x meta"));
-    PlanOptions options{.batch = 4096, .micro_batches = 8, .replicas = 2, .optimizer = &kOptimizer};
-    std::vector<int64_t> peaks;
-    for (const Remat remat : {Remat::none, Remat::full}) {
-      options.remat = remat;
-      peaks.push_back(most_bytes(predict(graph, plan(graph, devices, options), kOptimizer, options.batch, {})));
-    }
-    options.remat = kOpen;
-    const auto [least, most] = std::ranges::minmax(peaks);
+    const auto [most, least] = peaks_of(graph, devices, kTwoReplicas);
     for (int part = 0; part <= 12; ++part) {
       for (const auto& device : devices) device->set_budget_bytes(most - (most - least) * part / 12);
-      const Prediction kept = predict(graph, plan(graph, devices, options), kOptimizer, options.batch, {});
-      EXPECT_TRUE(kept.fits) << kept.reason;
+      expect_fits(graph, devices);
     }
+  }
+}
+
+/// The plan of the first replica is that of all, also where it is another one that has little room.
+TEST(ReplicasWithTightBudgets, RecomputeForTheRoomOfAnotherReplica) {
+  const auto graph = chain(64);
+  const auto devices = sluice::devices("4x meta");
+  const auto [most, least] = peaks_of(graph, devices, kTwoReplicas);
+  ASSERT_LT(least, most);
+  for (const int64_t of_first : {2 * most, kUnlimited}) {
+    for (size_t device = 0; device < devices.size(); ++device)
+      devices[device]->set_budget_bytes(device < 2 ? of_first : (most + least) / 2);
+    expect_fits(graph, devices);
   }
 }
 
