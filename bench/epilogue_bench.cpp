@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "bench/gpu_timing.h"
+#include "bench/relative_difference.h"
+#include "bench/run_program.h"
 #include "core/cuda/cublas_call.h"
 #include "core/cuda/cuda.h"
 #include "core/ops/activation.h"
@@ -80,7 +82,8 @@ class Product {
     return best;
   }
   void run() {
-    if (!run(chosen_)) throw DeviceError("epilogue_bench: a product that ran while it was timed fails");
+    if (!run(chosen_))
+      throw DeviceError("a product that ran while it was timed fails; run again with CUBLASLT_LOG_LEVEL=5 to see its arguments");
   }
 
  private:
@@ -118,21 +121,13 @@ class Product {
   cublasLtMatmulAlgo_t chosen_{};
 };
 
-/// ||a - b|| / ||b||
-double difference(const Tensor& a, const Tensor& b) {
-  const std::vector<double> x = a.to_vector(), y = b.to_vector();
-  double apart = 0, whole = 0;
-  for (size_t i = 0; i < x.size(); ++i) apart += (x[i] - y[i]) * (x[i] - y[i]), whole += y[i] * y[i];
-  return std::sqrt(apart / whole);
-}
-
 /// `bias` is what Sluice makes of the same operands.
 Row measured(const std::string& name, Device& device, double apart_seconds, Product& fused, const Tensor& dbias, const Tensor& bias) {
   Row row{name, apart_seconds, fused.choose(device), NAN, false};
   if (!std::isfinite(row.fused_seconds)) return row;
   fused.run();
   const std::vector<double> first = dbias.to_vector();
-  row.bias_difference = difference(dbias, bias);
+  row.bias_difference = relative_difference({dbias}, {bias});
   row.has_same_bits = true;
   for (int i = 0; i < 4; ++i) {
     fused.run();
@@ -192,7 +187,7 @@ int run(int argc, char** argv) {
   app.add_flag("--json", json, "one object a line");
   CLI11_PARSE(app, argc, argv);
   const DevicePtr device = make_device(device_name);
-  require<UsageError>(device->kind() == DeviceKind::cuda, "epilogue_bench: needs a CUDA device, got ", device_name);
+  require<UsageError>(device->kind() == DeviceKind::cuda, "needs a CUDA device, got ", device_name, "; give --device cuda:0");
   for (const Layer& layer : kLayers) print(of_bias(layer, device), json);
   for (const Layer& layer : kLayers)
     if (layer.in > layer.out)
@@ -203,11 +198,4 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace sluice::bench
 
-int main(int argc, char** argv) {
-  try {
-    return sluice::bench::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "epilogue_bench: %s\n", error.what());
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return sluice::bench::run_program("epilogue_bench", sluice::bench::run, argc, argv); }

@@ -18,6 +18,7 @@
 #include "autograd/backward.h"
 #include "bench/gpu_cases.h"
 #include "bench/gpu_timing.h"
+#include "bench/run_program.h"
 #include "bench/tuning_option.h"
 #include "core/cuda/cudnn.h"
 #include "core/machine_limits.h"
@@ -213,11 +214,4 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace sluice::bench
 
-int main(int argc, char** argv) {
-  try {
-    return sluice::bench::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "op_bench: error: %s\n", error.what());
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return sluice::bench::run_program("op_bench", sluice::bench::run, argc, argv); }

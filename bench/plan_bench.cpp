@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "bench/budget_table.h"
+#include "bench/run_program.h"
 #include "bench/schedule_table.h"
 
 namespace sluice::bench {
@@ -51,11 +52,4 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace sluice::bench
 
-int main(int argc, char** argv) {
-  try {
-    return sluice::bench::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "plan_bench: error: %s\n", error.what());
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return sluice::bench::run_program("plan_bench", sluice::bench::run, argc, argv); }

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "bench/node_times.h"
+#include "bench/run_program.h"
 #include "bench/schedule_word.h"
 #include "bench/training_step.h"
 #include "bench/tuning_option.h"
@@ -226,11 +227,4 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace sluice::bench
 
-int main(int argc, char** argv) {
-  try {
-    return sluice::bench::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "step_bench: error: %s\n", error.what());
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return sluice::bench::run_program("step_bench", sluice::bench::run, argc, argv); }

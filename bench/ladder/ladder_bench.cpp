@@ -6,6 +6,8 @@
 
 #include "bench/gpu_timing.h"
 #include "bench/ladder/rungs.h"
+#include "bench/relative_difference.h"
+#include "bench/run_program.h"
 
 namespace sluice::ladder {
 namespace {
@@ -19,7 +21,7 @@ struct Row {
 Row measure(const Rung& rung, Device& device) {
   Row row{.kernel = rung.kernel,
           .cost = {},
-          .difference = relative_difference(rung.shipped(), rung.naive()),
+          .difference = bench::relative_difference(rung.shipped(), rung.naive()),
           .naive_seconds = 0,
           .shipped_seconds = 0};
   const Cost before = device.counted();
@@ -73,11 +75,4 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace sluice::ladder
 
-int main(int argc, char** argv) {
-  try {
-    return sluice::ladder::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "ladder_bench: error: %s\n", error.what());
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return sluice::bench::run_program("ladder_bench", sluice::ladder::run, argc, argv); }

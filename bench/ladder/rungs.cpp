@@ -1,7 +1,5 @@
 #include "bench/ladder/rungs.h"
 
-#include <cmath>
-
 #include "bench/gpu_timing.h"
 #include "bench/ladder/naive.h"
 #include "core/ops/attention.h"
@@ -9,7 +7,6 @@
 #include "core/ops/cross_entropy.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/softmax.h"
-#include "core/ops/sums_of_squares.h"
 
 namespace sluice::ladder {
 
@@ -145,17 +142,6 @@ std::vector<Rung> rungs(const DevicePtr& device, DType dtype, const Size& size) 
   all.push_back(attention_rung(device, dtype, size));
   all.push_back(adam_rung(device, dtype, size));
   return all;
-}
-
-double relative_difference(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
-  double difference = 0, norm = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    const DType dtype = compute_dtype(a[i].dtype());
-    const Tensor reference = cast(b[i], dtype);
-    difference += sum_of_squares(sub(cast(a[i], dtype), reference)).item();
-    norm += sum_of_squares(reference).item();
-  }
-  return std::sqrt(difference / norm);
 }
 
 double tolerance_of(DType dtype) { return dtype == DType::bf16 ? 1e-2 : dtype == DType::f32 ? 1e-4 : 1e-12; }

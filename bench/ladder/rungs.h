@@ -24,8 +24,6 @@ inline constexpr Size kLarge{131072, 1024, 8192, 50257, 2048, 8, 64};
 /// `device` must be a CUDA device; `dtype` is that of activations: bf16, f32 or f64.
 std::vector<Rung> rungs(const DevicePtr& device, DType dtype, const Size& size);
 
-/// ||a - b|| / ||b|| over all tensors of two answers, computed on the device.
-double relative_difference(const std::vector<Tensor>& a, const std::vector<Tensor>& b);
 /// The most that sums in another order and the roundings of stored numbers explain.
 double tolerance_of(DType dtype);
 

@@ -3,6 +3,7 @@
 
 #include "bench/gpu_timing.h"
 #include "bench/ladder/rungs.h"
+#include "bench/relative_difference.h"
 
 namespace sluice::ladder {
 namespace {
@@ -16,14 +17,14 @@ TEST_P(LadderTest, ShippedKernelsComputeWhatNaiveOnesDo) {
   for (const Rung& rung : rungs(device, GetParam(), kSmall)) {
     const auto shipped = rung.shipped(), naive = rung.naive();
     ASSERT_EQ(shipped.size(), naive.size()) << rung.kernel;
-    EXPECT_LE(relative_difference(shipped, naive), tolerance_of(GetParam())) << rung.kernel;
+    EXPECT_LE(bench::relative_difference(shipped, naive), tolerance_of(GetParam())) << rung.kernel;
   }
 }
 
 TEST_P(LadderTest, FindsAWrongResult) {
   const DevicePtr device = make_device("cuda:0");
   const auto answer = rungs(device, GetParam(), kSmall).front().shipped();
-  EXPECT_GT(relative_difference(answer, {bench::noise(answer[0].shape(), GetParam(), device)}), tolerance_of(GetParam()));
+  EXPECT_GT(bench::relative_difference(answer, {bench::noise(answer[0].shape(), GetParam(), device)}), tolerance_of(GetParam()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, LadderTest, ::testing::Values(DType::f64, DType::f32, DType::bf16),

@@ -2,12 +2,17 @@
 
 #include <atomic>
 
+#include "parallel/group/deadline.h"
 #include "tests/expect_error.h"
 #include "tests/group/group_suite.h"
 
 namespace sluice::parallel {
 
 namespace {
+
+TEST(Deadline, IsToldAsTheUserSetItWhereAMomentOfItIsOver) {
+  for (const double seconds : {0.05, 0.2, 1.5, 60.0, 1800.0}) EXPECT_EQ(told_seconds(seconds - 3e-6), seconds);
+}
 
 class ThreadGroups : public testing::TestWithParam<GroupCase> {};
 

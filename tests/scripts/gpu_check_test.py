@@ -145,6 +145,17 @@ class WholeRun(Fixture):
         self.assertEqual(log.count("SLUICE_CACHE_DIR"), len(commands), "no step may read another run's choices")
         self.assertIn("bench/peers/run", commands[1], "what takes longest and is asked for comes before what explains")
 
+    def test_shows_what_would_gain_where_it_is_not_the_default(self):
+        ran = self.drive("--section", "warpgroups", "--section", "epilogues")
+        self.assertEqual(ran.verdicts(), {"warpgroups": "passed", "epilogues": "passed"})
+        for row in ("| attention/gpt2/backward | 100 | 100 | 1.00 |", "| step of GPT-2 124M, own attention | 70000 | 70000 | 1.00 |",
+                    "| a layer | 120 | 110 | 1e-07 | True |", "| a layer | 120 | no such product |"):
+            self.assertIn(row, ran.markdown)
+        ran = self.drive("--section", "warpgroups", STAND_IN={"test_ops": {"/attention_": "wrong"}})
+        self.assertEqual(ran.verdicts(), {"warpgroups": "failed"})
+        ran = self.drive("--section", "warpgroups", STAND_IN_GPU="NVIDIA A100, 8.0, 580.1, 81920 MiB")
+        self.assertEqual(ran.verdicts(), {"warpgroups": "skipped"})
+
     def test_compares_a_batch_of_which_the_gpu_holds_three(self):
         h100 = "NVIDIA H100 80GB HBM3, 9.0, 580.1"
         gpus = {"NVIDIA H200, 9.0, 580.1, 143771 MiB": (32, 436907), f"{h100}, 81559 MiB": (16, 218453), f"{h100}, [N/A]": (16, 218453)}
