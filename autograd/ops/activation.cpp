@@ -4,12 +4,12 @@ namespace sluice {
 
 // Not deferred: one pass makes dx and dbias, which weighs nothing beside x and dy.
 Var bias_activation(Unary rule, const Var& x, const Var& bias) {
-  return record("bias_activation", bias_activation(rule, x.value(), bias.value()), {x, bias}, {x.value(), bias.value()}, rule,
-                [](const Node& node, const Tensor& dy, Needs needs) {
-                  auto [dx, dbias] =
-                      bias_activation_backward(node.attribute<Unary>(), node.saved[0], node.saved[1], dy, needs[0], needs[1]);
-                  return Gradients{dx, dbias};
-                });
+  const Tensor y = bias_activation(rule, x.value(), bias.value());
+  const std::vector<Tensor> kept = rule == Unary::Relu ? std::vector{y, Tensor()} : std::vector{x.value(), bias.value()};  // as unary()
+  return record("bias_activation", y, {x, bias}, kept, rule, [](const Node& node, const Tensor& dy, Needs needs) {
+    auto [dx, dbias] = bias_activation_backward(node.attribute<Unary>(), node.saved[0], node.saved[1], dy, needs[0], needs[1]);
+    return Gradients{dx, dbias};
+  });
 }
 
 Var mul_silu(const Var& a, const Var& b) {
