@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "autograd/ops/concat.h"
 #include "autograd/ops/convolution.h"
 #include "autograd/ops/elementwise.h"
+#include "autograd/ops/factorized_reduction.h"
 #include "autograd/ops/reshape.h"
 #include "autograd/ops/views.h"
 #include "layers/batch_norm.h"
@@ -80,38 +80,18 @@ Var Conv1d::forward(const Call& call) const {
   return squeeze(y, 1);
 }
 
-namespace {
-
-constexpr Window kEverySecond{.stride_h = 2, .stride_w = 2};
-
-/// x [B, H, W, C] with zeros after its last row and column, up to height and width.
-Var with_zeros_after(Var x, int64_t height, int64_t width) {
-  for (const auto& [axis, extent] : {std::pair{1, height}, std::pair{2, width}})
-    if (x.dim(axis) < extent) {
-      const Shape missing = x.shape().with(axis, extent - x.dim(axis));
-      x = concat({x, Var(zeros(missing, x.value().dtype(), x.value().device_ptr()))}, axis);
-    }
-  return x;
-}
-
-}  // namespace
-
 FactorizedReduction::FactorizedReduction(int64_t in, int64_t out) {
   require(out > 0 && out % 2 == 0, "FactorizedReduction: needs an even number of channels, got ", out);
-  even_ = add("even", Conv2d(in, out / 2, kEverySecond));
-  odd_ = add("odd", Conv2d(in, out / 2, kEverySecond));
+  // These name the weights of a product that takes both.
+  add("even", Conv2d(in, out / 2, {}));
+  add("odd", Conv2d(in, out / 2, {}));
   norm_ = add("norm", BatchNorm(out));
 }
 
-/// The pixels at odd places are those of the image without its first row and column. There is no bias, so zeros past the edge give zeros.
 Var FactorizedReduction::forward(const Call& call) const {
-  const Var& x = call.inputs[0];
-  const Var even = run(call, even_, {x});
-  const bool has_odd = x.dim(1) > 1 && x.dim(2) > 1;  // else all of them lie past the edge
-  const Var shifted =
-      has_odd ? slice(slice(x, 1, 1, x.dim(1)), 2, 1, x.dim(2)) : Var(zeros(x.shape(), x.value().dtype(), x.value().device_ptr()));
-  const Var odd = with_zeros_after(run(call, odd_, {shifted}), even.dim(1), even.dim(2));
-  return run(call, norm_, {concat({even, odd}, 3)});
+  const Var &even = call.parameters[0], &odd = call.parameters[1];
+  check_images("FactorizedReduction", call.inputs[0], even.dim(3));
+  return run(call, norm_, {factorized_reduction(in_working_dtype(call.inputs[0], even), even, odd)});
 }
 
 }  // namespace sluice::layers

@@ -67,7 +67,7 @@ class FactorizedReduction : public Composite {
   Var forward(const Call& call) const override;
 
  private:
-  int even_, odd_, norm_;
+  int norm_;
 };
 
 }  // namespace sluice::layers

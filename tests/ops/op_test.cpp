@@ -238,8 +238,10 @@ TEST_P(OpTest, AddsToAnAccumulatorInTheWeightPassAlone) {
 const std::map<std::string, std::map<size_t, std::vector<size_t>>>& deferring_ops() {
   static const std::map<size_t, std::vector<size_t>> factors{{0, {1}}, {1, {0}}}, product{{0, {1}}, {1, {0}}, {2, {}}};
   static const std::map<std::string, std::map<size_t, std::vector<size_t>>> ops{
-      {"linear", product},    {"linear_activation", factors}, {"matmul", product},          {"convolution", product},
-      {"depthwise", product}, {"embedding", {{1, {0}}}},      {"conv_transpose2d", product}};
+      {"linear", product},           {"linear_activation", factors},
+      {"matmul", product},           {"convolution", product},
+      {"depthwise", product},        {"embedding", {{1, {0}}}},
+      {"conv_transpose2d", product}, {"factorized_reduction", {{0, {1, 2}}, {1, {0}}, {2, {0}}}}};
   return ops;
 }
 
