@@ -15,7 +15,7 @@ namespace {
 enum class Way {
   eigen,     ///< f64, and products up to 32^3, where the overhead of the others costs more than their kernels win
   packed,    ///< f32, by panels of our own
-  blas,      ///< f32, large products by oneDNN's BLAS function
+  blas,      ///< f32, by oneDNN's BLAS function: large products, and smaller ones of which b is not transposed
   compiled,  ///< oneDNN's, compiled for their sizes: bf16, and smaller products in f32
 };
 
@@ -35,14 +35,20 @@ onednn::Product whole_of(const MatmulOperands& of) {
           of.c.dtype() == DType::f32};
 }
 
+/// The fewest multiplications that are faster by BLAS than compiled: of gradients of weights, of few rows or a transposed b, and of others.
+int64_t least_by_blas(const onednn::Product& whole) {
+  if (whole.transpose_a) return int64_t{1} << 18;
+  return int64_t{1} << (whole.transpose_b || whole.m < 64 ? 27 : 20);
+}
+
 Way way_of(const onednn::Product& whole) {
-  constexpr int64_t kTiny = 32 * 32 * 32, kLeastByBlas = int64_t{1} << 27;
+  constexpr int64_t kTiny = 32 * 32 * 32;
   if (whole.dtype == DType::bf16) return Way::compiled;
   const int64_t multiplications = whole.m * whole.n * whole.k;
   if (whole.dtype == DType::f64 || multiplications <= kTiny) return Way::eigen;
   if (packed_gemm_is_fastest() && packs(whole.m, whole.n, whole.k)) return Way::packed;
   if (!onednn::scratch_bytes(whole)) return Way::packed;
-  return multiplications >= kLeastByBlas ? Way::blas : Way::compiled;
+  return multiplications >= least_by_blas(whole) ? Way::blas : Way::compiled;
 }
 
 /// A product over the larger of m and n, cut into parts of nearly equal size. Those of the libraries follow from the shape alone, as their
