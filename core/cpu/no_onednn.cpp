@@ -7,6 +7,7 @@ namespace sluice::onednn {
 
 std::string version() { return ""; }
 std::string instruction_set() { return ""; }
+bool emulates_bf16() { return false; }
 
 std::optional<int64_t> scratch_bytes(const Product&) { return std::nullopt; }
 void multiply(const Product&, const void*, const void*, const void*, void*, void*) {

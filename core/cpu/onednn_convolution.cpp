@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "core/cpu/onednn_engine.h"
+#include "core/cpu/onednn_library.h"
 
 namespace sluice::onednn {
 
@@ -122,7 +123,7 @@ Compiled* find(const Convolution& convolution) { return find_compiled<Compiled>(
 }  // namespace
 
 std::optional<int64_t> scratch_bytes(const Convolution& convolution) {
-  const bool is_served = convolution.dtype == DType::f32 || convolution.dtype == DType::bf16;
+  const bool is_served = convolution.dtype == DType::f32 || (convolution.dtype == DType::bf16 && !emulates_bf16());
   if (!is_served || leaves_gradients_unwritten(convolution)) return std::nullopt;
   const Compiled* compiled = find(convolution);
   return compiled ? std::optional(compiled->packed_bytes + compiled->scratch_bytes) : std::nullopt;

@@ -34,4 +34,13 @@ std::string instruction_set() {
   }
 }
 
+// Processors before these have no kernels for bf16 there, and those after them instructions.
+bool emulates_bf16() {
+  static const bool emulates = [] {
+    const auto isa = dnnl::get_effective_cpu_isa();
+    return isa == dnnl::cpu_isa::avx512_core || isa == dnnl::cpu_isa::avx512_core_vnni;
+  }();
+  return emulates;
+}
+
 }  // namespace sluice::onednn

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/cpu/onednn_engine.h"
+#include "core/cpu/onednn_library.h"
 
 namespace sluice::onednn {
 
@@ -68,7 +69,7 @@ Compiled* find(const Product& product) { return find_compiled<Compiled>(product,
 std::optional<int64_t> scratch_bytes(const Product& product) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();  // beyond it oneDNN divides by zero
   if (std::max({product.m, product.k, product.n}) > kMost) return std::nullopt;
-  if (product.dtype != DType::f32 && product.dtype != DType::bf16) return std::nullopt;
+  if (product.dtype != DType::f32 && (product.dtype != DType::bf16 || emulates_bf16())) return std::nullopt;
   const Compiled* compiled = find(product);
   return compiled ? std::optional(compiled->scratch_bytes) : std::nullopt;
 }

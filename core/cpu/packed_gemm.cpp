@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cassert>
 #include <cstring>
 #include <utility>
@@ -23,18 +24,40 @@ constexpr int64_t kTileRows = kLanes < 8 ? 4 : 6, kTileRegisters = kIsWide ? 4 :
 // Rows of a for one tile lie in the first-level cache, a block of them and a panel of b in the second, and b's panels in the third. A wide tile
 // is the deeper one, as it is read and written once for each block of depth.
 constexpr int64_t kDepth = kIsWide ? 1536 : 384, kBlockRows = (kIsWide ? 14 : 24) * kTileRows, kBlockColumns = kIsWide ? 1024 : 1536;
+// Of a result that does not hold the sums, f32 ones of so many rows lie beside it, while its depth does not fit into one block.
+constexpr int64_t kSummedRows = (kIsWide ? 12 : 7) * kBlockRows;
 static_assert(kTileRows <= kLanes && kBlockColumns % kTileColumns == 0);
 
 constexpr int64_t rounded_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
 /// A matrix whose runs (rows, or columns of a transposed one) are contiguous, `step` elements apart. Which run comes as the i-th is up to
 /// the list.
+template <class T>
 struct Runs {
-  const float* data;
+  const T* data;
   int64_t step;
   ListedRows list;
-  const float* at(int64_t i) const { return data + list.at(i) * step; }
+  const T* at(int64_t i) const { return data + list.at(i) * step; }
 };
+
+void copy_floats(const float* from, int64_t count, float* to) { std::copy_n(from, count, to); }
+void copy_floats(const bfloat16* from, int64_t count, float* to) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) V::load(from + i).store(to + i);
+  for (; i < count; ++i) to[i] = static_cast<float>(from[i]);
+}
+void round_floats(const float* from, int64_t count, bfloat16* to) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) V::load(from + i).store(to + i);
+  for (; i < count; ++i) to[i] = static_cast<bfloat16>(from[i]);
+}
+
+/// The numbers where they lie, or what they are in f32.
+const float* as_floats(const float* from, int64_t, float*) { return from; }
+const float* as_floats(const bfloat16* from, int64_t count, float* room) {
+  copy_floats(from, count, room);
+  return room;
+}
 
 typedef float Floats __attribute__((vector_size(4 * kLanes)));
 
@@ -61,18 +84,20 @@ void transpose(Floats (&rows)[kLanes]) {
 
 /// Turns `count` elements of each of at most kLanes runs, from `first` on, into `count` rows of kLanes elements that are `width` apart: each
 /// row overwrites what is beyond `width` of the row before. Missing runs are zeros.
-void turn(const Runs& runs, int64_t run, int64_t run_count, int64_t first, int64_t count, int64_t width, float* to) {
+template <class T>
+void turn(const Runs<T>& runs, int64_t run, int64_t run_count, int64_t first, int64_t count, int64_t width, float* to) {
   Floats block[kLanes];
+  const auto load = [&](int64_t i) { block[i] = std::bit_cast<Floats>(V::load(runs.at(run + i) + first).all); };
   if (count == kLanes && run_count >= kLanes) {
 #pragma GCC unroll 16
-    for (int64_t i = 0; i < kLanes; ++i) std::memcpy(&block[i], runs.at(run + i) + first, sizeof(Floats));
+    for (int64_t i = 0; i < kLanes; ++i) load(i);
   } else {
     std::fill_n(block, kLanes, Floats{});
     for (int64_t i = 0; i < std::min(run_count, kLanes); ++i) {
       if (count == kLanes)  // a copy of a size that is not known takes a multiple of the time
-        std::memcpy(&block[i], runs.at(run + i) + first, sizeof(Floats));
+        load(i);
       else
-        std::memcpy(&block[i], runs.at(run + i) + first, static_cast<size_t>(count) * sizeof(float));
+        copy_floats(runs.at(run + i) + first, count, reinterpret_cast<float*>(&block[i]));
     }
   }
   transpose(block);
@@ -80,8 +105,8 @@ void turn(const Runs& runs, int64_t run, int64_t run_count, int64_t first, int64
 }
 
 /// Panels of Width runs side by side, from runs that go along the depth: panel [depth][Width].
-template <int64_t Width>
-void pack_across(const Runs& runs, int64_t first, int64_t count, int64_t first_depth, int64_t depth, float* to) {
+template <int64_t Width, class T>
+void pack_across(const Runs<T>& runs, int64_t first, int64_t count, int64_t first_depth, int64_t depth, float* to) {
   for (int64_t panel = 0; panel < count; panel += Width, to += depth * Width)
     for (int64_t d = 0; d < depth; d += kLanes)
       for (int64_t i = 0; i < Width; i += kLanes)
@@ -90,10 +115,11 @@ void pack_across(const Runs& runs, int64_t first, int64_t count, int64_t first_d
 }
 
 /// The same panels from runs that lie across the depth, of which each is read once.
-template <int64_t Width>
-void pack_along(const Runs& runs, int64_t first, int64_t count, int64_t first_depth, int64_t depth, float* to) {
+template <int64_t Width, class T>
+void pack_along(const Runs<T>& runs, int64_t first, int64_t count, int64_t first_depth, int64_t depth, float* to) {
+  float room[kBlockColumns];
   for (int64_t d = 0; d < depth; ++d) {
-    const float* from = runs.at(first_depth + d) + first;
+    const float* from = as_floats(runs.at(first_depth + d) + first, count, room);
     float* row = to + d * Width;
     int64_t panel = 0;
     for (; panel + Width <= count; panel += Width, row += depth * Width) std::memcpy(row, from + panel, Width * sizeof(float));
@@ -105,11 +131,12 @@ void pack_along(const Runs& runs, int64_t first, int64_t count, int64_t first_de
 bool are_together(const ListedRows& rows, int64_t first) { return rows.at(first + kTileRows - 1) == rows.at(first) + kTileRows - 1; }
 
 /// A tile of c: where its rows are, and how many rows and columns of it there are.
+template <class C>
 struct Tile {
-  float* row(int64_t i) const { return c + rows.at(first_row + i) * step; }
+  C* row(int64_t i) const { return c + rows.at(first_row + i) * step; }
   /// Whether registers can store it as it lies.
   bool is_whole() const { return height == kTileRows && width % kLanes == 0 && are_together(rows, first_row); }
-  float* c;
+  C* c;
   int64_t step;
   ListedRows rows;
   int64_t first_row, height, width;
@@ -129,11 +156,21 @@ void multiply_panels(int64_t columns, int64_t depth, const RowsOfTile& a, const 
     kernels::tiles::multiply<float, kTileRows, Registers>(depth, {a.data, a.by_row, 1}, {b, kTileColumns}, adds, {c, step});
 }
 
-/// One tile's product. Its chain begins with zeros, the bias, or what is there.
-void multiply_tile(int64_t depth, const RowsOfTile& a, const float* b, const float* bias, bool adds, const Tile& tile) {
-  if (bias)
-    for (int64_t i = 0; i < tile.height; ++i) std::copy_n(bias, tile.width, tile.row(i));
-  const bool begins_with_c = adds || bias;
+/// Where the chains of a tile's elements begin and end within a depth.
+template <class C>
+struct Chains {
+  const C* bias;           ///< of the tile's columns; null for none
+  bool adds;               ///< to c
+  bool is_first, is_last;  ///< of the depths
+  float* sums;             ///< of the depths before and after, where c does not hold them: the tile's first
+  int64_t step;            ///< between rows of those
+};
+
+/// One tile's product. Its chains begin with zeros, the bias, or what is there.
+void multiply_tile(int64_t depth, const RowsOfTile& a, const float* b, const Chains<float>& chains, const Tile<float>& tile) {
+  const bool has_bias = chains.is_first && chains.bias, begins_with_c = !chains.is_first || chains.adds || has_bias;
+  if (has_bias)
+    for (int64_t i = 0; i < tile.height; ++i) std::copy_n(chains.bias, tile.width, tile.row(i));
   if (tile.is_whole()) return multiply_panels(tile.width, depth, a, b, begins_with_c, tile.row(0), tile.step);
   alignas(64) float sums[kTileRows * kTileColumns] = {};
   if (begins_with_c)
@@ -141,11 +178,33 @@ void multiply_tile(int64_t depth, const RowsOfTile& a, const float* b, const flo
   multiply_panels(tile.width, depth, a, b, begins_with_c, sums, kTileColumns);
   for (int64_t i = 0; i < tile.height; ++i) std::copy_n(sums + i * kTileColumns, tile.width, tile.row(i));
 }
+void multiply_tile(int64_t depth, const RowsOfTile& a, const float* b, const Chains<bfloat16>& chains, const Tile<bfloat16>& tile) {
+  alignas(64) float sums[kTileRows * kTileColumns] = {};
+  for (int64_t i = 0; i < tile.height; ++i) {
+    float* row = sums + i * kTileColumns;
+    if (!chains.is_first)
+      std::copy_n(chains.sums + i * chains.step, tile.width, row);
+    else if (chains.bias)
+      copy_floats(chains.bias, tile.width, row);
+    else if (chains.adds)
+      copy_floats(tile.row(i), tile.width, row);
+  }
+  multiply_panels(tile.width, depth, a, b, !chains.is_first || chains.bias || chains.adds, sums, kTileColumns);
+  for (int64_t i = 0; i < tile.height; ++i) {
+    const float* row = sums + i * kTileColumns;
+    if (chains.is_last)
+      round_floats(row, tile.width, tile.row(i));
+    else
+      std::copy_n(row, tile.width, chains.sums + i * chains.step);
+  }
+}
 
-/// The rows of a block, by tile. Those of whole tiles are read where they lie: turning them into panels takes up to a quarter of a product
-/// of few columns (docs/performance.md). The others are packed.
+/// The rows of a block, by tile.
 using Block = std::array<RowsOfTile, kBlockRows / kTileRows>;
-Block rows_of_block(bool transposed, const Runs& a, int64_t first, int64_t height, int64_t k, int64_t depth, float* panels) {
+
+/// Those of whole tiles are read where they lie: turning them into panels takes up to a quarter of a product of few columns
+/// (docs/performance.md). The others are packed.
+Block rows_of_block(bool transposed, const Runs<float>& a, int64_t first, int64_t height, int64_t k, int64_t depth, float* panels) {
   Block block;
   if (transposed) pack_along<kTileRows>(a, first, height, k, depth, panels);
   for (int64_t i = 0; i < height; i += kTileRows) {
@@ -159,42 +218,84 @@ Block rows_of_block(bool transposed, const Runs& a, int64_t first, int64_t heigh
   return block;
 }
 
-int64_t a_floats(const onednn::Product& p) {
-  return std::min(kDepth, p.k) * std::min(kBlockRows, rounded_up(p.m, kTileRows)) + kLanes;  // the last row that is turned goes beyond
+/// Between rows of a block in f32: more than they hold, so that rows of a power of two do not share the few places that the cache has for
+/// them.
+constexpr int64_t kRowGap = 16;
+
+/// Rows in bf16 are copied as rows.
+Block rows_of_block(bool transposed, const Runs<bfloat16>& a, int64_t first, int64_t height, int64_t k, int64_t depth, float* panels) {
+  Block block;
+  const int64_t step = depth + kRowGap;
+  if (transposed) pack_along<kTileRows>(a, first, height, k, depth, panels);
+  for (int64_t i = 0; i < rounded_up(height, kTileRows); ++i) {
+    if (i % kTileRows == 0)
+      block[i / kTileRows] = transposed ? RowsOfTile{panels + i * depth, 1, kTileRows} : RowsOfTile{panels + i * step, step, 1};
+    if (transposed) continue;
+    if (i < height)
+      copy_floats(a.at(first + i) + k, depth, panels + i * step);
+    else
+      std::fill_n(panels + i * step, depth, 0.0f);
+  }
+  return block;
 }
+
+int64_t a_floats(const onednn::Product& p) {
+  const int64_t gap = p.dtype == DType::f32 ? 0 : kRowGap;
+  return (std::min(kDepth, p.k) + gap) * std::min(kBlockRows, rounded_up(p.m, kTileRows)) +
+         kLanes;  // the last row that is turned goes beyond
+}
+int64_t b_floats(const onednn::Product& p) { return std::min(kDepth, p.k) * std::min(kBlockColumns, rounded_up(p.n, kTileColumns)); }
+
+/// c holds the sums between the depths, if there are several.
+bool holds_sums(const onednn::Product& p) { return p.dtype == DType::f32 || p.f32_result || p.k <= kDepth; }
+
+/// Rows that are taken through all depths before the next.
+int64_t rows_at_once(const onednn::Product& p) { return holds_sums(p) ? p.m : std::min(p.m, kSummedRows); }
+
+int64_t sum_floats(const onednn::Product& p) { return holds_sums(p) ? 0 : rows_at_once(p) * std::min(kBlockColumns, p.n); }
 
 }  // namespace
 
 bool packed_gemm_is_fastest() { return kLanes < 16; }
 
-int64_t packed_gemm_scratch(const onednn::Product& p) {
-  return rounded_up(a_floats(p), 16) + std::min(kDepth, p.k) * std::min(kBlockColumns, rounded_up(p.n, kTileColumns));
-}
+int64_t packed_gemm_scratch(const onednn::Product& p) { return rounded_up(a_floats(p), 16) + rounded_up(b_floats(p), 16) + sum_floats(p); }
 
-void packed_gemm(const onednn::Product& p, const float* a, const float* b, const float* bias, float* c, ListedRows rows, float* scratch) {
+template <class T, class C>
+void packed_gemm(const onednn::Product& p, const T* a, const T* b, const C* bias, C* c, ListedRows rows, float* scratch) {
   assert(!rows.numbers || !p.transpose_a || !p.transpose_b);
   const ListedRows all, of_m = p.transpose_a ? all : rows, of_k = p.transpose_a ? rows : all;
-  const Runs a_runs{a, p.a_ld, rows}, b_runs{b, p.b_ld, p.transpose_b ? all : of_k};
-  float *const a_panels = scratch, *const b_panels = scratch + rounded_up(a_floats(p), 16);
+  const Runs<T> a_runs{a, p.a_ld, rows}, b_runs{b, p.b_ld, p.transpose_b ? all : of_k};
+  float *const a_panels = scratch, *const b_panels = a_panels + rounded_up(a_floats(p), 16),
+               *const sums = b_panels + rounded_up(b_floats(p), 16);
+  const int64_t strip = rows_at_once(p);
   for (int64_t column = 0; column < p.n; column += kBlockColumns) {
     const int64_t width = std::min(kBlockColumns, p.n - column);
-    for (int64_t k = 0; k < p.k; k += kDepth) {
-      const int64_t depth = std::min(kDepth, p.k - k);
-      if (p.transpose_b)
-        pack_across<kTileColumns>(b_runs, column, width, k, depth, b_panels);
-      else
-        pack_along<kTileColumns>(b_runs, column, width, k, depth, b_panels);
-      for (int64_t row = 0; row < p.m; row += kBlockRows) {
-        const int64_t height = std::min(kBlockRows, p.m - row);
-        const Block block = rows_of_block(p.transpose_a, a_runs, row, height, k, depth, a_panels);
-        for (int64_t j = 0; j < width; j += kTileColumns)
-          for (int64_t i = 0; i < height; i += kTileRows)
-            multiply_tile(depth, block[i / kTileRows], b_panels + j * depth, k == 0 && p.has_bias ? bias + column + j : nullptr,
-                          k > 0 || p.beta != 0,
-                          {c + column + j, p.c_ld, of_m, row + i, std::min(kTileRows, height - i), std::min(kTileColumns, width - j)});
+    for (int64_t first = 0; first < p.m; first += strip)
+      for (int64_t k = 0; k < p.k; k += kDepth) {
+        const int64_t depth = std::min(kDepth, p.k - k), last = std::min(first + strip, p.m);
+        if (p.transpose_b)
+          pack_across<kTileColumns>(b_runs, column, width, k, depth, b_panels);
+        else
+          pack_along<kTileColumns>(b_runs, column, width, k, depth, b_panels);
+        for (int64_t row = first; row < last; row += kBlockRows) {
+          const int64_t height = std::min(kBlockRows, last - row);
+          const Block block = rows_of_block(p.transpose_a, a_runs, row, height, k, depth, a_panels);
+          for (int64_t j = 0; j < width; j += kTileColumns)
+            for (int64_t i = 0; i < height; i += kTileRows)
+              multiply_tile(
+                  depth, block[i / kTileRows], b_panels + j * depth,
+                  Chains<C>{p.has_bias ? bias + column + j : nullptr, p.beta != 0, k == 0, k + depth == p.k,
+                            sums + (row - first + i) * width + j, width},
+                  Tile<C>{c + column + j, p.c_ld, of_m, row + i, std::min(kTileRows, height - i), std::min(kTileColumns, width - j)});
+        }
       }
-    }
   }
 }
+
+#define SLUICE_INSTANTIATE(T, C) template void packed_gemm(const onednn::Product&, const T*, const T*, const C*, C*, ListedRows, float*);
+SLUICE_INSTANTIATE(float, float)
+SLUICE_INSTANTIATE(bfloat16, bfloat16)
+SLUICE_INSTANTIATE(bfloat16, float)
+#undef SLUICE_INSTANTIATE
 
 }  // namespace sluice

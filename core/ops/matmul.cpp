@@ -56,22 +56,10 @@ Cost cost_of(const MatmulOperands& of) {
   return {flops, static_cast<double>(of.a.bytes() + of.b.bytes()) + (of.beta == 0 ? 0 : c_bytes), c_bytes};
 }
 
-/// None for cuBLAS, which works in the device's workspace and has a product for every dtype.
-std::optional<int64_t> scratch_bytes_of(const MatmulOperands& of) {
-  return of.c.device().backend() == DeviceKind::cuda ? 0 : kernels::matmul_scratch_bytes(of);
-}
-
 void multiply(const MatmulOperands& of) {
-  const auto scratch_bytes = scratch_bytes_of(of);
-  if (!scratch_bytes) {
-    const bool in_place = of.c.dtype() == DType::f32;
-    const Tensor sum = in_place || of.beta != 0 ? cast(of.c, DType::f32) : empty(of.c.shape(), DType::f32, of.c.device_ptr());
-    const Tensor bias = of.bias.defined() ? cast(of.bias, DType::f32) : of.bias;
-    multiply({cast(of.a, DType::f32), cast(of.b, DType::f32), sum, bias, of.transpose_a, of.transpose_b, of.beta});
-    if (!in_place) copy(sum, of.c);
-    return;
-  }
-  const Tensor scratch = empty({of.c.device().options().threads, Device::charged_size(*scratch_bytes)}, DType::u8, of.c.device_ptr());
+  // cuBLAS works in the device's workspace.
+  const int64_t scratch_bytes = of.c.device().backend() == DeviceKind::cuda ? 0 : kernels::matmul_scratch_bytes(of);
+  const Tensor scratch = empty({of.c.device().options().threads, Device::charged_size(scratch_bytes)}, DType::u8, of.c.device_ptr());
   run_kernel("matmul", {of.a, of.b, of.c, of.bias, of.lengths}, cost_of(of), [&](auto& context) { kernels::matmul(context, of, scratch); });
 }
 

@@ -1,6 +1,4 @@
 #pragma once
-#include <optional>
-
 #include "core/tensor.h"
 
 namespace sluice {
@@ -54,8 +52,8 @@ struct MatmulOperands {
   double beta;
   Tensor lengths{};  ///< of the samples whose tokens are the rows of a; only where skips_padding()
 };
-/// Bytes of scratch for one CPU thread; nothing when there is no CPU kernel for this dtype. A function of the shapes alone.
-std::optional<int64_t> matmul_scratch_bytes(const MatmulOperands& operands);
+/// Bytes of scratch for one CPU thread. A function of the shapes alone.
+int64_t matmul_scratch_bytes(const MatmulOperands& operands);
 /// f32 products that the CPU kernel packs itself, so that it can choose rows, whatever libraries are there.
 bool packs(int64_t m, int64_t n, int64_t k);
 /// Scratch u8 [threads, bytes]; on CUDA without use.

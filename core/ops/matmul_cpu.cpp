@@ -13,8 +13,8 @@ namespace {
 
 /// Who multiplies: the fastest for a dtype and sizes, and what a build has (docs/performance.md).
 enum class Way {
-  eigen,     ///< f64, and products up to 32^3, where the overhead of the others costs more than their kernels win
-  packed,    ///< f32, by panels of our own
+  eigen,     ///< f64, and products in f32 up to 32^3, where the overhead of the others costs more than their kernels win
+  packed,    ///< f32 and bf16, by panels of our own
   blas,      ///< f32, by oneDNN's BLAS function: large products, and smaller ones of which b is not transposed
   compiled,  ///< oneDNN's, compiled for their sizes: bf16, and smaller products in f32
 };
@@ -41,13 +41,20 @@ int64_t least_by_blas(const onednn::Product& whole) {
   return int64_t{1} << (whole.transpose_b || whole.m < 64 ? 27 : 20);
 }
 
-Way way_of(const onednn::Product& whole) {
+/// oneDNN has the product, and where several `add_up` one that adds to the result.
+bool is_compiled(onednn::Product whole, bool add_up) {
+  if (!onednn::scratch_bytes(whole)) return false;
+  whole.beta = 1;
+  return !add_up || onednn::scratch_bytes(whole);
+}
+
+Way way_of(const onednn::Product& whole, bool add_up) {
   constexpr int64_t kTiny = 32 * 32 * 32;
-  if (whole.dtype == DType::bf16) return Way::compiled;
+  if (whole.dtype == DType::bf16) return is_compiled(whole, add_up) ? Way::compiled : Way::packed;
   const int64_t multiplications = whole.m * whole.n * whole.k;
   if (whole.dtype == DType::f64 || multiplications <= kTiny) return Way::eigen;
   if (packed_gemm_is_fastest() && packs(whole.m, whole.n, whole.k)) return Way::packed;
-  if (!onednn::scratch_bytes(whole)) return Way::packed;
+  if (!is_compiled(whole, add_up)) return Way::packed;
   return multiplications >= least_by_blas(whole) ? Way::blas : Way::compiled;
 }
 
@@ -55,7 +62,8 @@ Way way_of(const onednn::Product& whole) {
 /// bits follow from their sizes; those of packed ones, whose bits do not, are one a thread.
 class Parts {
  public:
-  Parts(const MatmulOperands& of, int threads) : whole_(whole_of(of)), way_(way_of(whole_)), by_rows_(whole_.m >= whole_.n) {
+  Parts(const MatmulOperands& of, int threads)
+      : whole_(whole_of(of)), way_(way_of(whole_, terms_of(of) > 1)), by_rows_(whole_.m >= whole_.n) {
     const int64_t extent = by_rows_ ? whole_.m : whole_.n;
     const int64_t largest = way_ == Way::packed              ? (extent + threads - 1) / threads
                             : by_rows_ || whole_.transpose_a ? kLargest
@@ -120,7 +128,7 @@ void multiply_without_padding(Cpu& cpu, const MatmulOperands& of, const Tensor& 
 template <class T, class C>
 void multiply(onednn::Product product, Way way, const T* a, const T* b, const C* bias, C* c, void* scratch) {
   if (way == Way::compiled) return onednn::multiply(product, a, b, bias, c, scratch);
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (!std::is_same_v<T, double>)
     if (way == Way::packed) return packed_gemm(product, a, b, bias, c, {}, static_cast<float*>(scratch));
   if constexpr (!std::is_same_v<T, bfloat16>) {
     if (product.has_bias) {
@@ -140,7 +148,7 @@ bool packs(int64_t m, int64_t n, int64_t k) {
   return m * n * k >= kLarge && std::min(m, n) >= kLeastExtent;
 }
 
-std::optional<int64_t> matmul_scratch_bytes(const MatmulOperands& of) {
+int64_t matmul_scratch_bytes(const MatmulOperands& of) {
   const auto floats = [](int64_t count) { return count * static_cast<int64_t>(sizeof(float)); };
   if (of.lengths.defined()) return floats(packed_gemm_scratch(whole_of(of)));
   const Parts parts(of, 1);
@@ -153,9 +161,7 @@ std::optional<int64_t> matmul_scratch_bytes(const MatmulOperands& of) {
     for (double beta = of.beta; beta <= (adds_up ? 1 : of.beta); ++beta) {
       onednn::Product product = parts.product(part);
       product.beta = beta;
-      const auto needed = onednn::scratch_bytes(product);
-      if (!needed) return std::nullopt;
-      bytes = std::max(bytes, *needed);
+      bytes = std::max(bytes, onednn::scratch_bytes(product).value_or(0));
     }
   return bytes;
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "core/ops/matmul.h"
@@ -14,19 +15,22 @@ using namespace sluice;
 
 namespace {
 
-std::vector<float> numbers(int64_t count, const char* name) {
-  const Tensor x = empty({count}, DType::f32);
+template <class T>
+std::vector<T> numbers(int64_t count, const char* name) {
+  const Tensor x = empty({count}, dtype_of<T>());
   fill_normal(x, 0, 1, random_key(1, name));
-  return {x.data<float>(), x.data<float>() + count};
+  return {x.data<T>(), x.data<T>() + count};
 }
 
 constexpr int64_t kGap = 3;  // between rows
 constexpr float kUntouched = 7;
 
-/// A product with operands of its own. Rows of c and their gaps hold kUntouched before, or other numbers for beta = 1.
+/// A product of T with operands of its own and a result of C. Rows of c and their gaps hold kUntouched before.
+template <class T = float, class C = T>
 struct Case {
   Case(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b, double beta = 0, bool has_bias = false)
-      : product{.m = m,
+      : product{.dtype = dtype_of<T>(),
+                .m = m,
                 .n = n,
                 .k = k,
                 .a_ld = (transpose_a ? m : k) + kGap,
@@ -35,18 +39,19 @@ struct Case {
                 .transpose_a = transpose_a,
                 .transpose_b = transpose_b,
                 .beta = beta,
-                .has_bias = has_bias},
-        a(numbers((transpose_a ? k : m) * product.a_ld, "a")),
-        b(numbers((transpose_b ? n : k) * product.b_ld, "b")),
-        bias(numbers(n, "bias")),
-        c(static_cast<size_t>(m * product.c_ld), kUntouched) {}
+                .has_bias = has_bias,
+                .f32_result = std::is_same_v<C, float>},
+        a(numbers<T>((transpose_a ? k : m) * product.a_ld, "a")),
+        b(numbers<T>((transpose_b ? n : k) * product.b_ld, "b")),
+        bias(numbers<C>(n, "bias")),
+        c(static_cast<size_t>(m * product.c_ld), static_cast<C>(kUntouched)) {}
 
-  float a_at(int64_t i, int64_t p) const { return a[product.transpose_a ? p * product.a_ld + i : i * product.a_ld + p]; }
-  float b_at(int64_t p, int64_t j) const { return b[product.transpose_b ? j * product.b_ld + p : p * product.b_ld + j]; }
+  T a_at(int64_t i, int64_t p) const { return a[product.transpose_a ? p * product.a_ld + i : i * product.a_ld + p]; }
+  T b_at(int64_t p, int64_t j) const { return b[product.transpose_b ? j * product.b_ld + p : p * product.b_ld + j]; }
   /// The chain of multiply-adds of one element over the given terms, in double.
   double expected(int64_t i, int64_t j, const std::vector<int32_t>& terms) const {
-    double sum = product.has_bias ? bias[j] : product.beta == 1 ? kUntouched : 0;
-    for (const int32_t p : terms) sum += static_cast<double>(a_at(i, p)) * b_at(p, j);
+    double sum = product.has_bias ? static_cast<double>(bias[j]) : product.beta == 1 ? kUntouched : 0;
+    for (const int32_t p : terms) sum += static_cast<double>(a_at(i, p)) * static_cast<double>(b_at(p, j));
     return sum;
   }
   void run(onednn::Product part, ListedRows rows = {}) {
@@ -58,7 +63,8 @@ struct Case {
   }
 
   onednn::Product product;
-  std::vector<float> a, b, bias, c;
+  std::vector<T> a, b;
+  std::vector<C> bias, c;
 };
 
 std::vector<int32_t> first_numbers(int64_t count) {
@@ -67,17 +73,20 @@ std::vector<int32_t> first_numbers(int64_t count) {
   return all;
 }
 
-void expect_product(const Case& of, const std::vector<int32_t>& rows, const std::vector<int32_t>& terms, int64_t n) {
+template <class T, class C>
+void expect_product(const Case<T, C>& of, const std::vector<int32_t>& rows, const std::vector<int32_t>& terms, int64_t n) {
   size_t listed = 0;
   for (int64_t i = 0; i < static_cast<int64_t>(of.c.size()) / of.product.c_ld; ++i) {
     const bool is_listed = listed < rows.size() && rows[listed] == i;
     listed += is_listed;
     for (int64_t j = 0; j < of.product.c_ld; ++j) {
-      const float got = of.c[i * of.product.c_ld + j];
-      if (is_listed && j < n)
-        ASSERT_NEAR(got, of.expected(i, j, terms), 1e-5 * std::sqrt(terms.size()) * 4) << "row " << i << ", column " << j;
-      else
+      const auto got = static_cast<double>(of.c[i * of.product.c_ld + j]);
+      if (!is_listed || j >= n) {
         ASSERT_EQ(got, kUntouched) << "row " << i << ", column " << j;
+        continue;
+      }
+      const double expected = of.expected(i, j, terms), rounding = std::is_same_v<C, float> ? 0 : std::abs(expected) / 256;
+      ASSERT_NEAR(got, expected, 1e-5 * std::sqrt(terms.size()) * 4 + rounding) << "row " << i << ", column " << j;
     }
   }
 }
@@ -86,19 +95,27 @@ struct Size {
   int64_t m, n, k;
 };
 // Tiles, panels and blocks that are whole, one more and one less, of every width of registers.
-constexpr Size kSizes[] = {{1, 1, 1},     {6, 16, 8},    {14, 32, 16},   {7, 17, 9},      {5, 31, 383}, {13, 33, 385},
-                           {145, 47, 20}, {337, 40, 30}, {30, 1537, 17}, {150, 100, 800}, {90, 48, 33}, {13, 70, 1540}};
+constexpr Size kSizes[] = {{1, 1, 1},     {6, 16, 8},     {14, 32, 16},    {7, 17, 9},   {5, 31, 383},   {13, 33, 385},  {145, 47, 20},
+                           {337, 40, 30}, {30, 1537, 17}, {150, 100, 800}, {90, 48, 33}, {13, 70, 1540}, {1020, 9, 1600}};
 
-TEST(PackedGemm, MultipliesMatricesOfEverySizeAndLayout) {
+template <class T, class C>
+void expect_products_of_every_size_and_layout() {
   for (const auto& [m, n, k] : kSizes)
     for (const bool transpose_a : {false, true})
       for (const bool transpose_b : {false, true})
         for (const int start : {0, 1, 2}) {  // from zero, from c, from a bias
           SCOPED_TRACE(testing::Message() << m << " x " << n << " x " << k << " " << transpose_a << transpose_b << start);
-          Case of(m, n, k, transpose_a, transpose_b, start == 1, start == 2);
+          Case<T, C> of(m, n, k, transpose_a, transpose_b, start == 1, start == 2);
           of.run(of.product);
           expect_product(of, first_numbers(m), first_numbers(k), n);
         }
+}
+
+TEST(PackedGemm, MultipliesMatricesOfEverySizeAndLayout) { expect_products_of_every_size_and_layout<float, float>(); }
+
+TEST(PackedGemm, MultipliesBf16AndRoundsTheSumsOnceOrLeavesThem) {
+  expect_products_of_every_size_and_layout<bfloat16, bfloat16>();
+  expect_products_of_every_size_and_layout<bfloat16, float>();
 }
 
 TEST(PackedGemm, WorksOnListedRowsAlone) {
@@ -106,32 +123,40 @@ TEST(PackedGemm, WorksOnListedRowsAlone) {
   const int64_t rows = 80, count = static_cast<int64_t>(listed.size());
   for (const bool has_bias : {false, true})
     for (const bool transpose_b : {false, true}) {
-      Case of(rows, 37, 50, false, transpose_b, 0, has_bias);
+      Case<> of(rows, 37, 50, false, transpose_b, 0, has_bias);
       onednn::Product part = of.product;
       part.m = count;
       of.run(part, {listed.data()});
       expect_product(of, listed, first_numbers(50), 37);
     }
-  Case sum(50, 37, rows, true, false);
+  Case<> sum(50, 37, rows, true, false);
   onednn::Product part = sum.product;
   part.k = count;
   sum.run(part, {listed.data()});
   expect_product(sum, first_numbers(50), listed, 37);
 }
 
+template <class T, class C>
+void expect_same_bits_of_parts(int64_t rows, int64_t k) {
+  Case<T, C> whole(rows, 70, k, false, true, 0, true);
+  whole.run(whole.product);
+  for (const int64_t first : {int64_t{0}, int64_t{1}, rows / 2 + 2, rows - 1}) {
+    Case<T, C> part(rows, 70, k, false, true, 0, true);
+    const auto numbers = first_numbers(rows);
+    onednn::Product of = part.product;
+    of.m = rows - first, of.n = 33;
+    part.run(of, {numbers.data() + first});
+    for (int64_t i = first; i < rows; ++i)
+      ASSERT_EQ(0, std::memcmp(&part.c[i * part.product.c_ld], &whole.c[i * whole.product.c_ld], 33 * sizeof(C))) << i;
+  }
+}
+
 /// So that micro-batches, threads and lists of rows may cut a product anywhere.
 TEST(PackedGemm, GivesAnElementTheSameBitsHoweverTheProductIsCut) {
-  Case whole(150, 70, 500, false, true, 0, true);
-  whole.run(whole.product);
-  for (const int64_t first : {0, 1, 77, 149}) {
-    Case part(150, 70, 500, false, true, 0, true);
-    const auto rows = first_numbers(150);
-    onednn::Product of = part.product;
-    of.m = 150 - first, of.n = 33;
-    part.run(of, {rows.data() + first});
-    for (int64_t i = first; i < 150; ++i)
-      ASSERT_EQ(0, std::memcmp(&part.c[i * part.product.c_ld], &whole.c[i * whole.product.c_ld], 33 * sizeof(float))) << i;
-  }
+  expect_same_bits_of_parts<float, float>(150, 500);
+  expect_same_bits_of_parts<bfloat16, bfloat16>(150, 500);
+  expect_same_bits_of_parts<bfloat16, bfloat16>(1100, 1700);
+  expect_same_bits_of_parts<bfloat16, float>(150, 1700);
 }
 
 TEST(PackedGemm, GivesAProductTheSameBitsForEveryNumberOfThreads) {
