@@ -1,15 +1,14 @@
 #include "autograd/ops/elementwise.h"
 
 #include "autograd/ops/broadcast_gradient.h"
+#include "autograd/ops/kept_activation.h"
 
 namespace sluice {
 
 // None of these defers: a parameter's gradient is at most as large as dy alone, which it would keep, and takes one pass over memory.
 Var unary(Unary rule, const Var& x) {
   const Tensor y = unary(rule, x.value());
-  // The slope of relu at y is that at x, and y is what the op after it keeps, so that x can go.
-  const Tensor& kept = rule == Unary::Relu ? y : x.value();
-  return record("unary", y, {x}, {kept}, rule, [](const Node& node, const Tensor& dy, Needs) {
+  return record("unary", y, {x}, {kept_of_activation(rule, x.value(), y)}, rule, [](const Node& node, const Tensor& dy, Needs) {
     return Gradients{unary_backward(node.attribute<Unary>(), node.saved[0], dy, node.take_sum(0))};
   });
 }

@@ -5,12 +5,15 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <utility>
 
 #include "autograd/backward.h"
 #include "autograd/ops/activation.h"
 #include "autograd/ops/elementwise.h"
+#include "autograd/ops/linear.h"
 #include "core/elements.h"
 #include "core/ops/copy.h"
+#include "core/ops/select.h"
 
 namespace sluice {
 namespace {
@@ -20,14 +23,20 @@ using Layer = std::function<Var(const Var&)>;
 Var biased(const Var& x) { return bias_activation(Unary::Relu, x, Var(zeros({x.dim(-1)}, x.dtype(), x.value().device_ptr()))); }
 Var plain(const Var& x) { return unary(Unary::Relu, x); }
 
+Var after_a_product(const Var& x) {
+  const DevicePtr& device = x.value().device_ptr();
+  return linear_activation(Unary::Relu, x, Var(eye(64, DType::f32, device)), Var(zeros({64}, DType::f32, device)), {});
+}
+
 TEST(ReluKeepsItsOutput, SoThatItsInputCanGo) {
-  for (const Layer& layer : {Layer(plain), Layer(biased)}) {
+  // Beside x and y there are the outputs of ReLU, which square() keeps; and of a product its input and its weight.
+  for (const auto& [layer, images] : {std::pair(Layer(plain), 5), std::pair(Layer(biased), 5), std::pair(Layer(after_a_product), 10)}) {
     const DevicePtr device = make_device("cpu");
     const Var x = Var::input(full({64, 64}, 1, DType::f32, device));
     Var y = x;
-    for (int i = 0; i < 3; ++i) y = square(layer(y));  // square keeps what it reads
+    for (int i = 0; i < 3; ++i) y = square(layer(y));
     const int64_t image = 64 * 64 * 4, biases = 64 * 4 * 3;
-    EXPECT_LE(device->live_bytes(), (1 + 3 + 1) * image + biases) << "x, the outputs of ReLU and y";
+    EXPECT_LE(device->live_bytes(), images * image + biases);
     EXPECT_EQ(gradients(y, full_like(y.value(), 1), {x})[0].to_vector(), std::vector<double>(64 * 64, 8));
   }
 }
