@@ -130,7 +130,9 @@ Var pow(const Var& x, double exponent) {
 }
 
 Var leaky_relu(const Var& x, double slope) {
-  return record("leaky_relu", leaky_relu(x.value(), slope), {x}, {x.value()}, slope, [](const Node& node, const Tensor& dy, Needs) {
+  const Tensor y = leaky_relu(x.value(), slope);
+  const Tensor& kept = slope > 0 ? y : x.value();  // the one that the next op keeps, if it is above 0 where x is
+  return record("leaky_relu", y, {x}, {kept}, slope, [](const Node& node, const Tensor& dy, Needs) {
     return Gradients{leaky_relu_backward(node.saved[0], node.attribute<double>(), dy, node.take_sum(0))};
   });
 }

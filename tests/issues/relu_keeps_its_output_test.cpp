@@ -22,6 +22,7 @@ using Layer = std::function<Var(const Var&)>;
 
 Var biased(const Var& x) { return bias_activation(Unary::Relu, x, Var(zeros({x.dim(-1)}, x.dtype(), x.value().device_ptr()))); }
 Var plain(const Var& x) { return unary(Unary::Relu, x); }
+Var leaky(const Var& x) { return leaky_relu(x, 0.5); }
 
 Var after_a_product(const Var& x) {
   const DevicePtr& device = x.value().device_ptr();
@@ -30,7 +31,8 @@ Var after_a_product(const Var& x) {
 
 TEST(ReluKeepsItsOutput, SoThatItsInputCanGo) {
   // Beside x and y there are the outputs of ReLU, which square() keeps; and of a product its input and its weight.
-  for (const auto& [layer, images] : {std::pair(Layer(plain), 5), std::pair(Layer(biased), 5), std::pair(Layer(after_a_product), 10)}) {
+  for (const auto& [layer, images] :
+       {std::pair(Layer(plain), 5), std::pair(Layer(biased), 5), std::pair(Layer(leaky), 5), std::pair(Layer(after_a_product), 10)}) {
     const DevicePtr device = make_device("cpu");
     const Var x = Var::input(full({64, 64}, 1, DType::f32, device));
     Var y = x;
@@ -46,11 +48,13 @@ TEST(ReluKeepsItsOutput, AndTheSlopeAtEveryNumberIsTheSame) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity(), kLeastBf16 = 9.18354961579912e-41;
   const std::vector<double> numbers{-kInfinity, -2, -kLeast, -kLeastBf16, -0.0, 0.0, kLeast, kLeastBf16, 3, kInfinity, kNan};
   for (const DType dtype : {DType::f32, DType::bf16, DType::f64})
-    for (const Layer& layer : {Layer(plain), Layer(biased)}) {
+    for (const auto& [layer, below] : {std::pair(Layer(plain), 0.0), std::pair(Layer(biased), 0.0), std::pair(Layer(leaky), 0.5),
+                                       std::pair(Layer([](const Var& of) { return leaky_relu(of, 0); }), 0.0),
+                                       std::pair(Layer([](const Var& of) { return leaky_relu(of, -2); }), -2.0)}) {
       const Var x = Var::input(cast(tensor(numbers, {1, 11}), dtype));
       const auto read = x.value().to_vector(), slopes = gradients(layer(x), full_like(x.value(), 1), {x})[0].to_vector();
       for (size_t i = 0; i < read.size(); ++i) {
-        const double expected = read[i] > 0 ? 1 : 0;
+        const double expected = read[i] > 0 ? 1 : below;
         EXPECT_TRUE(std::isnan(read[i]) ? std::isnan(slopes[i]) : slopes[i] == expected)
             << name_of(dtype) << ' ' << read[i] << " -> " << slopes[i];
       }
