@@ -206,7 +206,7 @@ __global__ void __launch_bounds__(kThreads)
     prod_gradients(const T* x, const T* dy, T* dx, int64_t n, int64_t inner, int64_t column_blocks) {
   using A = compute_t<T>;
   __shared__ A products[kThreads];
-  __shared__ int64_t zeros[kThreads];
+  __shared__ int64_t zeros[kThreads], not_finite[kThreads];
   const auto [exists, at, first] = Column(n, inner, column_blocks);
   Factors<A> factors;
   if (exists)
@@ -214,12 +214,13 @@ __global__ void __launch_bounds__(kThreads)
   const int mine = threadIdx.y * blockDim.x + threadIdx.x;
   products[mine] = factors.product;
   zeros[mine] = factors.zeros;
+  not_finite[mine] = factors.not_finite;
   __syncthreads();
   if (!exists) return;
   factors = {};
   for (int row = 0; row < static_cast<int>(blockDim.y); ++row) {
     const int other = row * blockDim.x + threadIdx.x;
-    factors.add(Factors<A>{products[other], zeros[other]});
+    factors.add(Factors<A>{products[other], zeros[other], not_finite[other]});
   }
   const A gradient = static_cast<A>(dy[at]);
   for (int64_t i = threadIdx.y; i < n; i += blockDim.y)

@@ -142,6 +142,15 @@ OP_CASES(prod) {
        .run = [](const auto& x) { return prod(x[0]); },
        .expect = [](const auto&) { return Values{NAN}; },
        .gradient = false});
+  // The gradient of a factor is the product of the others: 0 beside a 0, but NaN where that is multiplied by an infinity or a NaN.
+  add({.name = "gradient_beside_zeros_and_infinities",
+       .inputs = {values({6, 3}, {0, 0, NAN, 0, 0, INFINITY, 0, NAN, 2, 0, 3, INFINITY, 0, NAN, NAN, 0, 0, 5})},
+       .run =
+           [](const auto& x) {
+             return Var(prod_backward(x[0].value(), 1, ones({6, 1}, x[0].dtype(), x[0].value().device_ptr())));
+           },
+       .expect = [](const auto&) { return Values{NAN, NAN, 0, NAN, NAN, 0, NAN, 0, NAN, INFINITY, NAN, 0, NAN, NAN, NAN, 0, 0, 0}; },
+       .gradient = false});
   // What lies between the groups of axes is not rounded to bf16.
   add({.name = "of_a_tensor",
        .inputs = {uniform({3, 2, 5}, 0.5, 2)},
