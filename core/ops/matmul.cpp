@@ -5,6 +5,7 @@
 #include "core/dispatch.h"
 #include "core/ops/copy.h"
 #include "core/ops/matmul_layout.h"
+#include "core/ops/overlap.h"
 #include "core/ops/padded_rows.h"
 #include "core/ops/padding.h"
 
@@ -36,6 +37,8 @@ void check_result(const Tensor& a, const Tensor& b, const Tensor& c, bool transp
   require(!bias.defined() || (bias.rank() == 1 && bias.dim(0) == c.dim(-1) && bias.dtype() == c.dtype() && bias.is_contiguous() &&
                               beta == 0 && c.rank() == batched.rank()),
           "matmul_into: needs beta 0 and a contiguous bias of the dtype and last axis of c ", c.shape(), ", got ", bias);
+  for (const Tensor* read : {&a, &b, &bias})
+    if (read->defined()) refuse_shared_elements("matmul_into", *read, c);
 }
 
 /// The tensor itself when rows or columns are contiguous runs that do not overlap, else a row-major copy.

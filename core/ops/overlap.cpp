@@ -47,16 +47,24 @@ bool share_elements(const Tensor& a, const Tensor& b) {
   return found;
 }
 
+/// Both have elements of one storage, and so far as their ends tell the same ones.
+bool ranges_meet(const Tensor& a, const Tensor& b) {
+  if (!a.shares_storage(b) || a.device().kind() == DeviceKind::meta || a.elements() == 0 || b.elements() == 0) return false;
+  const auto [a_low, a_high] = range_of(a);
+  const auto [b_low, b_high] = range_of(b);
+  const auto *first = static_cast<const char*>(a.data()), *second = static_cast<const char*>(b.data());
+  return first + a_high >= second + b_low && second + b_high >= first + a_low;
+}
+
 }  // namespace
 
 void refuse_overlap(const char* op, const Tensor& from, const Tensor& to) {
-  if (!from.shares_storage(to) || from.device().kind() == DeviceKind::meta || from.elements() == 0 || to.elements() == 0) return;
-  const auto [from_low, from_high] = range_of(from);
-  const auto [to_low, to_high] = range_of(to);
-  const auto *first = static_cast<const char*>(from.data()), *second = static_cast<const char*>(to.data());
-  if (first + from_high < second + to_low || second + to_high < first + from_low || is_same_view(from, to)) return;
-  require(!share_elements(from, to), op, ": needs a target apart from what it reads, got two views, ", from.shape(), " and ", to.shape(),
-          ", that have elements of one tensor in common; read a clone() of it");
+  if (ranges_meet(from, to) && !is_same_view(from, to)) refuse_shared_elements(op, from, to);
+}
+
+void refuse_shared_elements(const char* op, const Tensor& from, const Tensor& to) {
+  require(!ranges_meet(from, to) || !share_elements(from, to), op, ": needs a target apart from what it reads, got two views, ",
+          from.shape(), " and ", to.shape(), ", that have elements of one tensor in common; read a clone() of it");
 }
 
 }  // namespace sluice

@@ -9,4 +9,7 @@ namespace sluice {
 /// Cost    of views of one storage whose ranges meet, a look at every element; of others none.
 void refuse_overlap(const char* op, const Tensor& from, const Tensor& to);
 
+/// The same, and one and the same view is refused too: for an op that reads an element again after it wrote others.
+void refuse_shared_elements(const char* op, const Tensor& from, const Tensor& to);
+
 }  // namespace sluice

@@ -71,6 +71,16 @@ Values sums_reference(const std::vector<Tensor>& x) {
   return c;
 }
 
+/// The product of x by itself, into elements of its own from a row on.
+auto into_rows_of(int64_t from) {
+  return [from](const std::vector<Var>& vars) {
+    const Tensor& x = vars[0].value();
+    const int64_t n = x.dim(1);
+    matmul_into(x.slice(0, 0, n), x.slice(0, 0, n), x.slice(0, from, from + n), false, false, 0);
+    return Var(x.slice(0, from, from + n).clone());
+  };
+}
+
 constexpr int64_t kGap = 3;  // elements between the rows of a result
 
 /// a b, written over 0.5 into the first columns of rows that are kGap wider.
@@ -161,6 +171,19 @@ OP_CASES(matmul) {
   into_wider("wider_rows_of_a_batch", randn({2, 3, 4, 5}), randn({2, 3, 5, 2}));
   into_wider("wider_rows_in_parts", randn({1100, 40}), randn({40, 33}));
   into_wider("wider_columns_in_parts", randn({33, 40}), randn({40, 2100}));
+  // Rows of the product would be written where later ones are still to be read.
+  constexpr const char* kShared = "matmul_into: needs a target apart from what it reads, got two views, [3, 3] and [3, 3]";
+  add({.name = "into_an_operand", .inputs = {randn({3, 3})}, .run = into_rows_of(0), .throws = kShared});
+  add({.name = "into_a_part_of_an_operand", .inputs = {randn({5, 3})}, .run = into_rows_of(2), .throws = kShared});
+  add({.name = "beside_the_operands",
+       .inputs = {randn({6, 3})},
+       .run = into_rows_of(3),
+       .expect =
+           [](const auto& x) {
+             const Tensor square = x[0].slice(0, 0, 3);
+             return reference(false, false)({square, square});
+           },
+       .gradient = false});
   large("parts_of_rows", {1100, 40}, {40, 33}, false, false);
   large("parts_of_rows_at_bt", {40, 1100}, {33, 40}, true, true);
   large("parts_of_columns", {33, 40}, {40, 1100}, false, false);
