@@ -2,6 +2,7 @@
 
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/rotary.h"
+#include "core/ops/concat.h"
 #include "core/ops/sinusoids.h"
 #include "tests/ops/op_case.h"
 
@@ -15,6 +16,13 @@ auto turned(int64_t heads, int64_t first, double base = 10000) {
     const Tensor& x = vars[0].value();
     return rotary(vars[0], heads, sinusoids({first, x.dim(1), x.dim(3), base}, compute_dtype(x.dtype()), x.device_ptr()));
   };
+}
+
+/// As turned(), by a table that is the left half of a wider one.
+Var turned_by_a_view(const std::vector<Var>& vars) {
+  const Tensor& x = vars[0].value();
+  const Tensor table = sinusoids({0, x.dim(1), x.dim(3)}, compute_dtype(x.dtype()), x.device_ptr());
+  return rotary(vars[0], x.dim(2), concat({table, table}, 1).slice(1, 0, x.dim(3)));
 }
 
 auto reference(int64_t rotated, int64_t first, double base = 10000) {
@@ -84,6 +92,7 @@ OP_CASES(rotary) {
   check("no_samples", randn({0, 3, 2, 4}), 2, 0, 10000);
   check("no_width", randn({1, 3, 2, 0}), 2, 0, 10000);
   check("view", transposed(randn({2, 2, 3, 4}), 1, 2), 2, 0, 10000);
+  add({.name = "table_that_is_a_view", .inputs = {randn({2, 3, 2, 6})}, .run = turned_by_a_view, .expect = reference(2, 0)});
   add({.name = "odd_width", .inputs = {randn({1, 2, 2, 3})}, .run = turned(1, 0), .throws = "even N, got [1, 2, 2, 3]"});
   add({.name = "too_many_heads", .inputs = {randn({1, 2, 2, 4})}, .run = turned(3, 0), .throws = "at most 2 rotated heads"});
   add({.name = "gpt", .inputs = {randn({8, 256, 18, 64})}, .run = turned(12, 0), .bench = true});
