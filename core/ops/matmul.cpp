@@ -141,9 +141,7 @@ void matmul_into(const Tensor& a, const Tensor& b, const Tensor& c, bool transpo
   device_of("matmul", {a, b, c, bias});  // also where there is nothing to multiply
   if (c.elements() == 0) return;
   if (a.elements() == 0 || b.elements() == 0) {
-    require(!bias.defined(), "matmul_into: a bias needs a non-empty product, got ", a.shape(), " and ", b.shape());
-    if (beta == 0 && c.is_contiguous()) fill(c, 0);
-    if (beta == 0 && !c.is_contiguous()) copy(zeros(c.shape(), c.dtype(), c.device_ptr()), c);
+    if (beta == 0) copy((bias.defined() ? bias : zeros({}, c.dtype(), c.device_ptr())).expand(c.shape()), c);
     return;
   }
   if (a.rank() > 2 && b.rank() == 2 && c.rank() > 2 && !transpose_a && has_rows(a) && has_rows(c))  // one tall product

@@ -46,6 +46,8 @@ OP_CASES(linear) {
   check("vector", {randn({4}), randn({3, 4}), randn({3})});
   check("one_output", {randn({2, 3, 4}), randn({1, 4}), randn({1})});
   check("no_rows", {randn({0, 4}), randn({3, 4}), randn({3})});
+  check("no_inputs", {randn({2, 5, 0}), randn({3, 0}), randn({3})});
+  check("no_inputs_and_no_bias", {randn({5, 0}), randn({3, 0})});
   check("view_of_rows", {transposed(randn({3, 2, 4}), 0, 1), randn({3, 4}), randn({3})});
   check("view_of_columns", {sliced(randn({5, 9}), 1, 2, 6), sliced(randn({3, 6}), 1, 1, 5), sliced(randn({5}), 0, 1, 4)});
   add({.name = "width", .inputs = {randn({5, 7}), randn({3, 6})}, .run = run_linear, .throws = "got [5, 7] and [3, 6]"});
@@ -60,6 +62,7 @@ OP_CASES(linear) {
   check_padded("lengths_without_bias", {randn({2, 3, 9}), randn({5, 9}), lengths({1, 3})});
   check_padded("lengths_of_no_tokens", {randn({2, 0, 9}), randn({5, 9}), lengths({0, 0})});
   check_padded("lengths_of_no_samples", {randn({0, 3, 9}), randn({5, 9}), lengths({})});
+  check_padded("lengths_without_inputs", {randn({3, 5, 0}), randn({4, 0}), randn({4}), lengths({5, 0, 2})});
   check_padded("lengths_of_a_view", {transposed(randn({5, 3, 7}), 0, 1), randn({4, 7}), randn({4}), lengths({4, 1, 5})});
   add({.name = "lengths_and_activation",  // whose bias belongs to the product
        .inputs = {randn({3, 5, 7}), randn({4, 7}), randn({4}), lengths({5, 0, 2})},
