@@ -34,6 +34,7 @@ Tensor arange(double begin, double end, double step, DType dtype, const DevicePt
 Tensor linspace(double first, double last, int64_t count, DType dtype, const DevicePtr& device) {
   require(is_floating(dtype), "linspace: needs a floating dtype (f32, bf16, f64), got ", name_of(dtype), "; arange makes integers");
   require(count >= 0, "linspace: needs a count >= 0, got ", count);
+  require(std::isfinite(last - first), "linspace: needs finite ends no farther apart than the largest double, got ", first, " and ", last);
   return ramp("linspace", {first, count > 1 ? (last - first) / static_cast<double>(count - 1) : 0, last, count}, dtype, device);
 }
 

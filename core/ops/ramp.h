@@ -13,6 +13,7 @@ Tensor arange(double begin, double end, double step = 1, DType dtype = DType::f3
 /// `count` numbers in equal steps, from `first` to `last` itself.
 /// Shape   -> [count].
 /// Dtypes  f32, f64, bf16 (computed in f64).
+/// Errors  UsageError for another dtype, a negative count, and ends that are not finite or farther apart than the largest double.
 Tensor linspace(double first, double last, int64_t count, DType dtype = DType::f32, const DevicePtr& device = default_device());
 
 /// Numbers in equal steps, counted from the nearer end, so that both ends are exact.

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "core/ops/copy.h"
 #include "core/ops/ramp.h"
 #include "core/ops/select.h"
@@ -39,6 +42,13 @@ TEST(Linspace, HasBothEndsExactly) {
   EXPECT_EQ(linspace(3, 4, 0).elements(), 0);
   expect_error<UsageError>([] { linspace(0, 1, -1); }, {"needs a count >= 0, got -1"});
   expect_error<UsageError>([] { linspace(0, 1, 2, DType::i32); }, {"arange makes integers"});
+}
+
+TEST(Linspace, RefusesEndsWithoutAStepBetweenThem) {
+  constexpr double kFar = 1e308, kInfinity = std::numeric_limits<double>::infinity();
+  expect_error<UsageError>([] { linspace(-kFar, kFar, 3, DType::f64); }, {"needs finite ends", "got -1e+308 and 1e+308"});
+  for (const double end : {kInfinity, static_cast<double>(NAN)})
+    expect_error<UsageError>([=] { linspace(0, end, 3); }, {"needs finite ends"});
 }
 
 TEST(Makers, FillLikeAnotherTensor) {
