@@ -97,12 +97,12 @@ void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const
   check_target(dk, k);
   check_target(dv, v);
   const Tensor queries = with_unit_last_stride(q), keys = with_unit_last_stride(k), values = with_unit_last_stride(v);
+  const AttentionResult kept{with_unit_last_stride(result.y), result.log_sum_exp.contiguous()};
   const Tensor gradient = with_unit_last_stride(dy), scratch = scratch_for(q, k, mask, true);
-  run_kernel("attention_backward",
-             {queries, keys, values, result.y, result.log_sum_exp, gradient, dq, dk, dv, mask.query_lengths, mask.key_lengths},
-             cost_of(q, k, mask.causal, 10, 4), [&](auto& context) {
-               kernels::attention_backward(context, queries, keys, values, result, gradient, mask, dq, dk, dv, scratch);
-             });
+  run_kernel(
+      "attention_backward", {queries, keys, values, kept.y, kept.log_sum_exp, gradient, dq, dk, dv, mask.query_lengths, mask.key_lengths},
+      cost_of(q, k, mask.causal, 10, 4),
+      [&](auto& context) { kernels::attention_backward(context, queries, keys, values, kept, gradient, mask, dq, dk, dv, scratch); });
 }
 
 }  // namespace sluice

@@ -51,15 +51,15 @@ Tensor cross_entropy_backward(const Tensor& dy, const Tensor& logits, const Tens
 
 void cross_entropy_backward_into(const Tensor& dy, const Tensor& logits, const Tensor& targets, const Tensor& row_sums,
                                  const CrossEntropyOptions& given, double scale, const Tensor& dlogits) {
+  check(logits, targets, given);
   const CrossEntropyOptions options = contiguous(given);
   require(dlogits.shape() == logits.shape() && dlogits.dtype() == logits.dtype() && has_rows(dlogits),
           "cross_entropy: needs a gradient with contiguous rows like logits ", logits, ", got ", dlogits);
-  const Tensor rows = as_matrix(logits), classes = targets.contiguous();
+  const Tensor rows = as_matrix(logits), classes = targets.contiguous(), sums = row_sums.contiguous();
   const Cost cost{4 * static_cast<double>(logits.elements()), static_cast<double>(logits.bytes() + targets.bytes() + row_sums.bytes()),
                   static_cast<double>(dlogits.bytes())};
-  run_kernel("cross_entropy_backward", {rows, classes, dy, row_sums, options.weights, dlogits}, cost, [&](auto& context) {
-    kernels::cross_entropy_backward(context, dy, rows, classes, row_sums, options, scale, as_matrix(dlogits));
-  });
+  run_kernel("cross_entropy_backward", {rows, classes, dy, sums, options.weights, dlogits}, cost,
+             [&](auto& context) { kernels::cross_entropy_backward(context, dy, rows, classes, sums, options, scale, as_matrix(dlogits)); });
 }
 
 double cross_entropy_weight(const Tensor& targets, const CrossEntropyOptions& options) {

@@ -70,7 +70,10 @@ NormalizationGradients normalization_backward(const Tensor& dy, const Tensor& x,
   require(needs.x || !sum.defined(),
           "normalization_backward: needs to be asked for the gradient of x to add it to a sum, got a sum alone; leave it out");
   sum = row_major_sum("normalization_backward", sum, x.shape(), x.dtype());
+  require(dy.shape() == x.shape() && dy.dtype() == x.dtype() && rstd.shape() == x.shape().without(-1),
+          "normalization_backward: needs a gradient like x, ", x, ", and a rstd for each row, got ", dy, " and ", rstd);
   const Tensor dy_rows = dy.contiguous(), x_rows = x.contiguous(), weight = gamma.contiguous();
+  const Tensor means = mean.defined() ? mean.contiguous() : mean, rstds = rstd.contiguous();
   const int64_t rows = rstd.elements(), rows_per_chunk = chunk_rows(x.device().backend(), x.dtype(), rows);
   NormalizationGradients result;
   Tensor chunk_sums;
@@ -80,8 +83,8 @@ NormalizationGradients normalization_backward(const Tensor& dy, const Tensor& x,
   const auto bytes = static_cast<double>(x.bytes());
   Cost cost{((needs.x ? 11 : 0) + (needs.weights ? 5 : 0)) * static_cast<double>(x.elements()), 2 * bytes, needs.x ? bytes : 0};
   cost += sum_cost(sum);
-  run_kernel("normalization_backward", {x_rows, dy_rows, weight, mean, rstd, sum}, cost, [&](auto& context) {
-    kernels::normalization_backward(context, dy_rows, x_rows, weight, mean, rstd, rows_per_chunk, sum, result.x, chunk_sums);
+  run_kernel("normalization_backward", {x_rows, dy_rows, weight, means, rstds, sum}, cost, [&](auto& context) {
+    kernels::normalization_backward(context, dy_rows, x_rows, weight, means, rstds, rows_per_chunk, sum, result.x, chunk_sums);
   });
   if (needs.weights) add_chunks(chunk_sums, result);
   return result;

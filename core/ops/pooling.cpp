@@ -42,13 +42,15 @@ MaxPooled max_pool2d(const Tensor& x, const Window& window, bool wants_place) {
 Tensor max_pool2d_backward(const Tensor& dy, const Tensor& place, const Shape& x, const Window& window, const Tensor& sum) {
   const WindowPlan plan = plan_of("max_pool2d_backward", x, window);
   check_gradient("max_pool2d_backward", dy, plan);
-  const Tensor gradient = dy.contiguous(), added = row_major_sum("max_pool2d_backward", sum, x, dy.dtype());
+  require(place.defined() && place.dtype() == DType::u8 && place.shape() == dy.shape(), "max_pool2d_backward: needs the places u8 ",
+          dy.shape(), " that max_pool2d gave, got ", place);
+  const Tensor gradient = dy.contiguous(), places = place.contiguous(), added = row_major_sum("max_pool2d_backward", sum, x, dy.dtype());
   const Tensor dx = empty(x, dy.dtype(), dy.device_ptr());
   Cost cost = cost_of(dy, dy, dx, window);
   cost += sum_cost(added);
   cost.bytes_read += static_cast<double>(place.bytes());
-  run_kernel("max_pool2d_backward", {gradient, place, added}, cost,
-             [&](auto& context) { kernels::max_pool2d_backward(context, gradient, place, plan, added, dx); });
+  run_kernel("max_pool2d_backward", {gradient, places, added}, cost,
+             [&](auto& context) { kernels::max_pool2d_backward(context, gradient, places, plan, added, dx); });
   return dx;
 }
 

@@ -95,16 +95,13 @@ LstmGradients lstm_backward(const Tensor& weight, const LstmState& before, const
   const bool begins_with_cell = dcell.defined();
   const Tensor dgates = empty(of.of_all(4), dtype, device), dcells = empty(of.states(), computed, device);
   const Tensor dhidden = empty(of.states(), computed, device), rows = with_rows(dy), first_cell = as_computed(before.cell);
+  const Tensor activated = with_rows(result.activated), cells = with_rows(result.cells);
   if (begins_with_cell) copy(dcell, dcells), fill(dhidden, 0);
   for (int64_t t = of.steps - 1; t >= 0; --t) {
     const Tensor later = t < of.steps - 1 || begins_with_cell ? dhidden : Tensor();
-    const kernels::LstmBackwardStep step{result.activated.select(1, t),
-                                         t > 0 ? result.cells.select(1, t - 1) : first_cell,
-                                         result.cells.select(1, t),
-                                         rows.select(1, t),
-                                         later,
-                                         dcells,
-                                         dgates.select(1, t)};
+    const kernels::LstmBackwardStep step{
+        activated.select(1, t), t > 0 ? cells.select(1, t - 1) : first_cell, cells.select(1, t), rows.select(1, t), later, dcells,
+        dgates.select(1, t)};
     run_kernel("lstm_backward", {step.activated, step.before, step.cell, step.dy}, of.cost(13, dtype),
                [&](auto& context) { kernels::lstm_backward_step(context, step); });
     if (t > 0 || wants.hidden) matmul_into(step.dgates, weight, dhidden, false, false, 0);
@@ -144,13 +141,11 @@ GruGradients gru_backward(const Tensor& weight, const Tensor& before, const GruR
   const Tensor dgates = empty(of.of_all(3), dtype, device), dproduct = empty(of.of_all(3), dtype, device);
   const Tensor dhidden = empty(of.states(), computed, device), rows = with_rows(dy),
                first = before.defined() ? before.contiguous() : before;
+  const Tensor activated = with_rows(result.activated), states = with_rows(result.y);
   for (int64_t t = of.steps - 1; t >= 0; --t) {
-    const kernels::GruBackwardStep step{result.activated.select(1, t),
-                                        t > 0 ? result.y.select(1, t - 1) : first,
-                                        rows.select(1, t),
-                                        dhidden,
-                                        dgates.select(1, t),
-                                        dproduct.select(1, t),
+    const kernels::GruBackwardStep step{activated.select(1, t), t > 0 ? states.select(1, t - 1) : first,
+                                        rows.select(1, t),      dhidden,
+                                        dgates.select(1, t),    dproduct.select(1, t),
                                         t == of.steps - 1};
     run_kernel("gru_backward", {step.activated, step.before, step.dy}, of.cost(13, dtype),
                [&](auto& context) { kernels::gru_backward_step(context, step); });

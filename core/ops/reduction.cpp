@@ -125,12 +125,12 @@ Tensor max_backward(const Tensor& x, int axis, const Tensor& y, const Tensor& dy
   const int reduced = normal_axis("max_backward", axis, x.rank());
   require(y.shape() == x.shape().with(reduced, 1) && dy.shape() == y.shape(), "max_backward: needs y and dy of shape ",
           x.shape().with(reduced, 1), ", got ", y.shape(), " and ", dy.shape());
-  const Tensor from = x.contiguous(), gradient = dy.contiguous();
+  const Tensor from = x.contiguous(), largest = y.contiguous(), gradient = dy.contiguous();
   Tensor dx = empty_like(x);
   const Cost cost{static_cast<double>(x.elements()), static_cast<double>(x.bytes() + y.bytes() + dy.bytes()),
                   static_cast<double>(dx.bytes())};
-  run_kernel("max_backward", {from, y, gradient}, cost,
-             [&](auto& context) { kernels::max_backward(context, view_of(x, reduced, reduced), from, y, gradient, dx); });
+  run_kernel("max_backward", {from, largest, gradient}, cost,
+             [&](auto& context) { kernels::max_backward(context, view_of(x, reduced, reduced), from, largest, gradient, dx); });
   return dx;
 }
 

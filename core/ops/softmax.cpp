@@ -27,10 +27,10 @@ Tensor over_rows(const char* op, const Tensor& x, int axis, const Kernel& kernel
 template <class Kernel>
 Tensor over_rows_backward(const char* op, const Tensor& y, const Tensor& dy, const Kernel& kernel) {
   require(y.shape() == dy.shape() && y.dtype() == dy.dtype(), op, ": needs y and dy of one shape and dtype, got ", y, " and ", dy);
-  const Tensor rows = dy.contiguous(), dx = empty_like(y);
+  const Tensor kept = y.contiguous(), rows = dy.contiguous(), dx = empty_like(y);
   const auto bytes = static_cast<double>(y.bytes());
-  run_kernel(op, {y, rows}, {kFlops * static_cast<double>(y.elements()), 2 * bytes, bytes},
-             [&](auto& context) { kernel(context, y, rows, dx); });
+  run_kernel(op, {kept, rows}, {kFlops * static_cast<double>(y.elements()), 2 * bytes, bytes},
+             [&](auto& context) { kernel(context, kept, rows, dx); });
   return dx;
 }
 
