@@ -24,6 +24,8 @@ Tensor embedding_backward(const Tensor& ids, const Tensor& dy, int64_t vocabular
 }
 
 void embedding_backward_into(const Tensor& ids, const Tensor& dy, const Tensor& sums) {
+  require(!is_floating(ids.dtype()) && dy.rank() >= 1 && dy.shape().without(-1) == ids.shape(),
+          "embedding: needs a gradient [..., D] with a row for each id, got ", dy, " for ids ", ids);
   require(sums.rank() == 2 && sums.dim(1) == dy.dim(-1) && sums.is_contiguous() && sums.dtype() == compute_dtype(dy.dtype()),
           "embedding: needs row-major sums of ", name_of(compute_dtype(dy.dtype())), " [V, ", dy.dim(-1), "], got ", sums);
   const Tensor positions = ids.contiguous(), rows = dy.contiguous();

@@ -11,6 +11,7 @@ Tensor embedding(const Tensor& ids, const Tensor& table);
 
 /// Gradient of the table:  dtable[v, :] = sum of dy[p, :] over the positions p with ids[p] = v, added in order of position, in f32 (f64 for f64).
 /// `ids` are those that `embedding` has accepted.
+/// Errors  UsageError when dy has another shape than the rows that these ids gave.
 Tensor embedding_backward(const Tensor& ids, const Tensor& dy, int64_t vocabulary);
 /// Adds the same to `sums` [V, D], row-major.
 void embedding_backward_into(const Tensor& ids, const Tensor& dy, const Tensor& sums);

@@ -1,4 +1,5 @@
 #include "autograd/ops/embedding.h"
+#include "core/ops/embedding.h"
 #include "tests/ops/op_case.h"
 
 using namespace sluice;
@@ -42,6 +43,10 @@ OP_CASES(embedding) {
        .run = run,
        .throws = "in [0, 3), got -1 at position 1"});
   add({.name = "empty_table", .inputs = {ids({1}, {0}), randn({0, 2})}, .run = run, .throws = "in [0, 0), got 0 at position 0"});
+  add({.name = "gradient_of_too_few_rows",
+       .inputs = {ids({4}, {0, 2, 1, 2}), randn({2, 3})},
+       .run = [](const auto& x) { return Var(embedding_backward(x[0].value(), x[1].value(), 3)); },
+       .throws = "embedding: needs a gradient [..., D] with a row for each id, got f32 [2, 3]"});
   add({.name = "floating_ids", .inputs = {randn({2}), randn({3, 2})}, .run = run, .throws = "integer dtype"});
   add({.name = "table_of_rank_3", .inputs = {ids({1}, {0}), randn({3, 2, 2})}, .run = run, .throws = "table [V, D]"});
   add({.name = "gpt", .inputs = {indices({8, 256}, 8192), randn({8192, 384})}, .run = run, .bench = true});
