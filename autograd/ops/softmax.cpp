@@ -11,6 +11,7 @@ namespace {
 template <class Op>
 Var over_axis(const char* name, const Var& x, int axis, const Op& op) {
   if (x.rank() == 0 || normal_axis(name, axis, x.rank()) == x.rank() - 1) return op(x);
+  require(x.dim(axis) > 0, name, ": needs a non-empty axis, got ", x, " and axis ", axis);  // op would tell of the turned one
   return transpose(op(transpose(x, axis, -1)), axis, -1);
 }
 
