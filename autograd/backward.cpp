@@ -79,6 +79,9 @@ Needs needed(const Node& node, bool weights_wait) {
 
 /// Backward functions may come from outside the library: what they made of what they were asked for is checked here.
 void require_fitting(const Node& node, const Needs& needs, const Gradients& made) {
+  for (size_t i = node.inputs.size(); i < made.size(); ++i)
+    require(!made[i].defined(), "backward of '", node.op, "': needs a gradient for each of its ", node.inputs.size(),
+            " inputs, its backward function returned ", made.size(), "; record() it with all inputs that have one");
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (!needs[i]) continue;
     const Node& input = *node.inputs[i];
