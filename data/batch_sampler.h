@@ -15,7 +15,7 @@ class BatchSampler {
   virtual ~BatchSampler() = default;
   /// The same in every epoch, at least 1.
   virtual int64_t batches_per_epoch() const = 0;
-  /// The samples of mini-batch `number` of an epoch, 0 <= number < batches_per_epoch().
+  /// The samples of mini-batch `number` of an epoch, at least one, 0 <= number < batches_per_epoch().
   virtual std::vector<int64_t> samples(int64_t epoch, int64_t number) const = 0;
 };
 

@@ -54,6 +54,13 @@ BatchSamplerPtr with_batches(BatchSamplerPtr sampler, int64_t least) {
   return sampler;
 }
 
+std::vector<int64_t> samples_of(const BatchSampler& sampler, int64_t epoch, int64_t number) {
+  auto samples = sampler.samples(epoch, number);
+  require(!samples.empty(), "loader: needs a sampler that gives every mini-batch at least one sample, got none for mini-batch ", number,
+          " of epoch ", epoch, "; leave it out of batches_per_epoch()");
+  return samples;
+}
+
 Prefetched prefetched_of(const LoaderOptions& options, const Dataset& dataset) {
   const auto all = [](const std::string&, int64_t samples) { return SampleRange{0, samples}; };
   return {options.inputs.value_or(dataset.inputs()), options.part ? options.part : all};
@@ -78,7 +85,7 @@ Loader::Loader(DatasetPtr dataset, BatchSamplerPtr sampler, LoaderOptions option
 
 Batch Loader::make(int64_t step) const {
   const int64_t epoch = step / steps_per_epoch(), number = step % steps_per_epoch();
-  return load_batch(dataset_, Split::train, epoch, sampler_->samples(epoch, number), prefetched_);
+  return load_batch(dataset_, Split::train, epoch, samples_of(*sampler_, epoch, number), prefetched_);
 }
 
 Batch Loader::at(int64_t step) {
@@ -107,7 +114,7 @@ ValidationLoader::ValidationLoader(DatasetPtr dataset, BatchSamplerPtr sampler, 
       prefetcher_([this](int64_t number) { return make(number); }, options.threads, options.ahead, sampler_->batches_per_epoch()) {}
 
 Batch ValidationLoader::make(int64_t number) const {
-  return load_batch(dataset_, Split::validation, 0, sampler_->samples(0, number), prefetched_);
+  return load_batch(dataset_, Split::validation, 0, samples_of(*sampler_, 0, number), prefetched_);
 }
 
 Batch ValidationLoader::at(int64_t number) {
