@@ -32,6 +32,9 @@ void note_times(std::vector<double> seconds, int64_t samples, Evaluation& evalua
 
 Evaluation evaluate(parallel::Trainer& trainer, data::ValidationLoader& batches,
                     const std::map<std::string, std::shared_ptr<Metric>>& metrics, const std::function<bool()>& stop) {
+  for (const auto& [name, metric] : metrics)
+    require(metric != nullptr, "evaluate: metric '", name,
+            "' needs an object, got a null pointer; its maker returns std::make_shared<...>()");
   Evaluation evaluation;
   double loss = 0, weight = 0;
   std::vector<double> seconds;

@@ -18,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kHistoryFile = "evaluations.json";
+constexpr const char* kLoss = "loss";  // what LoopOptions::watched calls it
 
 void check(const LoopOptions& options, const data::Dataset* dataset) {
   require(dataset != nullptr, "training loop: needs a data set, got a null pointer");
@@ -37,8 +38,13 @@ void check(const LoopOptions& options, const data::Dataset* dataset) {
   for (const char* own : {kHistoryFile, kDataHashFile})
     require(!options.files.contains(own), "training loop: LoopOptions::files needs other names than '", own,
             "', which the loop writes itself");
-  require(options.watched == "loss" || options.metrics.contains(options.watched),
-          "training loop: LoopOptions::watched needs \"loss\" or one ", "of LoopOptions::metrics, got \"", options.watched, '"');
+  for (const auto& [name, make] : options.metrics) {
+    require(make != nullptr, "training loop: LoopOptions::metrics needs a function that makes '", name, "', got none");
+    require(name != kLoss, "training loop: LoopOptions::metrics needs other names than '", kLoss,
+            "', by which LoopOptions::watched means the loss");
+  }
+  require(options.watched == kLoss || options.metrics.contains(options.watched), "training loop: LoopOptions::watched needs \"", kLoss,
+          "\" or one of LoopOptions::metrics, got \"", options.watched, '"');
   const bool evaluates = options.evaluate_every > 0 || options.patience > 0 || options.keep_best;
   require(!evaluates || options.evaluate_sampler || dataset->size(data::Split::validation) > 0,
           "training loop: LoopOptions::evaluate_every, patience and keep_best need a data set with validation samples, got none; give it "

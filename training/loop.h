@@ -25,7 +25,7 @@ struct LoopOptions {
   int64_t evaluate_every = 0;                ///< steps; once at the end in any case
   int64_t evaluate_samples = 0;              ///< of the validation split, spread evenly; 0: all
   data::BatchSamplerPtr evaluate_sampler{};  ///< in the place of those
-  MetricMakers metrics{};                    ///< beside the loss; of graphs with an output
+  MetricMakers metrics{};                    ///< beside the loss, and under other names; of graphs with an output
   std::string watched = "loss";  ///< what decides which evaluation is the best: the loss, or a metric by name, which should rise
   int patience = 0;              ///< so many evaluations in a row that are no better end the training; needs evaluate_every
   std::string output{};          ///< the folder of checkpoints; empty: there are none
