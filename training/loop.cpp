@@ -52,9 +52,9 @@ void check(const LoopOptions& options, const data::Dataset* dataset) {
           "or leave these out");
 }
 
-/// Ranks save together or not at all.
-bool can_save_after(const std::exception& error, const parallel::Trainer& trainer) {
-  return !trainer.group() || dynamic_cast<const parallel::ThrownByAll*>(&error) != nullptr;
+/// Ranks save together or not at all. `error` is null where what was thrown is no std::exception, which no rank throws for all.
+bool can_save_after(const std::exception* error, const parallel::Trainer& trainer) {
+  return !trainer.group() || dynamic_cast<const parallel::ThrownByAll*>(error) != nullptr;
 }
 
 }  // namespace
@@ -165,7 +165,10 @@ Loop::End Loop::run() {
   try {
     end = run_steps();
   } catch (const std::exception& error) {
-    if (output_) save_after(error, first);
+    if (output_) save_after(&error, first);
+    throw;
+  } catch (...) {
+    if (output_) save_after(nullptr, first);
     throw;
   }
   if (output_) {
@@ -244,13 +247,18 @@ void Loop::save_best() {
 }
 
 /// The error that ends the training counts for more than one of saving.
-void Loop::save_after(const std::exception& error, int64_t first) {
+void Loop::save_after(const std::exception* error, int64_t first) {
   output_->release_room();
   if (trainer_.steps_done() == first || !can_save_after(error, trainer_)) return;
+  const auto warn = [&](const char* why) {
+    if (on_warning) on_warning(join("step ", trainer_.steps_done(), " is not saved: ", why));
+  };
   try {
     save(true);
   } catch (const std::exception& second) {
-    if (on_warning) on_warning(join("step ", trainer_.steps_done(), " is not saved: ", second.what()));
+    warn(second.what());
+  } catch (...) {
+    warn("what was thrown is no std::exception");
   }
 }
 

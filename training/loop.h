@@ -124,7 +124,7 @@ class Loop {
   std::string save_to(parallel::OutputFolder& folder, int keep);
   void save(bool after_error = false);
   void save_best();
-  void save_after(const std::exception& error, int64_t first);
+  void save_after(const std::exception* error, int64_t first);
   data::ValidationLoader validation_batches() const;
   data::LoaderOptions loading() const;
 
