@@ -64,6 +64,19 @@ Stage::Stage(const layers::Graph& graph, const Layout& layout, const Dataflow& f
   if (replication_.replicas > 1) make_packings();
 }
 
+namespace {
+
+/// A device that computes has no use for samples without elements, nor one that only counts for elements.
+void require_samples_for(const Device& device, const std::string& input, const Tensor& samples) {
+  const bool counts = device.kind() == DeviceKind::meta;
+  require((samples.device().kind() == DeviceKind::meta) == counts, "batch: input '", input, "' needs samples ",
+          counts ? "on a meta device, as " : "in memory, as ", device.name(), counts ? " only counts" : " computes", ", got ", samples,
+          counts ? "; give zeros(shape, dtype, device), or train on devices that compute, or ask parallel::predict"
+                 : "; load them to the host");
+}
+
+}  // namespace
+
 Tensor Stage::load(const RunContext& run, int micro_batch, int value) {
   const auto& input = graph_.inputs()[value];
   const bool stays = run.sequences && value != run.sequences->tokens_input;
@@ -74,6 +87,7 @@ Tensor Stage::load(const RunContext& run, int micro_batch, int value) {
   const Tensor loaded = parallel::load(*run.batch, input.name, first, count).contiguous();
   if (!run.sequences) require_planned_shape(run.shape, input.name, first, loaded);
   graph_.check_samples(value, loaded);
+  require_samples_for(*device_, input.name, loaded);
   if (run.is_watched && !is_finite(loaded))
     throw DivergenceError(join("input '", input.name, "', which the mini-batch gives,", where().text(), " on ", device_->name()));
   const Tensor here = loaded.to(device_);
