@@ -50,10 +50,10 @@ std::string told_of_other_data(const parallel::Checkpoint& checkpoint, const std
     return join(
         checkpoint.folder, ": its training samples were others, or were augmented, padded or cut otherwise ", hashes,
         ": it goes on as no uninterrupted training would; give the data that it had, prepared as it was, or begin a new training with "
-        "its weights (--init)");
+        "its weights (parallel::initialize, --init)");
   return join(checkpoint.folder, ": was trained on other samples than those that are there now ", hashes,
               ": it goes on as no uninterrupted training would, samples that it was trained on may be validated on, and classes may have "
-              "other names; give the data that it had, or begin a new training with its weights (--init)");
+              "other names; give the data that it had, or begin a new training with its weights (parallel::initialize, --init)");
 }
 
 }  // namespace sluice::training

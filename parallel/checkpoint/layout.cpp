@@ -107,7 +107,9 @@ void TensorParts::require_tensor(const std::string& name, DType dtype, const Sha
   require<DataError>(
       found != tensors_.end(), file, ": needs '", name, "' ", shape,
       ", the checkpoint has none: it is of another model or optimizer; check [model] and [optimizer] against the checkpoint's config",
-      is_of_states_ ? "; or its training had the parameter frozen (train.freeze): begin a new one with its weights (--init)" : "");
+      is_of_states_ ? "; or its training had the parameter frozen (Graph::freeze, train.freeze): begin a new one with its weights "
+                      "(parallel::initialize, --init)"
+                    : "");
   require<DataError>(found->second.shape == shape && found->second.dtype == dtype, file, ", '", name, "': the model needs ", name_of(dtype),
                      " ", shape, ", the checkpoint has ", name_of(found->second.dtype), " ", found->second.shape,
                      "; check [model] against the checkpoint's config");
@@ -142,7 +144,8 @@ void check_finite(const TensorParts& parts, const std::vector<StatePart>& weight
 
 void require_averages(const Checkpoint& checkpoint) {
   require<DataError>(checkpoint.has_averages, checkpoint.folder, ": needs ", kAverageFile,
-                     ", as optimizer.ema is not 0, the checkpoint has none; set optimizer.ema = 0, or begin anew from it with --init");
+                     ", as Optimizer::ema (optimizer.ema) is not 0, the checkpoint has none; set optimizer.ema = 0, or begin a new "
+                     "training with its weights (parallel::initialize, --init)");
 }
 
 void require_weights_hash(const Checkpoint& checkpoint, const std::string& hash) {

@@ -49,8 +49,9 @@ json described(const FileSummary& file) { return {{"bytes", file.bytes}, {"xxh3_
 
 /// Writes this rank's tensors into a folder that exists, and describes the files.
 json write_tensors(const fs::path& folder, const checkpoint_layout::Contents& contents, bool with_averages, int part, int parts) {
-  require<ResourceError>(fs::is_directory(folder), folder.string(),
-                         ": is not there on this rank's host; set [output] dir to a folder that all hosts of the job share");
+  require<ResourceError>(
+      fs::is_directory(folder), folder.string(),
+      ": is not there on this rank's host; choose a folder that all hosts of the job share (LoopOptions::output, [output] dir)");
   json files;
   const auto write = [&](const char* kind, const std::map<std::string, Tensor>& tensors) {
     const std::string name = checkpoint_layout::part_name(kind, part, parts);
@@ -86,7 +87,8 @@ void write_state(const fs::path& folder, const StateOfFiles& what) {
 }
 
 [[noreturn]] void throw_folder_error(const fs::path& path, const std::string& reason) {
-  throw ResourceError(join(path.string(), ": the output folder cannot be written: ", reason, "; set [output] dir to a folder that can"));
+  throw ResourceError(
+      join(path.string(), ": the output folder cannot be written: ", reason, "; choose one that can (LoopOptions::output, [output] dir)"));
 }
 
 void create_folder(const fs::path& path) {
@@ -156,7 +158,8 @@ void OutputFolder::lock() {
   if (const int reason = why_not_locked(lock_)) {
     close(std::exchange(lock_, -1));
     if (reason != EWOULDBLOCK) throw_folder_error(path_, std::strerror(reason));
-    throw ResourceError(join(path_, ": another training writes this output folder; wait for it, or set another [output] dir"));
+    throw ResourceError(
+        join(path_, ": another training writes this output folder; wait for it, or set another LoopOptions::output ([output] dir)"));
   }
   // Whoever holds the lock is the only one who makes temporary files and folders here, so these belong to nobody alive.
   for (const auto& entry : fs::directory_iterator(path_))

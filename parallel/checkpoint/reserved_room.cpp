@@ -47,7 +47,8 @@ ReservedRoom::ReservedRoom(const std::string& file, int64_t bytes) : file_(open_
   const int64_t free = free_bytes(folder);
   if (file_ >= 0) close(file_);
   throw ResourceError(join(folder.string(), ": needs ", bytes, " bytes of room for a checkpoint, the disk has ", free,
-                           " free: ", std::strerror(reason), "; free some disk space, or set [output] dir to a folder on another disk"));
+                           " free: ", std::strerror(reason),
+                           "; free some disk space, or choose a folder on another disk (LoopOptions::output, [output] dir)"));
 }
 
 ReservedRoom::~ReservedRoom() {
