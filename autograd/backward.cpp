@@ -86,9 +86,9 @@ void require_fitting(const Node& node, const Needs& needs, const Gradients& made
     if (!needs[i]) continue;
     const Node& input = *node.inputs[i];
     const Tensor gradient = i < made.size() ? made[i] : Tensor();
-    if (fits(gradient, input)) continue;
-    throw UsageError(join("backward of '", node.op, "': needs for input ", i, ", made by '", input.op, "', a gradient ", input.shape,
-                          " on ", input.device->name(), ", its backward function returned ", gradient));
+    if (fits(gradient, input) && is_floating(gradient.dtype())) continue;
+    throw UsageError(join("backward of '", node.op, "': needs for input ", i, ", made by '", input.op, "', a floating gradient ",
+                          input.shape, " on ", input.device->name(), ", its backward function returned ", gradient));
   }
 }
 

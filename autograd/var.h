@@ -37,7 +37,8 @@ class Needs {
 /// the input's gradient_dtype(). A gradient of an input whose Node::take_sum() was called has that added.
 using Gradients = std::vector<Tensor>;
 
-/// A backward function is a plain function: all that it uses lies in the node, where the executor can count and free it.
+/// A backward function is a plain function: all that it uses lies in the node, where the executor can count and free it. It leaves dy and
+/// what the node saved as they are: other gradients may be views of them.
 using BackwardFunction = Gradients (*)(const Node& node, const Tensor& dy, Needs needs);
 
 /// A recorded application of an op, or a leaf (backward == nullptr).

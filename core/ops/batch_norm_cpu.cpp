@@ -1,6 +1,5 @@
 #include "core/cpu/cpu.h"
 #include "core/ops/batch_norm.h"
-#include "core/ops/elementwise_rules.h"
 #include "core/ops/lanes.h"
 
 namespace sluice::kernels {
@@ -64,12 +63,10 @@ struct BlockNorm {
   V value(V difference, const Load& load) const {
     return difference * load(scale) + load(beta);
   }
-  /// The gradient of that. NaN where the value is, as that of ReLU alone.
+  /// The gradient of that.
   template <class V, class Load>
   V gradient(V dy, V difference, const Load& load) const {
-    if (!relu) return dy;
-    const V of = value(difference, load);
-    return where_positive(of, dy, rules::zero_of(of));
+    return relu ? where_positive(value(difference, load), dy, V(0)) : dy;
   }
 
   bool relu;

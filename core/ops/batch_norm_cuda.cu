@@ -42,11 +42,7 @@ struct ColumnNorm {
   /// Of an element less its mean, before ReLU.
   __device__ C value(int i, C difference) const { return difference * scale[i] + beta[i]; }
   /// The gradient of that.
-  /// NaN where the value is.
-  __device__ C gradient(int i, T dy, C difference) const {
-    const C of = value(i, difference);
-    return !relu || of > 0 ? static_cast<C>(dy) : of <= 0 ? C(0) : of;
-  }
+  __device__ C gradient(int i, T dy, C difference) const { return relu && !(value(i, difference) > 0) ? C(0) : static_cast<C>(dy); }
 
   bool relu;
   C mean[kWidth], scale[kWidth], beta[kWidth];
