@@ -108,6 +108,13 @@ std::vector<int64_t> least_of_replicas(int replicas, ReplicaDevices which, int e
   return least;
 }
 
+/// With what is left of the time.
+PlanOptions within(PlanOptions options, const SearchWatch& watch) {
+  constexpr double kAtOnce = 1e-3;  // 0 would be no limit
+  if (options.search_seconds > 0) options.search_seconds = std::max(watch.seconds_left(), kAtOnce);
+  return options;
+}
+
 /// One replica is planned, for the least budgets of all. What the exchange with the others takes beside it is counted, and where it is too
 /// much, more and more is held back for it: the same plan may have had room for all but the bytes that lack.
 Plan plan_with(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options, int replicas,
@@ -136,6 +143,30 @@ Plan plan_with(const layers::Graph& graph, const std::vector<DevicePtr>& devices
   }
 }
 
+Prediction predicted_step(const layers::Graph& graph, const Plan& plan, const PlanOptions& options) {
+  return predict(graph, plan, optimizer_of(options), options.batch, nominal_speeds_of(plan.devices, plan.precision));
+}
+
+/// The search of one replica's plan does not know of the exchange, beside which fewer and larger micro-batches may be faster: they are tried
+/// as long as the whole step gets shorter.
+Plan plan_whole_steps(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options, int replicas,
+                      ReplicaDevices which) {
+  const SearchWatch watch(options.search_seconds);
+  Plan best = plan_with(graph, devices, options, replicas, which);
+  if (replicas == 1 || options.micro_batches.given() || options.schedule.fixed()) return best;
+  Prediction shortest = predicted_step(graph, best, options);
+  while (shortest.fits && best.micro_batches >= 2 * replicas && !best.is_out_of_time) {
+    PlanOptions fewer = within(options, watch);
+    fewer.micro_batches = best.micro_batches / replicas / 2 * replicas;
+    Plan plan = plan_with(graph, devices, fewer, replicas, which);
+    Prediction step = predicted_step(graph, plan, options);
+    best.is_out_of_time = plan.is_out_of_time;
+    if (!step.fits || step.step_seconds >= shortest.step_seconds) break;
+    best = std::move(plan), shortest = std::move(step);
+  }
+  return best;
+}
+
 /// Those that are worth trying.
 std::vector<ReplicaDevices> ways_of(const std::vector<DevicePtr>& devices, const PlanOptions& options, int replicas) {
   if (const auto* fixed = options.replica_devices.given()) return {*fixed};
@@ -153,7 +184,6 @@ class ReplicaChooser {
       : graph_(graph),
         devices_(devices),
         options_(options),
-        optimizer_(optimizer_of(options)),
         watch_(options.search_seconds, options.progress) {}
 
   /// Of `least` to `most` replicas.
@@ -264,7 +294,7 @@ class ReplicaChooser {
       if (trial.step_seconds >= fastest || (watch_.is_over() && fastest < kInfinity)) continue;
       trial.is_bound = false;
       try {
-        Plan plan = plan_with(graph_, devices_, in_time(), trial.replicas, trial.replica_devices);
+        Plan plan = plan_whole_steps(graph_, devices_, within(options_, watch_), trial.replicas, trial.replica_devices);
         note(trial, plan);
         candidate->plan = std::move(plan);
       } catch (const UsageError&) {  // also of a model that replicas cannot train
@@ -275,26 +305,14 @@ class ReplicaChooser {
     }
   }
 
-  /// With what is left of the time for all.
-  PlanOptions in_time() const {
-    constexpr double kAtOnce = 1e-3;  // 0 would be no limit
-    PlanOptions options = options_;
-    if (options.search_seconds > 0) options.search_seconds = std::max(watch_.seconds_left(), kAtOnce);
-    return options;
-  }
-
   void note(ReplicaTrial& trial, const Plan& plan) const {
-    const Prediction prediction = predicted(plan);
+    const Prediction prediction = predicted_step(graph_, plan, options_);
     trial.fits = prediction.fits;
     trial.step_seconds = prediction.step_seconds;
     trial.bubble = prediction.bubble;
     for (const auto& device : prediction.devices) trial.peak_bytes = std::max(trial.peak_bytes, device.peak_bytes);
     if (!prediction.fits) trial.obstacle = prediction.reason;
     if (prediction.fits && trial.obstacle.empty()) trial.obstacle = waits(prediction);
-  }
-
-  Prediction predicted(const Plan& plan) const {
-    return predict(graph_, plan, optimizer_, options_.batch, nominal_speeds_of(plan.devices, plan.precision));
   }
 
   /// Empty for one that a stage may have.
@@ -343,7 +361,6 @@ class ReplicaChooser {
   const layers::Graph& graph_;
   const std::vector<DevicePtr>& devices_;
   const PlanOptions& options_;
-  const Optimizer& optimizer_;
   SearchWatch watch_;
   std::vector<Candidate> candidates_;
   std::exception_ptr refusal_;
@@ -372,7 +389,7 @@ Plan plan_of_replicas(const layers::Graph& graph, const std::vector<DevicePtr>& 
           "; give a multiple of ", replicas);
   const auto ways = ways_of(devices, options, replicas);
   if (ways.size() > 1) return plan_of_open_replicas(graph, devices, options, replicas, replicas);
-  return plan_with(graph, devices, options, replicas, ways[0]);
+  return plan_whole_steps(graph, devices, options, replicas, ways[0]);
 }
 
 Plan plan_of_open_replicas(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options, int least,
