@@ -104,16 +104,22 @@ void together(Group* group, const std::function<void()>& work) {
   results_of_all(*group, nothing_of, kNoEnd);
 }
 
-void together_alike(Group* group, const std::function<std::string()>& work, double seconds) try {
+void together_alike(Group* group, const std::function<std::string()>& work, double seconds) {
   if (!group || group->size() == 1) return static_cast<void>(work());
-  const auto results = results_of_all(*group, work, seconds);
-  for (size_t rank = 1; rank < results.size(); ++rank)
-    if (results[rank] != results[0])
-      raise<UsageError>(join("ranks: need to run the same in one order, rank 0 came to ", results[0], ", rank ", rank, " to ",
-                             results[rank], "; make the same calls with the same mini-batches on all ranks"));
-} catch (const CommError& error) {
-  if (group && dynamic_cast<const ThrownByAll*>(&error) == nullptr) group->abort(error.what());
-  throw;
+  std::string mine;
+  const auto keeping_mine = [&] { return mine = work(); };
+  try {
+    const auto results = results_of_all(*group, keeping_mine, seconds);
+    for (size_t rank = 1; rank < results.size(); ++rank)
+      if (results[rank] != results[0])
+        raise<UsageError>(join("ranks: need to run the same in one order, rank 0 came to ", results[0], ", rank ", rank, " to ",
+                               results[rank], "; make the same calls with the same mini-batches on all ranks"));
+  } catch (const CommError& error) {
+    if (dynamic_cast<const ThrownByAll*>(&error) != nullptr) throw;
+    group->abort(error.what());
+    if (mine.empty()) throw;
+    throw CommError(join(error.what(), "\n  this rank had come to ", mine));
+  }
 }
 
 std::string on_root(Group* group, const std::function<std::string()>& work) {

@@ -19,7 +19,8 @@ struct ThrownByAll {
 void together(Group* group, const std::function<void()>& work);
 
 /// The same for work that says, in words, what this rank is about to run. A rank that does not come within `seconds` ends the job.
-/// Errors  UsageError on all ranks when one says other than the root. CommError naming the rank that did not come.
+/// Errors  UsageError on all ranks when one says other than the root. CommError naming the rank that did not come, and what this one is
+///         about to run.
 void together_alike(Group* group, const std::function<std::string()>& work, double seconds);
 
 /// Runs `work` on the root and returns what it gave on every rank. What it throws all ranks throw, as together().

@@ -159,7 +159,8 @@ class CutLine(TwoHostsTest):
         for rank, other in (0, "rank 1 (on host second)"), (1, "rank 0 (on host first)"):
             errors = (self.folder / f"errors-{rank}").read_text()
             self.assertIn(f"sluice: rank {rank}: error: {other} has not been heard of", errors)
-            self.assertRegex(errors, rf"\n  device {rank} \(cpu:{rank}\) ", "where the rank was itself")
+            where = rf"device {rank} \(cpu:{rank}\) |this rank had come to step "  # within a step, or before one
+            self.assertRegex(errors, rf"\n  ({where})", "where the rank was itself")
             self.assertEqual((self.folder / f"code-{rank}").read_text(), "5\n", errors)
         self.kill(process)  # launchers wait for the other host as long as it takes
         namespaces = [host.namespace for host in self.hosts.hosts]

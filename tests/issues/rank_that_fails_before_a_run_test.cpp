@@ -103,7 +103,7 @@ TEST(ARankThatDoesNotCome, EndsTheJobWhenTheTimeIsOver) {
           while (group.failure().empty()) std::this_thread::yield();
         });
       },
-      {"rank 1", "0.2", "got none"});
+      {"rank 1", "0.2", "got none", "this rank had come to step 1 of 6 samples"});
 }
 
 TEST(RanksInDifferentRuns, DoNotTakeEachOthersMessages) {
