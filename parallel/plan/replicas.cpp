@@ -181,10 +181,7 @@ std::vector<ReplicaDevices> ways_of(const std::vector<DevicePtr>& devices, const
 class ReplicaChooser {
  public:
   ReplicaChooser(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options)
-      : graph_(graph),
-        devices_(devices),
-        options_(options),
-        watch_(options.search_seconds, options.progress) {}
+      : graph_(graph), devices_(devices), options_(options), watch_(options.search_seconds, options.progress) {}
 
   /// Of `least` to `most` replicas.
   Plan choose(int least, int most) {
