@@ -7,14 +7,11 @@ namespace sluice {
 // Not deferred: one pass makes dx and dbias, which weighs nothing beside x and dy.
 Var bias_activation(Unary rule, const Var& x, const Var& bias) {
   const Tensor y = bias_activation(rule, x.value(), bias.value());
-  const Tensor& kept = kept_of_activation(rule, x.value(), y);
-  const bool has_bias = kept.shares_storage(y);
-  return record("bias_activation", y, {x, bias}, {kept, has_bias ? Tensor() : bias.value()}, rule,
-                [](const Node& node, const Tensor& dy, Needs needs) {
-                  auto [dx, dbias] =
-                      bias_activation_backward(node.attribute<Unary>(), node.saved[0], node.saved[1], dy, needs[0], needs[1]);
-                  return Gradients{dx, dbias};
-                });
+  const std::vector<Tensor> kept = keeps_output(rule) ? std::vector{y, Tensor()} : std::vector{x.value(), bias.value()};
+  return record("bias_activation", y, {x, bias}, kept, rule, [](const Node& node, const Tensor& dy, Needs needs) {
+    auto [dx, dbias] = bias_activation_backward(node.attribute<Unary>(), node.saved[0], node.saved[1], dy, needs[0], needs[1]);
+    return Gradients{dx, dbias};
+  });
 }
 
 Var mul_silu(const Var& a, const Var& b) {

@@ -8,7 +8,7 @@ namespace sluice {
 // None of these defers: a parameter's gradient is at most as large as dy alone, which it would keep, and takes one pass over memory.
 Var unary(Unary rule, const Var& x) {
   const Tensor y = unary(rule, x.value());
-  return record("unary", y, {x}, {kept_of_activation(rule, x.value(), y)}, rule, [](const Node& node, const Tensor& dy, Needs) {
+  return record("unary", y, {x}, {keeps_output(rule) ? y : x.value()}, rule, [](const Node& node, const Tensor& dy, Needs) {
     return Gradients{unary_backward(node.attribute<Unary>(), node.saved[0], dy, node.take_sum(0))};
   });
 }

@@ -1,11 +1,10 @@
 #pragma once
 #include "core/ops/elementwise_names.h"
-#include "core/tensor.h"
 
 namespace sluice {
 
-/// Of an activation y = rule(x) the tensor that its gradient reads. Of relu it is y, where the slope is that at x and which the op after it
-/// keeps, too, so that x can go.
-inline const Tensor& kept_of_activation(Unary rule, const Tensor& x, const Tensor& y) { return rule == Unary::Relu ? y : x; }
+/// Whether the gradient of an activation y = rule(x) reads y in place of x: of relu, whose slope at y is that at x. The op after it keeps y,
+/// too, so that x can go.
+inline bool keeps_output(Unary rule) { return rule == Unary::Relu; }
 
 }  // namespace sluice

@@ -81,7 +81,7 @@ Var linear_activation(Unary rule, const Var& x, const Var& weight, const Var& bi
   on_bias_activation(rule, []<class Rule>() {});  // refuses other rules before there is work
   if (lengths.defined()) return unary(rule, linear(x, weight, bias, lengths));
   const auto [y, before] = activated(rule, x.value(), weight.value(), bias.value());
-  return record("linear_activation", y, {record_linear(before, x, weight, {}), bias}, {kept_of_activation(rule, before, y)}, rule,
+  return record("linear_activation", y, {record_linear(before, x, weight, {}), bias}, {keeps_output(rule) ? y : before}, rule,
                 [](const Node& node, const Tensor& dy, Needs needs) {
                   auto [dx, dbias] = bias_activation_backward(node.attribute<Unary>(), node.saved[0], {}, dy, needs[0], needs[1]);
                   return Gradients{dx, dbias};

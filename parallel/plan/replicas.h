@@ -7,9 +7,8 @@
 
 namespace sluice::parallel {
 
-/// A plan for a number of replicas; they do as the first one, whose devices are planned for its share of the mini-batch. Where the number of
-/// micro-batches is open, that and halves of it are predicted with the exchange, as long as the step gets shorter. Where it is open
-/// which devices they have, and the devices differ or are in several hosts, both ways are planned.
+/// A plan for a number of replicas; they do as the first one, whose devices are planned for its share of the mini-batch
+/// (plan_of_given_replicas). Where it is open which devices they have, and the devices differ or are in several hosts, both ways are planned.
 /// Errors  UsageError for replicas that cannot share devices, micro-batches or fold blocks equally, and those of `plan`.
 Plan plan_of_replicas(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options, int replicas);
 
