@@ -114,16 +114,22 @@ void pack_across(const Runs<T>& runs, int64_t first, int64_t count, int64_t firs
              to + d * Width + i);
 }
 
-/// The same panels from runs that lie across the depth, of which each is read once.
+/// The same panels from runs that lie across the depth, of which each is read once. Some runs at a time, so that cache lines of a narrow
+/// panel are whole before the next panel begins: panels lie a multiple of what a way of the cache holds apart.
 template <int64_t Width, class T>
 void pack_along(const Runs<T>& runs, int64_t first, int64_t count, int64_t first_depth, int64_t depth, float* to) {
-  float room[kBlockColumns];
-  for (int64_t d = 0; d < depth; ++d) {
-    const float* from = as_floats(runs.at(first_depth + d) + first, count, room);
+  constexpr int64_t kRuns = Width < kLanes ? 16 : 1;
+  float room[kRuns][kBlockColumns];
+  const float* from[kRuns];
+  for (int64_t d = 0; d < depth; d += kRuns) {
+    const int64_t height = std::min(kRuns, depth - d);
+    for (int64_t i = 0; i < height; ++i) from[i] = as_floats(runs.at(first_depth + d + i) + first, count, room[i]);
     float* row = to + d * Width;
     int64_t panel = 0;
-    for (; panel + Width <= count; panel += Width, row += depth * Width) std::memcpy(row, from + panel, Width * sizeof(float));
-    if (panel < count) std::fill_n(std::copy_n(from + panel, count - panel, row), Width - (count - panel), 0.0f);
+    for (; panel + Width <= count; panel += Width, row += depth * Width)
+      for (int64_t i = 0; i < height; ++i) std::memcpy(row + i * Width, from[i] + panel, Width * sizeof(float));
+    for (int64_t i = 0; panel < count && i < height; ++i)
+      std::fill_n(std::copy_n(from[i] + panel, count - panel, row + i * Width), Width - (count - panel), 0.0f);
   }
 }
 

@@ -41,6 +41,18 @@ int64_t least_by_blas(const onednn::Product& whole) {
   return int64_t{1} << (whole.transpose_b || whole.m < 64 ? 27 : 20);
 }
 
+/// Compiled products add a bias as they store, which pays where few results are stored for each multiplication.
+bool is_faster_by_blas(const onednn::Product& whole) {
+  constexpr int64_t kLongSum = 384;
+  return whole.m * whole.n * whole.k >= least_by_blas(whole) && (!whole.has_bias || whole.k < kLongSum);
+}
+
+/// The gradient of a weight with many more rows than columns, such as that of a vocabulary: cut by rows, the libraries read short pieces of
+/// a's rows, which lie far apart.
+bool is_tall_gradient(const onednn::Product& whole) {
+  return whole.transpose_a && !whole.transpose_b && whole.m >= 8 * whole.n && packs(whole.m, whole.n, whole.k);
+}
+
 /// oneDNN has the product, and where several `add_up` one that adds to the result.
 bool is_compiled(onednn::Product whole, bool add_up) {
   if (!onednn::scratch_bytes(whole)) return false;
@@ -53,9 +65,9 @@ Way way_of(const onednn::Product& whole, bool add_up) {
   if (whole.dtype == DType::bf16) return is_compiled(whole, add_up) ? Way::compiled : Way::packed;
   const int64_t multiplications = whole.m * whole.n * whole.k;
   if (whole.dtype == DType::f64 || multiplications <= kTiny) return Way::eigen;
-  if (packed_gemm_is_fastest() && packs(whole.m, whole.n, whole.k)) return Way::packed;
+  if ((packed_gemm_is_fastest() && packs(whole.m, whole.n, whole.k)) || is_tall_gradient(whole)) return Way::packed;
   if (!is_compiled(whole, add_up)) return Way::packed;
-  return multiplications >= least_by_blas(whole) ? Way::blas : Way::compiled;
+  return is_faster_by_blas(whole) ? Way::blas : Way::compiled;
 }
 
 /// A product over the larger of m and n, cut into parts of nearly equal size. Those of the libraries follow from the shape alone, as their
