@@ -13,6 +13,7 @@
 #include <numbers>
 #include <type_traits>
 #include <unsupported/Eigen/SpecialFunctions>
+#include <utility>
 
 #include "core/dtype.h"
 
@@ -230,17 +231,54 @@ void for_lanes(int64_t begin, int64_t end, const Body& body) {
   body(load, store);
 }
 
+/// Loads lanes from a place of arrays, whose address it also gives, for what takes several registers at once.
+template <class T>
+struct LanesAt {
+  template <class S>
+  Lanes<T> operator()(const S* x) const {
+    return Lanes<T>::load(x + place);
+  }
+  template <class S>
+  const S* address(const S* x) const {
+    return x + place;
+  }
+  int64_t place;
+};
+
 /// The same with blocks of kRegisters registers, then single ones: body(number of registers, load, store) of a block at x + i, whose further
 /// registers lie at load(x + Lanes::kCount), and so on. For bodies that read a list of their own, which then serves several registers.
+/// `load` is a LanesAt where there is more than one register.
 template <class T, int kRegisters, class Body>
 void for_lane_blocks(int64_t begin, int64_t end, const Body& body) {
   using V = Lanes<compute_t<T>>;
   constexpr int64_t kBlock = kRegisters * V::kCount;
   for (; begin + kBlock <= end; begin += kBlock)
-    body(
-        std::integral_constant<int, kRegisters>(), [begin](const auto* x) { return V::load(x + begin); },
-        [begin](auto* y, V lanes) { lanes.store(y + begin); });
+    body(std::integral_constant<int, kRegisters>(), LanesAt<compute_t<T>>{begin}, [begin](auto* y, V lanes) { lanes.store(y + begin); });
   for_lanes<T>(begin, end, [&](auto load, auto store) { body(std::integral_constant<int, 1>(), load, store); });
+}
+
+/// Calls body(r) for every r < kRegisters, a constant each time: an array of registers that a loop indexes lies in memory.
+template <int kRegisters, class Body>
+void for_registers(const Body& body) {
+  [&]<int... r>(std::integer_sequence<int, r...>) { (body(std::integral_constant<int, r>()), ...); }
+  (std::make_integer_sequence<int, kRegisters>());
+}
+
+/// sums[r] += the lanes of x that lie at bytes equal to `byte`; of some registers side by side.
+template <class T, class S, int kRegisters>
+void add_where_equal(const uint8_t* bytes, uint8_t byte, const S* x, Lanes<T> (&sums)[kRegisters]) {
+  using V = Lanes<T>;
+#ifdef __AVX512BW__
+  if constexpr (sizeof(T) == 4 && kRegisters == 4) {  // one comparison for all of them
+    const uint64_t equal = _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(bytes), _mm512_set1_epi8(static_cast<char>(byte)));
+    return for_registers<kRegisters>([&](auto r) {
+      const auto here = static_cast<__mmask16>(equal >> (r * V::kCount));
+      sums[r].all = _mm512_mask_add_ps(sums[r].all, here, sums[r].all, V::load(x + r * V::kCount).all);
+    });
+  }
+#endif
+  for_registers<kRegisters>(
+      [&](auto r) { sums[r] = sums[r] + where_equal(V::load(bytes + r * V::kCount), V(byte), V::load(x + r * V::kCount), V(0)); });
 }
 
 }  // namespace sluice::kernels

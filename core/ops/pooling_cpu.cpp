@@ -100,17 +100,17 @@ auto place_in(const WindowPlan& plan, const Axis& rows, const Axis& columns) {
   };
 }
 
-/// The gradient of a run's pixels: to = the sum of part(load, tap, what the tap reads) over its taps, and what is there to add.
-template <class T, class Part>
-void sum_taps(const Run<compute_t<T>>& run, const T* added, T* to, const Part& part) {
+/// The gradient of a run's pixels: to = the sum over its taps, and what is there to add. add(load, tap, what the tap reads, sums) adds the
+/// part of a tap.
+template <class T, class Value, class Add>
+void sum_taps(const Run<Value>& run, const T* added, T* to, const Add& add) {
   using V = Lanes<compute_t<T>>;
   write_gradient_blocks(run.to, run.to + run.count, added, to, [&](int64_t first, int64_t count, T* made) {
     for_lane_blocks<T, kRegisters>(0, count, [&](auto registers, auto load, auto store) {
       V sums[registers];
-      for (V& sum : sums) sum = V(0);
-      for (const auto& tap : run.taps)
-        for (int r = 0; r < registers; ++r) sums[r] = sums[r] + part(load, tap, first - run.to + tap.offset + r * V::kCount);
-      for (int r = 0; r < registers; ++r) store(made + r * V::kCount, sums[r]);
+      for_registers<registers>([&](auto r) { sums[r] = V(0); });
+      for (const auto& tap : run.taps) add(load, tap, first - run.to + tap.offset, sums);
+      for_registers<registers>([&](auto r) { store(made + r * V::kCount, sums[r]); });
     });
   });
 }
@@ -150,11 +150,15 @@ void max_pool2d_backward(Cpu& cpu, const Tensor& dy, const Tensor& place, const 
     const uint8_t* places = place.data<uint8_t>();
     const T* added = sum.defined() ? sum.data<T>() : nullptr;
     T* to = dx.data<T>();
-    for_runs<C>(cpu, plan.batch, rows, columns, dy.dim(-1), place_in<C>(plan, rows, columns), kAlways, [&](const Run<C>& run) {
-      sum_taps<T>(run, added, to, [&](const auto& load, const Tap<C>& tap, int64_t read) {
-        return where_equal(load(places + read), V(tap.value), load(from + read), V(0));
-      });
-    });
+    for_runs<uint8_t>(
+        cpu, plan.batch, rows, columns, dy.dim(-1), place_in<uint8_t>(plan, rows, columns), kAlways, [&](const Run<uint8_t>& run) {
+          sum_taps<T>(run, added, to, [&]<int registers>(const auto& load, const Tap<uint8_t>& tap, int64_t read, V(&sums)[registers]) {
+            if constexpr (registers > 1)
+              add_where_equal(load.address(places + read), tap.value, load.address(from + read), sums);
+            else
+              sums[0] = sums[0] + where_equal(load(places + read), V(tap.value), load(from + read), V(0));
+          });
+        });
   });
 }
 
@@ -169,10 +173,10 @@ void average_pool2d(Cpu& cpu, const Tensor& x, const WindowPlan& plan, const Ten
       const V share(C(1) / static_cast<C>(run.taps.size()));
       for_lane_blocks<T, kRegisters>(0, run.count, [&](auto registers, auto load, auto store) {
         V sums[registers];
-        for (V& sum : sums) sum = V(0);
+        for_registers<registers>([&](auto r) { sums[r] = V(0); });
         for (const Tap<C>& tap : run.taps)
-          for (int r = 0; r < registers; ++r) sums[r] = sums[r] + load(from + tap.offset + r * V::kCount);
-        for (int r = 0; r < registers; ++r) store(to + run.to + r * V::kCount, sums[r] * share);
+          for_registers<registers>([&](auto r) { sums[r] = sums[r] + load(from + tap.offset + r * V::kCount); });
+        for_registers<registers>([&](auto r) { store(to + run.to + r * V::kCount, sums[r] * share); });
       });
     });
   });
@@ -198,7 +202,9 @@ void average_pool2d_backward(Cpu& cpu, const Tensor& dy, const WindowPlan& plan,
       return C(1) / static_cast<C>(row_places.at(across.source - r).count * column_places.at(along.source - s).count);
     };
     for_runs<C>(cpu, plan.batch, rows, columns, dy.dim(-1), share, may_join, [&](const Run<C>& run) {
-      sum_taps<T>(run, added, to, [&](const auto& load, const Tap<C>& tap, int64_t read) { return load(from + read) * V(tap.value); });
+      sum_taps<T>(run, added, to, [&]<int registers>(const auto& load, const Tap<C>& tap, int64_t read, V(&sums)[registers]) {
+        for_registers<registers>([&](auto r) { sums[r] = sums[r] + load(from + read + r * V::kCount) * V(tap.value); });
+      });
     });
   });
 }
