@@ -161,6 +161,7 @@ class Training {
     ProgressLine progress(console_, trainer.steps_done(), steps_);
     loop.on_step = [&](const training::Loop::Step& step) { note(trainer, step, progress); };
     loop.on_evaluation = [&](int64_t step, const training::Evaluation& evaluation) {
+      if (evaluation.wish.signal != 0) wish_ = evaluation.wish;
       if (step == steps_) progress.finish();
       progress.say(note_validation(step, evaluation));
     };

@@ -126,7 +126,7 @@ class Trainer {
   StepResult step(const Batch& batch, int micro_batches = 0);
   /// The loss of a batch in evaluation mode, and if wanted the predictions; legal between any two steps. With Optimizer::ema it is that
   /// of averages(), which take the place of the weights without further memory. `stop` is asked before each node, from any device's thread; over
-  /// several ranks once on each, before anything runs: when one gives true, or a rank's wish has a signal at the end, all of them throw.
+  /// several ranks once on each, before anything runs: when one gives true, all of them throw.
   /// Errors  StoppedError when `stop` gave true: the trainer goes on as if the evaluation had never begun.
   EvaluationResult evaluate(const Batch& batch, bool with_output = false, const std::function<bool()>& stop = {});
 

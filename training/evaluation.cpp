@@ -52,6 +52,9 @@ Evaluation evaluate(parallel::Trainer& trainer, data::ValidationLoader& batches,
     loss += result->loss_sum;
     weight += result->weight;
     for (const auto& [name, metric] : metrics) metric->add(result->output, batch);
+    evaluation.wish = result->wish;
+    evaluation.is_complete = !trainer.group() || !stop || evaluation.wish.signal == 0;
+    if (!evaluation.is_complete) break;
   }
   if (weight > 0) {
     evaluation.loss = loss / weight;

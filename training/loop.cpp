@@ -184,6 +184,7 @@ Loop::End Loop::run_steps() {
   data::Loader loader = options_.sampler ? data::Loader(dataset_, options_.sampler, loading()) : data::Loader(dataset_, loading());
   saved_at_ = steady_seconds();
   seconds_ = {};
+  left_evaluation_ = false;
   if (lacks_evaluation() && !is_stopped()) evaluate_now();
   while (trainer_.steps_done() < options_.steps) {
     if (is_stopped()) return End::stopped;
@@ -216,6 +217,7 @@ void Loop::evaluate_now() {
 
 void Loop::note(const Evaluation& evaluation) {
   const int64_t step = trainer_.steps_done();
+  left_evaluation_ = !evaluation.is_complete;
   if (evaluation.is_complete && evaluation.loss) {
     history_.add({step, *evaluation.loss, evaluation.metrics});
     kept_.add({step, *evaluation.loss, evaluation.metrics});

@@ -111,7 +111,7 @@ class Loop {
   void keep_room();
   int64_t last_own_step(const std::string& folder) const;
   std::string best_folder() const { return output_->path_of(kBestFolder); }
-  bool is_stopped() const { return stop && stop(); }
+  bool is_stopped() const { return left_evaluation_ || (stop && stop()); }
   bool is_due(int64_t every) const;
   bool lacks_evaluation() const;
   bool has_patience() const { return options_.patience == 0 || history_.since_best() < options_.patience; }
@@ -139,6 +139,7 @@ class Loop {
   double saved_at_ = 0;      ///< in steady_seconds()
   bool wants_save_ = false;  ///< of all ranks
   bool is_prepared_ = false;
+  bool left_evaluation_ = false;                        ///< of this run: one was stopped
   std::optional<std::string> data_hash_;                ///< once it was asked for
   std::optional<Origin> origin_;                        ///< what was restored
   std::optional<int64_t> evaluated_step_, saved_step_;  ///< the last, of this loop

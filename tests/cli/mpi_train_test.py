@@ -330,6 +330,13 @@ class Failures(RanksTest):
         done = sluice("inspect", self.folder / "run")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
+    def test_a_signal_in_an_evaluation_ends_at_its_step(self):
+        process, ranks = self.start(2, train__evaluate_every=1, train__evaluate_batches=8000)
+        os.kill(ranks[1], signal.SIGUSR1)
+        output, _ = process.communicate(timeout=patience(60))
+        self.assertIn("validation after step 1: stopped by a signal", output)
+        self.assertIn("ended by a signal after step 1", output)
+
 
 if __name__ == "__main__":
     if shutil.which(LAUNCHER[0]) is None:
