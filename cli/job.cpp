@@ -7,11 +7,13 @@
 #include <chrono>
 #include <map>
 #include <thread>
+#include <variant>
 
 #include "cli/exit_codes.h"
 #include "cli/failure.h"
 #include "cli/list_text.h"
 #include "cli/messages.h"
+#include "cli/options.h"
 #include "parallel/group/collectives.h"
 #include "parallel/group/job.h"
 #include "parallel/run/agreement.h"
@@ -50,9 +52,10 @@ void end_soon(const std::string& failure) {
 
 Job::Job() : group_(parallel::join_job()) {
   if (!ranks()) return;
-  hosts_ = parallel::host_names(*group_);
   set_rank(group_->rank());
   group_->on_failure(end_soon);
+  set_watchdog(std::get<double>(option_named("pipeline.timeout").initial));
+  hosts_ = parallel::host_names(*group_);
   if (is_root()) warn_of_binding();
 }
 

@@ -19,7 +19,8 @@ class Job {
   std::shared_ptr<parallel::Group> ranks() const { return group_->size() > 1 ? group_ : nullptr; }
   /// The devices of this rank's host, of so many of the job. Errors  as parallel::DeviceRanks.
   std::vector<int> devices_of_host(int devices) const;
-  /// A rank that is not heard of for so long, or for some seconds where that is less, has failed.
+  /// A rank that is not heard of for so long, or for some seconds where that is less, has failed; until this is called, for as long as
+  /// pipeline.timeout is where nobody sets it.
   void set_watchdog(double seconds) const;
   /// "4 ranks: 0 and 1 on a, 2 and 3 on b"; empty for one process.
   std::string text() const;

@@ -60,9 +60,7 @@ class Training {
         optimizer_(build_optimizer(settings_)),
         plan_(build_plan(graph_, settings_, *optimizer_, ranks(), &trials_)),
         speeds_(job.is_root() ? speeds_of(plan_.devices, plan_.precision) : std::vector<DeviceSpeed>()),
-        replanner_(build_replanner(graph_, settings_, *optimizer_, speeds_)) {
-    job.set_watchdog(settings_.number("pipeline.timeout"));
-  }
+        replanner_(build_replanner(graph_, settings_, *optimizer_, speeds_)) {}
 
   int run() {
     ignore_output_signals();
@@ -391,7 +389,9 @@ Settings read_and_check(const Arguments& arguments, const Job& job) {
     build_optimizer(*settings);
     require(!settings->flag("pipeline.replan"), "pipeline.replan: needs one process, got ", job.text(), "; set it to false");
   });
-  return settings ? *settings : read();
+  if (!settings) settings = read();
+  job.set_watchdog(settings->number("pipeline.timeout"));
+  return *settings;
 }
 
 /// Before the newest checkpoint is looked for: a training that still writes there would go on beyond it, and take it away.

@@ -300,6 +300,21 @@ class Failures(RanksTest):
             self.kill_rank(rank)
         self.assertIn("rank 1", errors)
 
+    def test_of_a_rank_that_stops_while_the_plan_is_made_end_the_job(self):
+        before = self.ranks_alive()
+        long_plan = dict(pipeline__costs="measured", pipeline__schedule="auto", model__layers=48, model__dim=256, model__vocab=4000, train__batch=32)
+        command = self.command(2, *self.tiny(pipeline__devices='"2x cpu"', pipeline__timeout=4, **long_plan))
+        process = subprocess.Popen(command, text=True, env={**ENVIRONMENT, "XDG_CACHE_HOME": str(self.folder)}, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+        for stream in (process.stdout, process.stderr):
+            self.addCleanup(stream.close)
+        self.addCleanup(self.kill, process)
+        time.sleep(3)  # in which ranks find each other
+        root, other = sorted(self.ranks_alive() - before)
+        self.addCleanup(self.kill_rank, root)
+        os.kill(root, signal.SIGSTOP)
+        self.assertIn("rank 0 (on host", self.expect_end(process, [other], 8))
+
     def test_of_ranks_at_random_moments_are_survived_with_train_until_done(self):
         random.seed(4)
         keys = dict(train__steps=600, output__save_every=20, pipeline__devices='"4x cpu"')
