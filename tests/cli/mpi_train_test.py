@@ -268,6 +268,16 @@ class Errors(RanksTest):
         self.expect_error(2, "pipeline.replan", "one process", arguments=self.tiny(pipeline__replan="true", **two))
         self.expect_error(3, "nowhere.txt", arguments=self.tiny(data__kind="text", data__path=self.folder / "nowhere.txt", **two))
 
+    def test_of_ranks_that_were_started_otherwise(self):
+        two = dict(pipeline__devices='"2x cpu"', train__evaluate_every=1)
+        for flags in (["--report", self.folder / "r.html"], ["--resume", "auto"], sets(output__keep_best="true")):
+            with self.subTest(flags):
+                command = self.command(1, *self.tiny(**two))
+                command += [":", "-n", "1", str(PROGRAM), *map(str, self.tiny(*flags, **two))]
+                done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, stdin=subprocess.DEVNULL)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertRegex(done.stderr, r"rank 1: (--report|--resume|output.keep_best): needs what the root has, (nothing|false), got .*; start all ranks")
+
     def test_of_commands_for_one_process(self):
         done = self.launch(2, "eval", self.folder)
         self.assertEqual(done.returncode, 2)
