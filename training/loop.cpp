@@ -157,7 +157,7 @@ void Loop::keep_room() {
 }
 
 Loop::End Loop::run() {
-  if (parallel::Group* const group = trainer_.group()) require_equal_loops(*group, options_, *dataset_, output_ != nullptr);
+  if (parallel::Group* const group = trainer_.group()) require_equal_loops(*group, options_, *dataset_, data_hash(), output_ != nullptr);
   if (output_ && !std::exchange(is_prepared_, false)) prepare();
   if (options_.record && options_.record->config.empty()) options_.record->config = options_.config;
   const int64_t first = trainer_.steps_done();

@@ -13,6 +13,8 @@ namespace {
 /// By name, in the order in which differences are named.
 using Terms = std::vector<std::pair<std::string, std::string>>;
 
+constexpr const char* kSamples = "samples with the hash";  // empty on a rank that cannot load all inputs
+
 std::string names_of(const MetricMakers& metrics) {
   std::string names;
   for (const auto& [name, make] : metrics) names += (names.empty() ? "" : ", ") + name;
@@ -28,13 +30,14 @@ std::string samples_of(const data::BatchSamplerPtr& sampler) {
   return join(sampler->batches_per_epoch(), " batches an epoch, the first of ", samples.size(), " samples with hash ", hash.text());
 }
 
-Terms terms_of(const LoopOptions& options, const data::Dataset& dataset, bool saves) {
+Terms terms_of(const LoopOptions& options, const data::Dataset& dataset, const std::string& data_hash, bool saves) {
   std::string inputs;
   for (const std::string& input : dataset.inputs()) inputs += (inputs.empty() ? "" : ", ") + input;
   const auto option = [](const char* name, const auto& value) { return std::pair(join("LoopOptions::", name), join(value)); };
   return {{"number of training samples", join(dataset.size(data::Split::train))},
           {"number of validation samples", join(dataset.size(data::Split::validation))},
           {"inputs of the data set", inputs},
+          {kSamples, data_hash},
           option("batch", options.batch),
           option("seed", options.seed),
           option("sampler", samples_of(options.sampler)),
@@ -53,9 +56,10 @@ Terms terms_of(const LoopOptions& options, const data::Dataset& dataset, bool sa
 
 }  // namespace
 
-void require_equal_loops(parallel::Group& group, const LoopOptions& options, const data::Dataset& dataset, bool saves) {
+void require_equal_loops(parallel::Group& group, const LoopOptions& options, const data::Dataset& dataset, const std::string& data_hash,
+                         bool saves) {
   Terms mine;
-  parallel::together(&group, [&] { mine = terms_of(options, dataset, saves); });
+  parallel::together(&group, [&] { mine = terms_of(options, dataset, data_hash, saves); });
   const std::string values = parallel::on_root(&group, [&] {
     parallel::PacketWriter packet;
     for (const auto& [name, value] : mine) packet << value;
@@ -65,6 +69,7 @@ void require_equal_loops(parallel::Group& group, const LoopOptions& options, con
     parallel::PacketReader root(values);
     for (const auto& [name, value] : mine) {
       const auto of_root = root.read<std::string>();
+      if (name == kSamples && (value.empty() || of_root.empty())) continue;
       require(value == of_root, "training loop: needs ", name, " as on the root, '", of_root, "', got '", value,
               "'; give the loops of all ranks equal data sets and options");
     }

@@ -278,6 +278,18 @@ class Errors(RanksTest):
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertRegex(done.stderr, r"rank 1: (--report|--resume|output.keep_best): needs what the root has, (nothing|false), got .*; start all ranks")
 
+    def test_of_ranks_that_read_other_data(self):
+        for rank, sentence in enumerate(("each micro-batch goes to the next device. ", "its gradient comes back from that device. ")):
+            (self.folder / f"host{rank}").mkdir()
+            (self.folder / f"host{rank}" / "text.txt").write_text(sentence.ljust(48) * 300)
+        keys = dict(data__kind="text", data__path="text.txt", data__cache=self.folder / "cache", model__vocab=256, train__steps=1)
+        command = self.command(2, *self.tiny(pipeline__devices='"2x cpu"', **keys))
+        at = command.index(str(PROGRAM))
+        elsewhere = ["sh", "-c", f'cd {self.folder}/host${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}} && exec "$0" "$@"']
+        done = subprocess.run(command[:at] + elsewhere + command[at:], capture_output=True, text=True, env=ENVIRONMENT, stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertRegex(done.stderr, r"rank 1: training loop: needs samples with the hash as on the root, '.* equal data sets")
+
     def test_of_commands_for_one_process(self):
         done = self.launch(2, "eval", self.folder)
         self.assertEqual(done.returncode, 2)
