@@ -15,13 +15,23 @@ namespace sluice::parallel::checkpoint_layout {
 
 std::string folder_name(int64_t step) { return fmt::format("step-{:08}", step); }
 
+std::vector<std::string> names_in(const std::filesystem::path& folder, std::error_code& error) {
+  std::vector<std::string> names;
+  for (std::filesystem::directory_iterator entry(folder, error); entry != end(entry); entry.increment(error))
+    names.push_back(entry->path().filename().string());
+  return names;
+}
+
 std::set<int64_t> finished_steps(const std::filesystem::path& output) {
   static const std::regex form("step-([0-9]{8,18})");
+  std::error_code error;
+  const auto names = names_in(output, error);
+  const bool is_there = error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory;
+  require<DataError>(!error || !is_there, output.string(), ": the folder cannot be read: ", error.message(),
+                     "; allow reading it and the folders above it, or choose another one");
   std::set<int64_t> steps;
-  std::error_code nothing_there;
-  for (const auto& entry : std::filesystem::directory_iterator(output, nothing_there)) {
+  for (const std::string& name : names) {
     std::smatch match;
-    const std::string name = entry.path().filename().string();
     if (!std::regex_match(name, match, form)) continue;
     const int64_t step = std::stoll(match[1]);
     if (name == folder_name(step)) steps.insert(step);  // "step-000000007" is no name of ours

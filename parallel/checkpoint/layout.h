@@ -24,7 +24,10 @@ inline constexpr const char* kNewLatestFile = "latest.tmp";
 
 /// "step-00001234"
 std::string folder_name(int64_t step);
-/// Steps of what bears a finished checkpoint's name in `output`, ascending.
+/// The names of what is in a folder, in any order. `error`: why they could not all be read.
+std::vector<std::string> names_in(const std::filesystem::path& folder, std::error_code& error);
+/// Steps of what bears a finished checkpoint's name in `output`, ascending; none where there is no such folder.
+/// Errors  DataError for a folder that cannot be read.
 std::set<int64_t> finished_steps(const std::filesystem::path& output);
 /// True for a folder with a state.json, damaged or not.
 bool is_checkpoint(const std::filesystem::path& folder);

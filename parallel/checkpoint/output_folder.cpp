@@ -108,11 +108,18 @@ void create_synced_folder(const fs::path& path) {
   for (const fs::path& folder : made) sync_folder(folder.parent_path());
 }
 
+void remove_or_throw(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  require<ResourceError>(!error, path.string(), ": cannot be removed: ", error.message(),
+                         "; remove it, or choose another output folder (LoopOptions::output, [output] dir)");
+}
+
 /// A folder that is removed again unless it was renamed to its final name.
 class TemporaryFolder {
  public:
   explicit TemporaryFolder(fs::path path) : path_(std::move(path)) {
-    fs::remove_all(path_);
+    remove_or_throw(path_);
     create_folder(path_);
   }
   ~TemporaryFolder() {
@@ -151,19 +158,24 @@ OutputFolder::OutputFolder(std::string path, Group* group) : path_(std::move(pat
   on_root(group_, [&] { lock(); });
 }
 
-void OutputFolder::lock() {
+void OutputFolder::lock() try {
   create_synced_folder(path_);
   lock_ = open(path_of(checkpoint_layout::kLockFile).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (lock_ < 0) throw_folder_error(path_, std::strerror(errno));
   if (const int reason = why_not_locked(lock_)) {
-    close(std::exchange(lock_, -1));
     if (reason != EWOULDBLOCK) throw_folder_error(path_, std::strerror(reason));
     throw ResourceError(
         join(path_, ": another training writes this output folder; wait for it, or set another LoopOptions::output ([output] dir)"));
   }
   // Whoever holds the lock is the only one who makes temporary files and folders here, so these belong to nobody alive.
-  for (const auto& entry : fs::directory_iterator(path_))
-    if (checkpoint_layout::is_temporary(entry.path().filename().string())) fs::remove_all(entry.path());
+  std::error_code error;
+  const auto names = checkpoint_layout::names_in(path_, error);
+  if (error) throw_folder_error(path_, error.message());
+  for (const auto& name : names)
+    if (checkpoint_layout::is_temporary(name)) remove_or_throw(path_of(name));
+} catch (...) {
+  if (lock_ >= 0) close(std::exchange(lock_, -1));
+  throw;
 }
 
 OutputFolder::~OutputFolder() {
@@ -268,7 +280,7 @@ void OutputFolder::prune(int keep) {
     // Renamed first, so that a kill in the middle leaves no damaged checkpoint under a finished name.
     const std::string doomed = path_of(join(*oldest, ".tmp-", getpid()));
     rename_or_throw(path_of(*oldest), doomed);
-    fs::remove_all(doomed);
+    remove_or_throw(doomed);
   }
 }
 

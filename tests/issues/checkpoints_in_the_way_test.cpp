@@ -1,5 +1,6 @@
 // A second training that saved into the folder of the first kept the first one's weights, and pruning deleted a user's own file.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <thread>
 
@@ -147,6 +148,56 @@ TEST(CheckpointsInTheWay, OfAProcessThatIsEndingAreWaitedFor) {
   });
   EXPECT_NO_THROW(OutputFolder(folder.path() / "run"));
   end.join();
+}
+
+/// Permissions mean nothing to root.
+class OrdinaryUser {
+ public:
+  OrdinaryUser() {
+    if (::geteuid() == 0) was_root_ = ::seteuid(54321) == 0;
+  }
+  ~OrdinaryUser() {
+    if (was_root_ && ::seteuid(0) != 0) std::terminate();
+  }
+
+ private:
+  bool was_root_ = false;
+};
+
+class FolderOfOthers : public ::testing::Test {
+ protected:
+  FolderOfOthers() {
+    fs::permissions(folder_.path(), fs::perms::all);
+    fs::create_directories(left_);
+    fs::permissions(output_, fs::perms::all);
+    write_file(left_ / "model.safetensors", "of another user");
+  }
+  ~FolderOfOthers() override {
+    for (const fs::path& folder : {output_, left_}) fs::permissions(folder, fs::perms::all);
+  }
+  TemporaryFolder folder_;
+  const fs::path output_ = folder_.path() / "run", left_ = output_ / "step-00000001.tmp-1";
+};
+
+/// It was an error of the library of files, without a cure, and the folder stayed locked until the process ended.
+TEST_F(FolderOfOthers, WhatCannotBeRemovedIsNamedAndTheLockFree) {
+  fs::permissions(left_, fs::perms::owner_read | fs::perms::owner_exec);
+  {
+    const OrdinaryUser user;
+    expect_error<ResourceError>([&] { OutputFolder output(output_); },
+                                {left_.string(), "cannot be removed: Permission denied", "remove it"});
+  }
+  fs::remove_all(left_);
+  const OrdinaryUser user;
+  EXPECT_NO_THROW(OutputFolder output(output_));
+  fs::create_directories(left_);
+}
+
+TEST_F(FolderOfOthers, ThatCannotBeReadIsNotTakenForAnEmptyOne) {
+  fs::permissions(output_, fs::perms(0333));
+  const OrdinaryUser user;
+  expect_error<DataError>([&] { find_checkpoint(output_); }, {output_.string(), "cannot be read: Permission denied", "allow reading"});
+  expect_error<ResourceError>([&] { OutputFolder output(output_); }, {output_.string(), "Permission denied", "choose one that can"});
 }
 
 }  // namespace
