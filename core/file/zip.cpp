@@ -11,6 +11,7 @@ namespace sluice {
 
 namespace {
 
+constexpr size_t kLongestZipName = 65535;  // which its 16 bits hold
 constexpr uint64_t kMostOfDeflate = 1032;  // bytes from one: zlib.net/zlib_tech.html
 
 std::string text_of(int code) {
@@ -72,13 +73,21 @@ void require_written(bool ok, const std::filesystem::path& path, zip_t* archive)
                          "; choose a folder that can be written and has room");
 }
 
+/// What a name is otherwise, the library cuts off without a word.
+void require_name(bool ok, const std::filesystem::path& path) {
+  require(ok, path.string(), ": needs names of members in UTF-8, without a zero byte, of at most ", kLongestZipName,
+          " bytes, got another one; rename it");
+}
+
 void add(zip_t* archive, const ZipContent& content, const std::filesystem::path& path) {
+  require_name(content.name.size() <= kLongestZipName && content.name.find('\0') == content.name.npos, path);
   std::vector<zip_buffer_fragment_t> fragments;
   for (const std::string_view piece : content.pieces)
     fragments.push_back({reinterpret_cast<zip_uint8_t*>(const_cast<char*>(piece.data())), piece.size()});
   zip_source_t* source = zip_source_buffer_fragment(archive, fragments.data(), fragments.size(), 0);
   const int64_t index = zip_file_add(archive, content.name.c_str(), source, ZIP_FL_ENC_UTF_8);
   if (index < 0) zip_source_free(source);
+  require_name(index >= 0 || zip_error_code_zip(zip_get_error(archive)) != ZIP_ER_INVAL, path);
   require_written(index >= 0, path, archive);
   constexpr uint16_t kFirstDay = 0x21;  // 1 January 1980
   const auto at = static_cast<uint64_t>(index);

@@ -42,7 +42,8 @@ struct ZipContent {
 };
 
 /// Writes a zip file, synced, with members stored and without a date: equal contents give equal files.
-/// Errors  ResourceError naming path and reason; UsageError in a build without libzip.
+/// Errors  ResourceError naming path and reason; UsageError for a name that is not UTF-8, has a zero byte or is longer than 65535 bytes, and
+///         in a build without libzip.
 void write_zip(const std::filesystem::path& path, const std::vector<ZipContent>& contents);
 
 }  // namespace sluice

@@ -67,6 +67,17 @@ TEST(Npz, NoTensorsMakeNoFileThatCannotBeRead) {
   EXPECT_EQ(folder.files(), 0u);
 }
 
+/// A zero byte ended the name in the file, and 65536 bytes of a name were left out: whoever read it found other arrays or none.
+TEST(Npz, NamesThatAZipFileDoesNotHoldAreRefusedBeforeTheFileIsWritten) {
+  const TemporaryFolder folder;
+  for (const std::string& name : {std::string("a\0b", 3), std::string(65536, 'a'), std::string("\xff")})
+    expect_error<UsageError>([&] { write_npz(folder.path() / "x.npz", {{name, tensor({1})}}); }, {"x.npz", "UTF-8", "65535 bytes"});
+  EXPECT_EQ(folder.files(), 0u);
+  const std::string longest(65531, 'a');
+  write_npz(folder.path() / "x.npz", {{longest, tensor({1})}});
+  EXPECT_TRUE(read_npz(folder.path() / "x.npz").contains(longest));
+}
+
 TEST(Npz, AFileCutAnywhereIsRefused) {
   const TemporaryFolder folder;
   const std::string whole = plain_file();
