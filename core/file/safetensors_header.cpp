@@ -17,6 +17,8 @@ namespace {
 
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 constexpr size_t kMaxTensors = 1'000'000;
+/// Of an offset: where the data are in the file is a number of 63 bits, too.
+constexpr uint64_t kMaxNumber = std::numeric_limits<int64_t>::max() - kMaxHeaderBytes - 8;
 
 const std::map<std::string, DType>& dtypes() {
   static const std::map<std::string, DType> table = {{"F32", DType::f32}, {"BF16", DType::bf16}, {"F64", DType::f64},
@@ -87,7 +89,7 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool number_unsigned(number_unsigned_t number) override {
-    refuse_unless(in_array_ && number <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()), "the number does not fit here");
+    refuse_unless(in_array_ && number <= kMaxNumber, "the number does not fit here");
     refuse_unless(numbers_.size() < static_cast<size_t>(kMaxRank), "needs at most 8 extents and 2 offsets");
     numbers_.push_back(static_cast<int64_t>(number));
     return true;
