@@ -86,6 +86,21 @@ class Literal {
   size_t at_ = 0;
 };
 
+/// What makes numbers that can be read of those of another dtype. Whole ones lose nothing.
+const char* cure_of(std::string_view name) {
+  switch (name.size() > 1 ? name[1] : ' ') {
+    case 'f':
+      return "save a.astype('float32')";
+    case 'i':
+    case 'u':
+      return "save a.astype('int64')";
+    case 'c':
+      return "save a.real and a.imag, each as an array of its own";
+    default:
+      return "save numbers";
+  }
+}
+
 DType read_dtype(Literal& literal) {
   if (literal.next_is('[')) literal.refuse("needs plain numbers, got a structured dtype; save each of its fields as an array of its own");
   const std::string_view name = literal.quoted();
@@ -95,7 +110,7 @@ DType read_dtype(Literal& literal) {
     literal.refuse("needs numbers, got Python objects, which only Python can read; save a.astype('float32')");
   if (name.starts_with('>'))
     literal.refuse(join("needs little-endian numbers, got '", name, "'; save a.astype(a.dtype.newbyteorder('<'))"));
-  literal.refuse(join("needs a dtype of <f4, <f8, <i4, <i8, |u1, |b1, got '", name, "'; save a.astype('float32')"));
+  literal.refuse(join("needs a dtype of <f4, <f8, <i4, <i8, |u1, |b1, got '", name, "'; ", cure_of(name)));
 }
 
 std::vector<int64_t> read_extents(Literal& literal) {

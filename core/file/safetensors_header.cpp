@@ -101,7 +101,8 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
     }
     refuse_unless(depth_ == 2 && !in_array_ && field_ == "dtype", "a string is not expected here");
     const auto known = dtypes().find(word);
-    refuse_unless(known != dtypes().end(), "needs a dtype of F32, BF16, F64, I32, I64, U8, got '" + word + "'");
+    refuse_unless(known != dtypes().end(), "needs a dtype of F32, BF16, F64, I32, I64, U8, got '" + word +
+                                               "'; save it as one of those, such as x.float() or, of integers, x.long() of PyTorch");
     dtype_ = known->second;
     return true;
   }

@@ -75,6 +75,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadHeader{"metadata list", R"({"__metadata__":{"a":[]}})", 0, "array"},
         BadHeader{"metadata text", R"({"__metadata__":"a"})", 0, "string"},
         BadHeader{"unknown dtype", tensor(R"("dtype":"F8","shape":[1],"data_offsets":[0,1])"), 1, "F8"},
+        BadHeader{"half floats", tensor(R"("dtype":"F16","shape":[1],"data_offsets":[0,2])"), 2, "got 'F16'; save it as one of those"},
         BadHeader{"unknown field", tensor(R"("dtype":"U8","shape":[1],"data_offsets":[0,1],"more":1)"), 1, "more"},
         BadHeader{"missing field", tensor(R"("dtype":"U8","shape":[1])"), 1, "got less"},
         BadHeader{"negative", tensor(R"("dtype":"U8","shape":[-1],"data_offsets":[0,1])"), 1, "negative"},
