@@ -9,6 +9,7 @@
 #include "core/random.h"
 #include "data/content_hash.h"
 #include "data/resize.h"
+#include "data/sealed.h"
 
 namespace sluice::data {
 
@@ -66,17 +67,16 @@ Normalisation parse_normalisation(const std::string& text, const std::string& na
 Normalisation measure_normalisation(const ImageSource& source, int64_t side, const std::string& cache_folder) {
   require(side >= 1, "data: needs an image size of at least 1, got ", side);
   if (cache_folder.empty()) return measure(source, side);
+  constexpr std::string_view kKind = "sluice-normalisation\n";
   const fs::path path = fs::path(cache_folder) / (ContentHash().add(source.identity()).add(std::to_string(side)).text() + ".normalisation");
-  if (fs::exists(path)) {
-    try {
-      Normalisation kept = parse_normalisation(read_file(path), path.string());
-      if (is_sound(kept, source.channels())) return kept;
-    } catch (const DataError&) {
-      // A damaged copy of what can be made again is no reason to stop.
-    }
+  try {
+    const std::string bytes = fs::exists(path) ? read_file(path) : "";
+    if (const auto text = unsealed(kKind, bytes)) return parse_normalisation(std::string(*text), path.string());
+  } catch (const DataError&) {
+    // A damaged copy of what can be made again is no reason to stop.
   }
   Normalisation measured = measure(source, side);
-  write_atomically(path, text_of(measured));
+  write_atomically(path, sealed(kKind, text_of(measured)));
   return measured;
 }
 

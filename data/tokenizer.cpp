@@ -7,6 +7,7 @@
 #include "core/file/file.h"
 #include "data/content_hash.h"
 #include "data/parallel/multilingual_tokenizer.h"
+#include "data/sealed.h"
 #include "data/sentencepiece_tokenizer.h"
 
 namespace sluice::data {
@@ -31,18 +32,14 @@ std::string ByteTokenizer::decode(std::span<const int32_t> ids) const {
 
 namespace {
 
-// Serialized form: kind, newline, content hash of the payload, newline, payload.
+// Of the serialized form, see sealed().
 constexpr std::string_view kBytes = "sluice-tokenizer bytes\n", kSentencePiece = "sluice-tokenizer sentencepiece\n";
 constexpr std::string_view kMultilingual = "sluice-tokenizer multilingual\n";
 
-std::string sealed(std::string_view kind, std::string_view payload) { return join(kind, ContentHash().add(payload).text(), "\n", payload); }
-
-std::string_view unsealed(std::string_view kind, std::string_view bytes) {
-  constexpr size_t kHashLine = 33;
-  const bool whole = bytes.size() >= kind.size() + kHashLine;
-  const std::string_view payload = whole ? bytes.substr(kind.size() + kHashLine) : "";
-  require<DataError>(whole && sealed(kind, payload) == bytes, "tokenizer: its bytes are damaged (checksum); use an older checkpoint");
-  return payload;
+std::string_view payload_of(std::string_view kind, std::string_view bytes) {
+  const auto payload = unsealed(kind, bytes);
+  require<DataError>(payload.has_value(), "tokenizer: its bytes are damaged (checksum); use an older checkpoint");
+  return *payload;
 }
 
 }  // namespace
@@ -86,12 +83,12 @@ TokenizerPtr load_multilingual(std::string_view payload) {
 
 TokenizerPtr load_tokenizer(std::string_view serialized) {
   if (serialized.starts_with(kBytes)) {
-    unsealed(kBytes, serialized);
+    payload_of(kBytes, serialized);
     return std::make_shared<ByteTokenizer>();
   }
-  if (serialized.starts_with(kMultilingual)) return load_multilingual(unsealed(kMultilingual, serialized));
+  if (serialized.starts_with(kMultilingual)) return load_multilingual(payload_of(kMultilingual, serialized));
   require<DataError>(serialized.starts_with(kSentencePiece), "tokenizer: needs a tokenizer that Sluice wrote, got other bytes");
-  return std::make_shared<SentencePieceTokenizer>("sentencepiece", unsealed(kSentencePiece, serialized));
+  return std::make_shared<SentencePieceTokenizer>("sentencepiece", payload_of(kSentencePiece, serialized));
 }
 
 TokenizerPtr make_tokenizer(const std::string& spec, int64_t vocabulary, const std::vector<TextFile>& texts,

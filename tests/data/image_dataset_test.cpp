@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/file/file.h"
 #include "data/image_folder.h"
 #include "data/image_split.h"
 #include "data/loader.h"
@@ -111,6 +112,13 @@ TEST(Normalisation, IsKeptAndADamagedCopyIsReplaced) {
   for (const char* damaged : {"", "{\"mean\":[1]", "{\"mean\":[1],\"deviation\":[0]}", "[]"}) {
     std::ofstream(file) << damaged;
     EXPECT_EQ(measure_normalisation(*source, 12, cache.path()), measured);
+  }
+  const std::string whole = read_file(file);
+  for (size_t at = 0; at < whole.size(); ++at) {
+    std::string changed = whole;
+    changed[at] = whole[at] == '7' ? '8' : '7';  // a digit makes another number, which was taken
+    std::ofstream(file) << changed;
+    EXPECT_EQ(measure_normalisation(*source, 12, cache.path()), measured) << "byte " << at;
   }
   measure_normalisation(*source, 8, cache.path());
   EXPECT_EQ(cache.files(), 2u);
