@@ -36,9 +36,21 @@ int with_checkpoint(const fs::path& path, parallel::Wanted wanted, const std::fu
   }
 }
 
-Settings settings_of(const parallel::Checkpoint& checkpoint, const std::vector<std::string>& assignments) {
+namespace {
+
+/// It is no word of the user: what is wrong with it is wrong with the checkpoint.
+Settings config_of(const parallel::Checkpoint& checkpoint) try {
   Settings settings;
   settings.read(checkpoint.config, checkpoint.path_of("state.json") + " (config)");
+  return settings;
+} catch (const UsageError& error) {
+  throw DataError(join(error.what(), "; or read the checkpoint with the version of Sluice that wrote it"));
+}
+
+}  // namespace
+
+Settings settings_of(const parallel::Checkpoint& checkpoint, const std::vector<std::string>& assignments) {
+  Settings settings = config_of(checkpoint);
   settings.drop_foreign();  // configs of checkpoints held every key once
   for (const char* of_plans : {"pipeline.link", "pipeline.host_link"}) settings.set(join(of_plans, "="));  // may be files that are gone
   for (const auto& assignment : assignments) settings.set(assignment);

@@ -23,6 +23,7 @@ inline constexpr const char* kNormalisationFile = "normalisation.json";
 int with_checkpoint(const std::filesystem::path& path, parallel::Wanted wanted, const std::function<int(const parallel::Checkpoint&)>& use);
 
 /// The config that a checkpoint was trained with, with --set assignments over it.
+/// Errors  DataError for a config that this version cannot read; UsageError for an assignment.
 Settings settings_of(const parallel::Checkpoint& checkpoint, const std::vector<std::string>& assignments);
 
 /// What a model computes with: the moving averages where settings keep them (optimizer.ema), as evaluation reads them, else the weights.

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "cli/trained_model.h"
 #include "core/file/safetensors.h"
 #include "parallel/checkpoint/initialize.h"
 #include "parallel/checkpoint/layout.h"
@@ -61,6 +62,17 @@ TEST_F(ForgedCheckpoint, WithAStepThatNoTrainingReachesIsRefused) {
   }
   edit_state(checkpoint_, [](json& state) { state["step"] = kMostSteps; });
   EXPECT_EQ(open_checkpoint(checkpoint_).step, kMostSteps);
+}
+
+/// It was an error of the command line, which ended --verify of a whole folder at such a checkpoint.
+TEST_F(ForgedCheckpoint, WithAConfigOfAnotherVersionIsBadData) {
+  const auto settings_with = [&](const char* config, const std::vector<std::string>& assignments) {
+    edit_state(checkpoint_, [&](json& state) { state["config"] = config; });
+    return cli::settings_of(open_checkpoint(checkpoint_), assignments);
+  };
+  for (const char* config : {"[model]\nunheard_of = 1\n", "[train]\nsteps = \"many\"\n", "no TOML"})
+    expect_error<DataError>([&] { settings_with(config, {}); }, {"state.json (config):", "the version of Sluice that wrote it"});
+  expect_error<UsageError>([&] { settings_with("", {"model.unheard_of=1"}); }, {"model.unheard_of"});
 }
 
 TEST_F(ForgedCheckpoint, WithWeightsThatAreNotFiniteIsRefusedByWhoeverReadsThem) {
