@@ -113,14 +113,18 @@ FileSummary write_safetensors(const std::string& path, const std::map<std::strin
                               const std::map<std::string, std::string>& metadata) {
   const std::string text = header_text(tensors, metadata);
   const uint64_t length = text.size();
-  FileWriter file(path);
-  file.write(&length, 8);
-  file.write(text.data(), text.size());
-  for (const auto& [name, tensor] : tensors) {
-    const Tensor source = tensor.contiguous().to(default_device());
-    file.write(source.data(), static_cast<size_t>(source.bytes()));
-  }
-  return file.finish();
+  FileSummary summary;
+  write_atomically(path, [&](const std::filesystem::path& temporary) {
+    FileWriter file(temporary);
+    file.write(&length, 8);
+    file.write(text.data(), text.size());
+    for (const auto& [name, tensor] : tensors) {
+      const Tensor source = tensor.contiguous().to(default_device());
+      file.write(source.data(), static_cast<size_t>(source.bytes()));
+    }
+    summary = file.finish();
+  });
+  return summary;
 }
 
 }  // namespace sluice

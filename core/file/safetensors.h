@@ -51,7 +51,8 @@ class SafetensorsFile {
 /// All tensors of a safetensors file, by name: what write_safetensors wrote. Errors  DataError naming file, tensor and byte.
 std::map<std::string, Tensor> read_safetensors(const std::string& path, const DevicePtr& device = default_device());
 
-/// Writes tensors in name order, synced: equal tensors give equal bytes. Errors  ResourceError, see FileWriter.
+/// Writes tensors in name order, whole or not at all (write_atomically), synced: equal tensors give equal bytes.
+/// Errors  ResourceError, see FileWriter.
 FileSummary write_safetensors(const std::string& path, const std::map<std::string, Tensor>& tensors,
                               const std::map<std::string, std::string>& metadata = {});
 

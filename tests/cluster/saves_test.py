@@ -50,7 +50,8 @@ class EveryCall(JobTest):
         return self.run_over_ranks(folder, "--resume", "auto", before=before, train__steps=2)
 
     def cases(self, ways, is_case=lambda call: True):
-        """(rank, number of the call from 1, way). Not --long: a call of each kind in the middle of its row, of the root and of another rank."""
+        """(rank, number of the call from 1, way). Not --long: a call of each kind in the middle of its row, of the root and of another rank,
+        and the root's last ones, which come when the new checkpoint has its name."""
         every = [(rank, number + 1) for rank, calls in sorted(self.calls.items()) for number, call in enumerate(calls)
                  if is_case(call)]
         if IS_LONG:
@@ -60,6 +61,7 @@ class EveryCall(JobTest):
             for kind in sorted({call.name for call in self.calls[rank]}):
                 numbers = [number for of, number in every if of == rank and self.calls[rank][number - 1].name == kind]
                 some += [(rank, numbers[len(numbers) // 2])] if numbers else []
+                some += [(rank, numbers[-1])] if rank == 0 and len(numbers) > 1 else []
         return [(rank, number, ways[index % len(ways)]) for index, (rank, number) in enumerate(some)]
 
     def goes_on(self, folder):

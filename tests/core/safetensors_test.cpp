@@ -169,6 +169,16 @@ TEST_F(SafetensorsOnDisk, AllTensorsAreReadAtOnceByName) {
   EXPECT_EQ(tensors.at("b").shape(), Shape({1, 1}));
 }
 
+/// It was cut off before the first tensor was looked at.
+TEST_F(SafetensorsOnDisk, AFailedWriteLeavesTheOldFile) {
+  write_safetensors(path_, {{"a", full({2}, 1)}});
+  const std::map<std::string, Tensor> other = {{"a", full({2}, 2)}, {"b", empty({3}, DType::f32, make_device("meta:0"))}};
+  EXPECT_THROW(write_safetensors(path_, other), UsageError);
+  EXPECT_EQ(read_safetensors(path_).at("a").to_vector(), (std::vector<double>{1, 1}));
+  for (const auto& file : std::filesystem::directory_iterator(path_.parent_path()))
+    EXPECT_FALSE(file.path() != path_ && file.path().string().starts_with(path_.string())) << file.path();
+}
+
 TEST_F(SafetensorsOnDisk, EqualTensorsGiveEqualFiles) {
   const std::map<std::string, Tensor> tensors = {{"b", full({3}, 2)}, {"a", full({5}, 1)}};
   const FileSummary first = write_safetensors(path_, tensors);
