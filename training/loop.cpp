@@ -34,7 +34,7 @@ void check(const LoopOptions& options, const data::Dataset* dataset) {
   at_least("keep", 1, options.keep);
   require(options.patience == 0 || options.evaluate_every > 0, "training loop: LoopOptions::patience counts evaluations, got ",
           options.patience, " without LoopOptions::evaluate_every; set the steps between two evaluations, or patience to 0");
-  parallel::checkpoint_layout::require_file_names(options.files);
+  parallel::checkpoint_layout::require_texts(options.config, options.files);
   for (const char* own : {kHistoryFile, kDataHashFile})
     require(!options.files.contains(own), "training loop: LoopOptions::files needs other names than '", own,
             "', which the loop writes itself");

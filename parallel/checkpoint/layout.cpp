@@ -63,9 +63,22 @@ std::vector<std::string> part_names(const std::string& name, int parts) {
   return names;
 }
 
-void require_file_names(const std::map<std::string, std::string>& files) {
+namespace {
+
+/// As a state is, which is JSON.
+void require_utf8(const std::string& text, const char* what) try {
+  nlohmann::json(text).dump();
+} catch (const nlohmann::json::exception& error) {
+  throw UsageError(join("checkpoint: needs ", what, " in UTF-8, got another text: ", error.what(), "; convert it"));
+}
+
+}  // namespace
+
+void require_texts(const std::string& config, const std::map<std::string, std::string>& files) {
+  require_utf8(config, "a config");
   static const std::regex taken("(model|optimizer|ema)(-[0-9]+-of-[0-9]+)?\\.safetensors|state\\.json");
   for (const auto& [name, content] : files) {
+    require_utf8(name, "names of further files");
     require(!name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos && name.find('\0') == std::string::npos,
             "checkpoint: needs names of further files without folders, got '", name, "'");
     require(!std::regex_match(name, taken), "checkpoint: needs other names of further files than those that it has itself, got '", name,

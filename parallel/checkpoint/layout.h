@@ -39,9 +39,9 @@ bool is_temporary(const std::string& name);
 std::string part_name(const std::string& name, int part, int parts);
 /// Those of all parts.
 std::vector<std::string> part_names(const std::string& name, int parts);
-/// Of files that a caller wants to keep with a checkpoint.
-/// Errors  UsageError for a name that is a path, or one that a checkpoint's own files have.
-void require_file_names(const std::map<std::string, std::string>& files);
+/// Of what a caller wants to keep with a checkpoint.
+/// Errors  UsageError for a config or a name that is not UTF-8, for a name that is a path, and for one that a checkpoint's own files have.
+void require_texts(const std::string& config, const std::map<std::string, std::string>& files);
 /// "node.parameter/momentum": of a state of the optimizer.
 std::string state_name(const std::string& parameter, const std::string& state);
 /// What this rank writes of a trainer: its own tensors, or of several replicas whole copies on the host.

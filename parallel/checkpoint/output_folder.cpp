@@ -221,7 +221,7 @@ std::string OutputFolder::move_aside(const std::vector<std::string>& names) {
 std::string OutputFolder::save(const Trainer& trainer, const std::string& config, const std::map<std::string, std::string>& further_files,
                                int keep) {
   require(keep >= 1, "checkpoint: needs to keep at least 1, got ", keep);
-  checkpoint_layout::require_file_names(further_files);
+  checkpoint_layout::require_texts(config, further_files);
   trainer.require_whole();
   try {
     return save_whole(trainer, config, further_files, keep);

@@ -125,6 +125,19 @@ TEST(SilentAnswers, FilesOfACallerLeaveACheckpointWhole) {
   EXPECT_NO_THROW(parallel::open_checkpoint(saved));
 }
 
+/// They ended a training at its first save, with an error of the JSON library.
+TEST(SilentAnswers, TextsThatNoCheckpointCanHoldAreRefusedBeforeTheFirstStep) {
+  const TemporaryFolder folder;
+  const auto of = trainer();
+  parallel::OutputFolder output(folder.path() / "run");
+  const std::string latin = "# M\xfcller", utf8 = "# M\u00fcller";
+  expect_error<UsageError>([&] { output.save(*of, latin, {}, 1); }, {"checkpoint: needs a config in UTF-8", "index 3"});
+  expect_error<UsageError>([&] { output.save(*of, "", {{latin, ""}}, 1); }, {"further files in UTF-8", "index 3"});
+  expect_error<UsageError>([&] { training::Loop(*of, points(), {.steps = 1, .batch = 16, .config = latin}); },
+                           {"checkpoint: needs a config in UTF-8", "index 3"});
+  EXPECT_EQ(parallel::open_checkpoint(output.save(*of, utf8, {{utf8, latin}}, 1)).config, utf8);
+}
+
 TEST(SilentAnswers, AnInputOfABatchIsGivenOnce) {
   expect_error<UsageError>([] { batch_of({{"x", ones({2})}, {"x", zeros({2})}}); }, {"input 'x' twice"});
 }
