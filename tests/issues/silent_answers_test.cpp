@@ -10,7 +10,9 @@
 #include "autograd/ops/reduction.h"
 #include "core/elements.h"
 #include "core/file/safetensors.h"
+#include "core/ops/copy.h"
 #include "core/ops/elementwise.h"
+#include "core/ops/matmul.h"
 #include "core/random.h"
 #include "data/loader.h"
 #include "data/map_dataset.h"
@@ -42,16 +44,41 @@ TEST(SilentAnswers, ExpReachesZero) {
   }
 }
 
+double accuracy_of(const Tensor& logits, const std::vector<double>& labels) {
+  const auto metric = training::accuracy()();
+  const auto count = static_cast<int64_t>(labels.size());
+  metric->add(logits, batch_of({{"label", tensor_of(labels, {count}, DType::i32)}}));
+  return metric->value();
+}
+
 TEST(SilentAnswers, AScoreOfNaNIsRightInNoClass) {
   for (const double label : {0, 1, 2}) {
-    training::Classification of_nothing({"a", "b", "c"});
-    of_nothing.add(full({2, 3}, std::nan("")), full({2}, label, DType::i32));
-    EXPECT_EQ(of_nothing.top(1), label == 0 ? 1 : 0) << "as argmax, which takes the first of equals";
+    for (const std::vector<double>& row : {std::vector{std::nan(""), std::nan(""), std::nan("")}, {1, std::nan(""), 2}}) {
+      training::Classification of_nothing({"a", "b", "c"});
+      of_nothing.add(tensor_of(row, {1, 3}), full({1}, label, DType::i32));
+      of_nothing.add(tensor_of({1, 2, 3}, {1, 3}), full({1}, 2, DType::i32));
+      EXPECT_EQ(of_nothing.samples(), 2);
+      EXPECT_EQ(of_nothing.top(1), 0.5);
+      EXPECT_EQ(of_nothing.top(3), 0.5);
+      EXPECT_EQ(of_nothing.confusion(), (std::vector<std::vector<int64_t>>{{0, 0, 0}, {0, 0, 0}, {0, 0, 1}}));
+      EXPECT_EQ(of_nothing.mean_iou(), 0.5);  // of the label 0 of 1, or where both are of one 1 of 2
+      EXPECT_EQ(accuracy_of(tensor_of(row, {1, 3}), {label}), 0);
+    }
   }
-  training::Classification mixed({"a", "b", "c"});
-  mixed.add(tensor_of({std::nan(""), 1, 2}, {1, 3}), tensor_of({0}, {1}, DType::i32));
-  EXPECT_EQ(mixed.top(1), 0);
-  EXPECT_EQ(mixed.top(2), 0);
+  EXPECT_EQ(accuracy_of(tensor_of({1, 2, 3, 3, 2, 2}, {2, 3}), {2, 0}), 1);
+}
+
+TEST(SilentAnswers, ALabelThatIsNoClassIsRefusedByEveryMetric) {
+  for (const double label : {-1, 3, 100}) {
+    expect_error<UsageError>([&] { accuracy_of(zeros({2, 3}), {0, label}); }, {"accuracy", "labels from 0 to 2", "-100", join(label)});
+    training::Classification classes({"a", "b", "c"});
+    expect_error<UsageError>(
+        [&] {
+          classes.add(zeros({1, 3}), full({1}, label, DType::i32));
+        },
+        {"classification", "labels from 0 to 2", join(label)});
+  }
+  EXPECT_EQ(accuracy_of(zeros({2, 3}), {0, -100}), 1);
 }
 
 TEST(SilentAnswers, GradientsAreOfLeavesAndOfEachThatIsAskedFor) {

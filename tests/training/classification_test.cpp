@@ -59,7 +59,7 @@ TEST(Classification, RefusesOtherClasses) {
       [&] {
         classification.add(tensor_of({1, 2, 3}, {1, 3}, DType::f32), tensor_of({3}, {1}, DType::i32));
       },
-      {"labels below 3", "got 3"});
+      {"labels from 0 to 2", "got 3"});
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "core/error.h"
@@ -14,23 +13,25 @@ namespace sluice::training {
 Classification::Classification(std::vector<std::string> class_names, std::string labels)
     : class_names_(std::move(class_names)),
       labels_(std::move(labels)),
-      ranks_(class_names_.size()),
+      ranks_(class_names_.size() + 1),
+      unpredicted_(class_names_.size()),
       confusion_(class_names_.size(), std::vector<int64_t>(class_names_.size())) {}
 
 void Classification::add(const Tensor& logits, const Tensor& labels) {
   const size_t classes = class_names_.size();
   require(logits.rank() >= 2 && static_cast<size_t>(logits.dim(-1)) == classes && labels.shape() == logits.shape().without(-1),
           "classification: needs logits of ", classes, " classes and a label for each row, got ", logits, " and ", labels);
-  std::vector<double> all = logits.to_vector();
-  const std::vector<double> wanted = labels.to_vector();
-  // What is no number is larger than none: comparisons alone would find nothing above it.
-  std::ranges::replace_if(
-      all, [](double x) { return std::isnan(x); }, -std::numeric_limits<double>::infinity());
+  const std::vector<double> all = logits.to_vector(), wanted = labels.to_vector();
   for (size_t sample = 0; sample < wanted.size(); ++sample) {
     if (wanted[sample] == kIgnoredLabel) continue;
     const double* row = all.data() + sample * classes;
+    require_class("classification", wanted[sample], static_cast<int64_t>(classes));
     const auto label = static_cast<size_t>(wanted[sample]);
-    require(wanted[sample] >= 0 && label < classes, "classification: needs labels below ", classes, ", got ", wanted[sample]);
+    if (std::any_of(row, row + classes, [](double x) { return std::isnan(x); })) {
+      ++ranks_.back();
+      ++unpredicted_[label];
+      continue;
+    }
     const auto larger = std::count_if(row, row + classes, [&](const double& x) { return x > row[label]; });
     const auto equal_before = std::count(row, row + label, row[label]);
     ++ranks_[static_cast<size_t>(larger + equal_before)];
@@ -41,7 +42,7 @@ void Classification::add(const Tensor& logits, const Tensor& labels) {
 int64_t Classification::samples() const { return std::accumulate(ranks_.begin(), ranks_.end(), int64_t{0}); }
 
 double Classification::top(size_t k) const {
-  const auto end = ranks_.begin() + static_cast<std::ptrdiff_t>(std::min(k, ranks_.size()));
+  const auto end = ranks_.begin() + static_cast<std::ptrdiff_t>(std::min(k, class_names_.size()));
   return static_cast<double>(std::accumulate(ranks_.begin(), end, int64_t{0})) / static_cast<double>(samples());
 }
 
@@ -49,7 +50,7 @@ double Classification::mean_iou() const {
   double sum = 0;
   int present = 0;
   for (size_t i = 0; i < confusion_.size(); ++i) {
-    int64_t either = -confusion_[i][i];
+    int64_t either = unpredicted_[i] - confusion_[i][i];
     for (size_t j = 0; j < confusion_.size(); ++j) either += confusion_[i][j] + confusion_[j][i];
     if (either == 0) continue;
     sum += static_cast<double>(confusion_[i][i]) / static_cast<double>(either);

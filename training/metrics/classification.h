@@ -18,7 +18,8 @@ class Classification : public Metric {
   /// top(1)
   double value() const override { return top(1); }
 
-  /// Logits [..., classes] and labels i32 [...]: a sample each. Those of kIgnoredLabel are left out.
+  /// Logits [..., classes] and labels i32 [...]: a sample each. Those of kIgnoredLabel are left out. A sample with a logit of NaN has no
+  /// prediction: it counts, and is right in no class.
   void add(const Tensor& logits, const Tensor& labels);
 
   int64_t samples() const;
@@ -27,7 +28,7 @@ class Classification : public Metric {
   /// The mean over classes of |labelled and predicted| / |labelled or predicted|, without classes that occur nowhere.
   /// Source  Everingham et al. 2010, "The Pascal visual object classes (VOC) challenge".
   double mean_iou() const;
-  /// Samples by [label][prediction].
+  /// Samples by [label][prediction], those that have one.
   const std::vector<std::vector<int64_t>>& confusion() const { return confusion_; }
   /// The confusion matrix as text: a row a label, a column a prediction.
   std::string table() const;
@@ -35,7 +36,8 @@ class Classification : public Metric {
  private:
   std::vector<std::string> class_names_;
   std::string labels_;
-  std::vector<int64_t> ranks_;  ///< by place of the label among the sorted logits: samples
+  std::vector<int64_t> ranks_;  ///< by place of the label among the sorted logits: samples; behind the last those without a prediction
+  std::vector<int64_t> unpredicted_;  ///< by label: samples without a prediction
   std::vector<std::vector<int64_t>> confusion_;
 };
 

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/ops/argmax.h"
+#include "core/ops/reduction.h"
 
 namespace sluice::training {
 
@@ -17,11 +18,12 @@ class Accuracy : public Metric {
     const Tensor labels = batch.load(labels_, 0, batch.samples);
     require(output.rank() >= 2 && labels.shape() == output.shape().without(-1), "accuracy: needs a label in '", labels_,
             "' for each row of logits, got ", labels, " for ", output);
-    const auto likely = argmax(output).to_vector(), wanted = labels.to_vector();
+    const auto likely = argmax(output).to_vector(), largest = max(output, {-1}).to_vector(), wanted = labels.to_vector();
     for (size_t i = 0; i < wanted.size(); ++i) {
       if (wanted[i] == kIgnoredLabel) continue;
+      require_class("accuracy", wanted[i], output.dim(-1));
       ++count_;
-      hits_ += likely[i] == wanted[i];
+      hits_ += likely[i] == wanted[i] && !std::isnan(largest[i]);
     }
   }
   double value() const override { return static_cast<double>(hits_) / static_cast<double>(count_); }
@@ -47,6 +49,11 @@ class Mean : public Metric {
 };
 
 }  // namespace
+
+void require_class(std::string_view metric, double label, int64_t classes) {
+  require(label >= 0 && label < static_cast<double>(classes), metric, ": needs labels from 0 to ", classes - 1, ", or ", kIgnoredLabel,
+          " for those that count for nothing, got ", label);
+}
 
 MetricMaker accuracy(const std::string& labels) {
   return [labels] { return std::make_shared<Accuracy>(labels); };
