@@ -1,5 +1,6 @@
 #pragma once
 #include <bit>
+#include <concepts>
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
@@ -12,7 +13,24 @@ namespace sluice {
 /// Element types. f64 serves gradient checks; bf16 is stored, its arithmetic is done in f32.
 enum class DType : uint8_t { f32, bf16, f64, i32, i64, u8 };
 
-/// The upper half of an f32. Conversion from f32 rounds to nearest even and keeps NaN.
+/// The f64 equal to a number, else that of its two neighbours whose last bit is 1: rounding this to far fewer digits gives what rounding the
+/// number itself gives, where one to nearest could first come upon a tie.
+SLUICE_HD inline double rounded_to_odd(int64_t value) {
+  constexpr int64_t kExact = int64_t{1} << 53, kLow = 0x3ff;
+  if (-kExact <= value && value <= kExact) return static_cast<double>(value);
+  return static_cast<double>((value & ~kLow) | ((value & kLow) != 0 ? kLow + 1 : 0));
+}
+
+/// The same as an f32. Keeps NaN and infinities; what is beyond the largest f32 becomes that.
+SLUICE_HD inline float rounded_to_odd(double value) {
+  const auto nearest = static_cast<float>(value);
+  const double held = nearest;
+  if (held == value) return nearest;
+  const bool is_beyond = value < 0 ? held < value : held > value;
+  return std::bit_cast<float>((std::bit_cast<uint32_t>(nearest) - (is_beyond ? 1u : 0u)) | 1u);
+}
+
+/// The upper half of an f32. Conversion rounds once, to nearest even, and keeps NaN.
 struct bfloat16 {
   uint16_t bits = 0;
   bfloat16() = default;
@@ -27,6 +45,9 @@ struct bfloat16 {
       bits = static_cast<uint16_t>((word + 0x7fffu + ((word >> 16) & 1u)) >> 16);
 #endif
   }
+  SLUICE_HD explicit bfloat16(double value) : bfloat16(rounded_to_odd(value)) {}
+  template <std::integral T>
+  SLUICE_HD explicit bfloat16(T value) : bfloat16(rounded_to_odd(static_cast<int64_t>(value))) {}
   SLUICE_HD operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 };
 

@@ -341,8 +341,7 @@ Tensor tensor_of(const std::vector<double>& elements, const Shape& shape, DType 
   Tensor result = empty(shape, dtype, device);
   if (device->kind() == DeviceKind::meta) return result;
   on_any(dtype, "tensor_of", [&]<class T>() {
-    std::transform(elements.begin(), elements.end(), result.data<T>(),
-                   [](double value) { return static_cast<T>(static_cast<compute_t<T>>(value)); });
+    std::transform(elements.begin(), elements.end(), result.data<T>(), [](double value) { return static_cast<T>(value); });
   });
   return result;
 }

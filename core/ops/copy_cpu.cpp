@@ -40,7 +40,7 @@ void copy(Cpu& cpu, const Tensor& from, const Tensor& to) {
 void fill(Cpu& cpu, const Tensor& x, double value) {
   on_any(x.dtype(), "fill", [&]<class T>() {
     T* data = x.data<T>();
-    const T element = static_cast<T>(static_cast<compute_t<T>>(value));
+    const T element = static_cast<T>(value);
     cpu.parallel_for(x.elements(), grain_for(1), [&](int64_t begin, int64_t end) { std::fill(data + begin, data + end, element); });
   });
 }

@@ -94,7 +94,7 @@ struct Places {
 
 template <class To, class From>
 __device__ To converted(From value) {
-  return static_cast<To>(static_cast<compute_t<To>>(value));
+  return static_cast<To>(static_cast<compute_t<From>>(value));
 }
 
 /// Neighbours that no side takes more than 16 bytes for.
@@ -235,8 +235,8 @@ void copy(Cuda& cuda, const Tensor& from, const Tensor& to) {
 
 void fill(Cuda& cuda, const Tensor& x, double value) {
   on_any(x.dtype(), "fill", [&]<class T>() {
-    launch(cuda, "fill", {grid_for(cuda, x.elements(), kThreads), kThreads}, fill_runs<T>, x.data<T>(),
-           static_cast<T>(static_cast<compute_t<T>>(value)), x.elements());
+    launch(cuda, "fill", {grid_for(cuda, x.elements(), kThreads), kThreads}, fill_runs<T>, x.data<T>(), static_cast<T>(value),
+           x.elements());
   });
 }
 

@@ -178,7 +178,7 @@ struct Clamp {
   template <class V> SLUICE_HD V gradient(V y, V dy) const {
     return where_positive(y - V(low), where_positive(V(high) - y, dy, V(0)), zero_of(y));
   }
-  static compute_t<T> held(double x) { return static_cast<compute_t<T>>(static_cast<T>(static_cast<compute_t<T>>(x))); }
+  static compute_t<T> held(double x) { return static_cast<compute_t<T>>(static_cast<T>(x)); }
   compute_t<T> low, high;
 };
 

@@ -6,7 +6,7 @@ namespace sluice::kernels {
 void ramp(Cpu& cpu, const Ramp& numbers, const Tensor& y) {
   on_any(y.dtype(), "ramp", [&]<class T>() {
     cpu.parallel_for(y.elements(), grain_for(1), [&, to = y.data<T>()](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) to[i] = static_cast<T>(static_cast<compute_t<T>>(numbers.at(i)));
+      for (int64_t i = begin; i < end; ++i) to[i] = static_cast<T>(numbers.at(i));
     });
   });
 }

@@ -10,7 +10,7 @@ constexpr int kThreads = 256;
 
 template <class T>
 __global__ void ramp_elements(Ramp numbers, T* y) {
-  for (int64_t i = grid_index(); i < numbers.count; i += grid_size()) y[i] = static_cast<T>(static_cast<compute_t<T>>(numbers.at(i)));
+  for (int64_t i = grid_index(); i < numbers.count; i += grid_size()) y[i] = static_cast<T>(numbers.at(i));
 }
 
 }  // namespace

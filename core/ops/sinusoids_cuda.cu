@@ -15,7 +15,7 @@ __global__ void fill_sinusoids(T* y, int64_t elements, SinusoidTable table) {
   const int64_t half = (table.width + 1) / 2, column = at % table.width, i = column % half;
   const double angle =
       static_cast<double>(table.first + at / table.width) * ::pow(table.base, -static_cast<double>(i) / static_cast<double>(half));
-  y[at] = static_cast<T>(static_cast<compute_t<T>>(column < half ? ::sin(angle) : ::cos(angle)));
+  y[at] = static_cast<T>(column < half ? ::sin(angle) : ::cos(angle));
 }
 
 }  // namespace
