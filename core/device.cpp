@@ -120,12 +120,12 @@ Cuda& Device::cuda() { return *parts_->gpu; }
 const Cuda& Device::cuda() const { return *parts_->gpu; }
 Arena& Device::arena() { return parts_->arena; }
 
-std::string Device::name() const {
-  const char* kind = kind_ == DeviceKind::cpu ? "cpu" : kind_ == DeviceKind::cuda ? "cuda" : "meta";
-  return join(options_.model.empty() ? kind : options_.model, ":", index_);
-}
+std::string_view name_of(DeviceKind kind) { return kind == DeviceKind::cpu ? "cpu" : kind == DeviceKind::cuda ? "cuda" : "meta"; }
+std::ostream& operator<<(std::ostream& out, DeviceKind kind) { return out << name_of(kind); }
 
-void describe(std::ostream& out, const Device& device) { out << device.name(); }
+std::string Device::name() const { return join(options_.model.empty() ? name_of(kind_) : options_.model, ":", index_); }
+
+std::ostream& operator<<(std::ostream& out, const Device& device) { return out << device.name(); }
 
 GpuDescription describe_gpu(const Device& device) {
   const auto& elsewhere = device.options().elsewhere;

@@ -19,6 +19,8 @@ class Cuda;
 struct GpuDescription;
 
 enum class DeviceKind { cpu, cuda, meta };
+std::string_view name_of(DeviceKind kind);  ///< "cpu", "cuda", "meta"
+std::ostream& operator<<(std::ostream& out, DeviceKind kind);
 
 /// What one run of an op takes. Units: floating-point operations and bytes of compulsory traffic.
 struct Cost {
@@ -155,7 +157,7 @@ class Device {
 using DevicePtr = std::shared_ptr<Device>;
 
 /// Its name: a message that is given the device makes the name on failure only.
-void describe(std::ostream& out, const Device& device);
+std::ostream& operator<<(std::ostream& out, const Device& device);
 
 /// The GPU of a CUDA device, also of one elsewhere, as it was when the device was made.
 GpuDescription describe_gpu(const Device& device);

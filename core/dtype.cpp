@@ -16,6 +16,7 @@ constexpr std::array<Description, 6> kDescriptions{{{"f32", 4}, {"bf16", 2}, {"f
 
 size_t size_of(DType dtype) { return kDescriptions[static_cast<size_t>(dtype)].bytes; }
 std::string_view name_of(DType dtype) { return kDescriptions[static_cast<size_t>(dtype)].name; }
+std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name_of(dtype); }
 bool is_floating(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f64; }
 
 DType dtype_named(std::string_view name) {

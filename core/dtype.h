@@ -53,6 +53,7 @@ struct bfloat16 {
 
 size_t size_of(DType dtype);            ///< bytes an element
 std::string_view name_of(DType dtype);  ///< "f32", "bf16", ...
+std::ostream& operator<<(std::ostream& out, DType dtype);
 bool is_floating(DType dtype);
 /// The dtype in which arithmetic on a floating dtype is done, and in which sums and scratch are kept: f64 for f64, else f32.
 inline DType compute_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }

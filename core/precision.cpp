@@ -14,6 +14,8 @@ constexpr std::array<std::string_view, 3> kNames{"f32", "tf32", "bf16"};
 
 std::string_view name_of(Precision precision) { return kNames[static_cast<size_t>(precision)]; }
 
+std::ostream& operator<<(std::ostream& out, Precision precision) { return out << name_of(precision); }
+
 Precision precision_named(std::string_view name) {
   for (size_t i = 0; i < kNames.size(); ++i)
     if (kNames[i] == name) return static_cast<Precision>(i);

@@ -12,7 +12,8 @@ enum class Precision {
   bf16,  ///< activations, their gradients and a working copy of the weights are bf16
 };
 
-std::string_view name_of(Precision precision);     ///< "f32", "tf32", "bf16"
+std::string_view name_of(Precision precision);  ///< "f32", "tf32", "bf16"
+std::ostream& operator<<(std::ostream& out, Precision precision);
 Precision precision_named(std::string_view name);  ///< Errors  UsageError, naming the known ones.
 
 /// Of activations, and of weights as forward and backward read them.

@@ -18,6 +18,7 @@ int stages_a_device(const CountChoice& virtual_stages) {
 }  // namespace
 
 std::string_view name_of(Remat remat) { return remat == Remat::none ? "none" : "full"; }
+std::ostream& operator<<(std::ostream& out, Remat remat) { return out << name_of(remat); }
 
 ScheduleChoice::ScheduleChoice(NamedSchedule schedule, CountChoice virtual_stages) : named_(schedule), virtual_stages_(virtual_stages) {
   const int each = stages_a_device(virtual_stages);

@@ -67,6 +67,7 @@ using PartitionChoice = RuleOrGiven<PartitionRule, Partition>;
 /// How many of the nodes compute their activations again in the backward.
 enum class Remat { none, full };
 std::string_view name_of(Remat remat);  ///< "none" or "full"
+std::ostream& operator<<(std::ostream& out, Remat remat);
 
 /// Those that do, by name.
 struct RematNodes {

@@ -26,6 +26,7 @@ std::string fault_of(const Replication& replication) {
 }
 
 std::string_view name_of(ReplicaDevices devices) { return devices == ReplicaDevices::together ? "together" : "apart"; }
+std::ostream& operator<<(std::ostream& out, ReplicaDevices devices) { return out << name_of(devices); }
 
 int device_of_replica(ReplicaDevices which, int device, int replica, int replicas, int devices_of_replica) {
   return which == ReplicaDevices::together ? replica * devices_of_replica + device : device * replicas + replica;

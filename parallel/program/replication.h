@@ -46,6 +46,7 @@ std::string fault_of(const Replication& replication);
 /// replicas are consecutive.
 enum class ReplicaDevices { together, apart };
 std::string_view name_of(ReplicaDevices devices);  ///< "together" or "apart"
+std::ostream& operator<<(std::ostream& out, ReplicaDevices devices);
 
 /// The number in the group of a replica's device number `device`, where each of `replicas` has so many.
 int device_of_replica(ReplicaDevices which, int device, int replica, int replicas, int devices_of_replica);

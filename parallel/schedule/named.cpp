@@ -65,6 +65,7 @@ int devices_of(const std::vector<int>& device_of_stage) {
 }  // namespace
 
 std::string_view name_of(NamedSchedule schedule) { return named(schedule).name; }
+std::ostream& operator<<(std::ostream& out, NamedSchedule schedule) { return out << name_of(schedule); }
 
 NamedSchedule schedule_named(std::string_view word) {
   for (const NamedSchedule schedule : kNamedSchedules)

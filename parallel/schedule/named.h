@@ -15,6 +15,7 @@ inline constexpr std::array kNamedSchedules{NamedSchedule::gpipe, NamedSchedule:
                                             NamedSchedule::zb_h1, NamedSchedule::zb_v};
 
 std::string_view name_of(NamedSchedule schedule);  ///< "gpipe", "1f1b", "interleaved", "zb-h1" or "zb-v"
+std::ostream& operator<<(std::ostream& out, NamedSchedule schedule);
 
 /// The schedule of a word as configs write it. Errors  UsageError for another word (naming the nearest).
 NamedSchedule schedule_named(std::string_view word);

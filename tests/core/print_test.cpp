@@ -5,6 +5,7 @@
 
 #include "core/elements.h"
 #include "core/ops/ramp.h"
+#include "core/precision.h"
 #include "tests/core/cuda_fixture.h"
 
 namespace sluice {
@@ -86,6 +87,13 @@ TEST(Print, AThousandElementsArePrintedWhole) {
 TEST(Print, ATensorWithoutValuesSaysSo) {
   EXPECT_EQ(printed(Tensor()), "an undefined tensor");
   EXPECT_EQ(printed(empty({2, 3}, DType::f32, make_device("meta:1"))), "f32 [2, 3] on meta:1, which holds no values");
+}
+
+TEST(Print, ShapesDtypesAndDevicesGoToAStreamByTheirNames) {
+  const Tensor x = zeros({2, 3}, DType::bf16);
+  std::ostringstream out;
+  out << x.shape() << ' ' << x.dtype() << ' ' << x.device() << ' ' << x.device().kind() << ' ' << Precision::tf32;
+  EXPECT_EQ(out.str(), "[2, 3] bf16 cpu:0 cpu tf32");
 }
 
 TEST(Print, MessagesDescribeTensorsWithoutValues) {
