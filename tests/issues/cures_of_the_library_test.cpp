@@ -2,11 +2,17 @@
 // command line.
 #include <gtest/gtest.h>
 
+#include "layers/combine.h"
+#include "layers/cross_entropy.h"
+#include "layers/lambda.h"
+#include "layers/linear.h"
+#include "layers/mixture_of_experts.h"
 #include "parallel/checkpoint.h"
 #include "parallel/plan.h"
 #include "tests/expect_error.h"
 #include "tests/temporary_folder.h"
 #include "tests/training/point_classifier.h"
+#include "training/predictor.h"
 
 namespace sluice::parallel {
 namespace {
@@ -31,6 +37,29 @@ TEST(CuresOfTheLibrary, NameItsOwnOptionsForACheckpointOfAnotherTraining) {
 
 TEST(CuresOfTheLibrary, NameItsOwnOptionsForAnOutputFolder) {
   expect_error<ResourceError>([] { OutputFolder("/proc/nowhere"); }, {"LoopOptions::output, [output] dir"});
+}
+
+TEST(CuresOfTheLibrary, NameTheTieOfAUseWithoutGradient) {
+  layers::Graph graph;  // of inputs without shapes, so that nothing is known of gradients beforehand
+  const auto x = graph.input("x"), label = graph.input("label");
+  const auto student = graph.add("student", layers::Linear(6, 5), x), teacher = graph.add("teacher", layers::Linear(6, 5), x);
+  const auto target = graph.add("target", layers::Lambda("detach", [](const Var& value) { return Var(value.value()); }), teacher);
+  const auto both = graph.add("both", layers::Add(), {student, target});
+  graph.loss(graph.add("loss", layers::CrossEntropy(), {both, label}));
+  graph.tie("student.weight", "teacher.weight");
+  graph.tie("student.bias", "teacher.bias");
+  Plan plan;
+  plan.devices = devices("cpu:0,cpu:1");
+  plan.partition = Partition{{5}};
+  plan.rematerialize.assign(5, false);
+  plan.replication = {.replicas = 2, .fold_blocks = 2};
+  plan.micro_batches = 2;
+  Trainer trainer(graph, plan, SGD({}));
+  expect_error<UsageError>(
+      [&] {
+        trainer.step(batch_of({{"x", ones({4, 6})}, {"label", zeros({4}, DType::i32)}}));
+      },
+      {"'student.", "node 'teacher'", "tied", "remove the tie"});
 }
 
 }  // namespace
