@@ -97,8 +97,14 @@ void require_valid(const Plan& plan) {
   require_numbers(plan);
 }
 
+void require_nodes(const layers::Graph& graph) {
+  require(!graph.nodes().empty(),
+          "graph: needs nodes, has none; give the one that the model is in now, as a graph that was moved from is new");
+}
+
 void require_valid(const Plan& plan, const layers::Graph& graph) {
   require_valid(plan);
+  require_nodes(graph);
   const auto nodes = static_cast<int64_t>(graph.nodes().size());
   const int64_t planned = sum_of(plan.partition.segments().sizes);
   require(planned == nodes, "Plan::partition: needs the model's ", nodes, " nodes in all, got ", planned,

@@ -10,7 +10,10 @@ namespace sluice::parallel {
 /// Errors  UsageError naming the field of Plan, what it needs and what it has.
 void require_valid(const Plan& plan);
 
-/// The same, and that it is a plan of this graph.
+/// Errors  UsageError for a graph that has nothing in it, as one that was moved from.
+void require_nodes(const layers::Graph& graph);
+
+/// The same as of the plan alone, and that it is a plan of this graph.
 void require_valid(const Plan& plan, const layers::Graph& graph);
 
 /// Refuses devices that no plan can have: none, one that is missing or there twice, CPU devices mixed with GPUs or devices that only count,

@@ -134,6 +134,7 @@ StepBound step_bound(const layers::Graph& graph, const std::vector<DevicePtr>& d
 }
 
 Plan plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options) {
+  require_nodes(graph);
   require(options.fold_blocks >= 0, "PlanOptions::fold_blocks: needs one or more, or 0 for one a replica, got ", options.fold_blocks);
   require(options.fold_blocks <= std::max<int64_t>(1, options.batch), "PlanOptions::fold_blocks: needs at most the ", options.batch,
           " samples of the mini-batch, got ", options.fold_blocks, "; more blocks would all be empty");

@@ -54,6 +54,9 @@ TEST(AMovedGraph, LeavesOneThatIsAsNew) {
     EXPECT_TRUE(graph.inputs().empty() && graph.nodes().empty() && graph.parameters().empty() && graph.output_nodes().empty());
     expect_error<UsageError>([&] { graph.loss_node(); }, {"has no loss"});
     expect_error<UsageError>([&] { graph.loss(loss); }, {"needs values that this graph made before"});
+    const parallel::Plan plan = parallel::plan(small, devices("cpu:0"), {.batch = 2});
+    expect_error<UsageError>([&] { parallel::Trainer(graph, plan, SGD({})); }, {"graph: needs nodes", "moved from"});
+    expect_error<UsageError>([&] { parallel::plan(graph, devices("cpu:0"), {.batch = 2}); }, {"graph: needs nodes", "moved from"});
     build(graph, false);
     EXPECT_EQ(hash_after_a_step(graph), hash_after_a_step(small));
   }
