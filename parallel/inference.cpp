@@ -43,7 +43,8 @@ Plan plan_of(const layers::Graph& graph, std::vector<DevicePtr> devices, const I
   devices.resize(static_cast<size_t>(stages));
   Plan plan;
   require_timeout(options.timeout_seconds, "InferenceOptions::timeout_seconds");
-  plan.partition = is_given ? partition_given(options.stages, nodes) : balanced(graph, stages, devices[0], options);
+  plan.partition =
+      is_given ? partition_given(options.stages, nodes, "InferenceOptions::stages") : balanced(graph, stages, devices[0], options);
   plan.devices = std::move(devices);
   plan.micro_batches = options.micro_batches;
   plan.rematerialize.assign(static_cast<size_t>(nodes), false);

@@ -43,11 +43,7 @@ Partition partition_by_parameters(const layers::Graph& graph, int stages) {
   return partition_balanced(counts, stages);
 }
 
-Partition given_partition(const Partition& given, int nodes) try {
-  return partition_given(given.sizes, nodes);
-} catch (const UsageError& error) {
-  throw UsageError(join("PlanOptions::", error.what()));  // "partition: needs ..."
-}
+Partition given_partition(const Partition& given, int nodes) { return partition_given(given.sizes, nodes, "PlanOptions::partition"); }
 
 /// The cut that is fixed for a number of stages; nothing when it is open.
 std::optional<Partition> fixed_partition(const layers::Graph& graph, int stages, const PartitionChoice& choice) {

@@ -73,13 +73,13 @@ Partition partition_balanced(const std::vector<double>& costs, int stages) {
   return partition;
 }
 
-Partition partition_given(const std::vector<int>& sizes, int nodes) {
-  require(!sizes.empty(), "partition: needs at least one stage, got an empty list; give the number of nodes of each stage");
+Partition partition_given(const std::vector<int>& sizes, int nodes, std::string_view name) {
+  require(!sizes.empty(), name, ": needs at least one stage, got an empty list; give the number of nodes of each stage");
   for (std::size_t stage = 0; stage < sizes.size(); ++stage)
-    require(sizes[stage] >= 1, "partition: every stage needs at least one node, got ", sizes[stage], " for stage ", stage,
+    require(sizes[stage] >= 1, name, ": every stage needs at least one node, got ", sizes[stage], " for stage ", stage,
             "; remove the stage or give it a node");
   const auto sum = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
-  require(sum == nodes, "partition: the sizes must sum to the model's ", nodes, " nodes, got the sum ", sum, "; change the sizes by ",
+  require(sum == nodes, name, ": the sizes must sum to the model's ", nodes, " nodes, got the sum ", sum, "; change the sizes by ",
           nodes - sum, " in all");
   return {sizes};
 }

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sluice::parallel {
@@ -31,9 +32,9 @@ Partition partition_uniform(int nodes, int stages);
 /// Errors  UsageError as above, and for a negative or non-finite cost.
 Partition partition_balanced(const std::vector<double>& costs, int stages);
 
-/// Checks a list given by the user.
+/// Checks a list given by the user. `name`  what the user knows it by.
 /// Errors  UsageError when a size is < 1 or the sum is not `nodes`; the message names both sums and the cure.
-Partition partition_given(const std::vector<int>& sizes, int nodes);
+Partition partition_given(const std::vector<int>& sizes, int nodes, std::string_view name = "partition");
 
 /// The slowest stage's cost under a partition.
 double bottleneck(const Partition& partition, const std::vector<double>& costs);

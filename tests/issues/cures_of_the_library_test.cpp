@@ -39,6 +39,19 @@ TEST(CuresOfTheLibrary, NameItsOwnOptionsForAnOutputFolder) {
   expect_error<ResourceError>([] { OutputFolder("/proc/nowhere"); }, {"LoopOptions::output, [output] dir"});
 }
 
+TEST(CuresOfTheLibrary, NameTheStagesOfAnInference) {
+  const layers::Graph graph = training::point_classifier();
+  const auto predictor = [&](const std::vector<int>& stages) {
+    const Trainer trainer = trainer_of(graph, SGD({}));
+    training::Predictor(graph, trainer.model(), devices("cpu:0,cpu:1"), {.stages = stages});
+  };
+  expect_error<UsageError>([&] { predictor({1}); }, {"InferenceOptions::stages: the sizes must sum", "nodes", "got the sum 1"});
+  expect_error<UsageError>([&] { predictor({0, 2}); }, {"InferenceOptions::stages: every stage needs", "got 0"});
+  expect_error<UsageError>([&] { predictor({1, 1, 1}); }, {"InferenceOptions::stages", "2 devices", "got 3"});
+  expect_error<UsageError>([&] { plan(graph, devices("cpu:0"), {.batch = 4, .partition = Partition{{99}}}); },
+                           {"PlanOptions::partition: the sizes must sum", "got the sum 99"});
+}
+
 TEST(CuresOfTheLibrary, NameTheTieOfAUseWithoutGradient) {
   layers::Graph graph;  // of inputs without shapes, so that nothing is known of gradients beforehand
   const auto x = graph.input("x"), label = graph.input("label");
