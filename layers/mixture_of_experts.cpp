@@ -143,6 +143,7 @@ Var Experts::forward(const Call& call) const {
   require(x.rank() == 3 && x.dim(2) == width && probabilities.shape() == Shape({x.dim(0), x.dim(1), options_.experts}),
           "Experts: needs x [batch, tokens, ", width, "] and probabilities [batch, tokens, ", options_.experts, "], got ", x.shape(),
           " and ", probabilities.shape());
+  require(x.dim(1) > 0, "Experts: needs at least one token in a sample, got x ", x.shape(), "; leave samples without tokens out");
   const Routes routes{x.dim(0), x.dim(1), options_.experts, options_.chosen, capacity(x.dim(1))};
   require(!call.cache || drops_nothing(),
           "Experts: needs room for all tokens in generation, where each comes alone and none is dropped, got a capacity_factor of ",

@@ -75,5 +75,17 @@ TEST(CuresOfTheLibrary, NameTheTieOfAUseWithoutGradient) {
       {"'student.", "node 'teacher'", "tied", "remove the tie"});
 }
 
+TEST(CuresOfTheLibrary, NameTheTokensThatExpertsLack) {
+  const layers::Experts experts({.width = 4, .inner = 8, .experts = 2});
+  std::vector<Var> parameters;
+  for (const auto& spec : experts.parameters()) parameters.emplace_back(ones(spec.shape));
+  const auto run = [&](const Shape& tokens) {
+    const std::vector<Var> inputs{Var(ones(tokens.appended(4))), Var(ones(tokens.appended(2)))};
+    return experts.forward({.inputs = inputs, .parameters = parameters, .random = {}}).shape();
+  };
+  expect_error<UsageError>([&] { run({2, 0}); }, {"Experts: needs at least one token", "[2, 0, 4]"});
+  EXPECT_EQ(run({0, 3}), Shape({0, 3, 4}));
+}
+
 }  // namespace
 }  // namespace sluice::parallel
