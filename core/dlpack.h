@@ -78,7 +78,8 @@ DlpackPtr to_dlpack(const Tensor& x);
 
 /// A tensor of another library: the same memory, without a copy, on `device`, as `borrowed` counts it. The deleter is called once: when the
 /// last view is gone and the device's work on it done, or at once when the tensor is refused or copied. Memory that is flagged
-/// read-only is copied, as every Tensor may be written.
+/// read-only is copied, as every Tensor may be written. Where strides let elements share memory, as after another library's expand(), the
+/// tensor is read in place, and ops that would write into it refuse it as they refuse a view by Tensor::expand().
 /// Who hands over memory of a GPU waits for the work that fills it first.
 /// Dtypes   float of 32 and 64 bits, bfloat of 16, int of 32 and 64, uint of 8, and bool as u8.
 /// Errors   UsageError for another version, dtype, rank or device of the memory, for negative strides and for missing parts.

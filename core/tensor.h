@@ -66,7 +66,8 @@ class Tensor {
   /// A view in which x is repeated along the axes that it lacks or has with extent 1, without memory for that: strides of 0. It can be read
   /// like any other, by every op; `copy` into it is refused. Errors  UsageError when x does not broadcast to the shape.
   Tensor expand(const Shape& shape) const;
-  /// Elements of this view share memory, as `expand` makes them.
+  /// Elements of this view share memory, as `expand` makes them, or may: those of one axis lie among those of another, as no view of Sluice's
+  /// own but only borrowed memory may have them.
   bool repeats_elements() const;
   /// This tensor when it is contiguous, else a row-major copy.
   Tensor contiguous() const;

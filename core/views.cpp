@@ -1,5 +1,7 @@
 // The views of a Tensor: other shapes, strides and offsets over one storage.
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <optional>
 
 #include "core/tensor.h"
@@ -133,8 +135,15 @@ Tensor Tensor::expand(const Shape& shape) const {
 }
 
 bool Tensor::repeats_elements() const {
-  for (int axis = 0; axis < rank(); ++axis)
-    if (shape_[axis] > 1 && strides_[axis] == 0) return elements() > 0;
+  if (elements() < 2 || is_contiguous()) return false;
+  std::array<std::pair<int64_t, int64_t>, kMaxRank> axes{};  // by axis: distance of neighbours, and steps
+  for (int axis = 0; axis < rank(); ++axis) axes[axis] = {std::abs(strides_[axis]), shape_[axis] - 1};
+  std::ranges::sort(axes);
+  int64_t span = 0;  // of the axes of shorter distances, over which a step has to go
+  for (const auto& [distance, steps] : axes) {
+    if (steps > 0 && distance <= span) return true;
+    span += distance * steps;
+  }
   return false;
 }
 

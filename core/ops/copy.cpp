@@ -26,8 +26,10 @@ void copy_between_kinds(const Tensor& from, const Tensor& to) {
 
 void copy(const Tensor& from, const Tensor& to) {
   require(from.shape() == to.shape(), "copy: needs equal shapes, got ", from.shape(), " and ", to.shape());
-  require(!to.repeats_elements(), "copy: needs a target whose elements are all there, got a view by expand() of shape ", to.shape(),
-          "; clone() it first");
+  require(
+      !to.repeats_elements(),
+      "copy: needs a target whose elements are all there, got a view by expand(), or borrowed memory with overlapping strides, of shape ",
+      to.shape(), "; clone() it first");
   refuse_overlap("copy", from, to);
   Device &source = from.device(), &target = to.device();
   if (source.kind() != target.kind()) {

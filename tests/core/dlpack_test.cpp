@@ -210,6 +210,32 @@ TEST(ToDlpack, RepeatedElementsAreReadOnly) {
   EXPECT_EQ(from_dlpack(to_dlpack(tensor({7}).expand({3}))).to_vector(), (std::vector<double>{7, 7, 7}));
 }
 
+TEST(FromDlpack, ElementsThatShareMemoryAreReadInPlaceAndNotWritten) {
+  struct Case {
+    std::vector<int64_t> shape, strides;
+    bool shares;
+  };
+  for (const auto& [shape, strides, shares] : {Case{{2, 3}, {0, 1}, true}, Case{{2, 3}, {1, 1}, true}, Case{{3, 2}, {1, 2}, true},
+                                               Case{{2, 2}, {3, 1}, false}, Case{{2, 3}, {1, 2}, false}, Case{{2, 1}, {1, 0}, false}}) {
+    Foreign foreign;
+    std::ranges::copy(shape, foreign.shape);
+    std::ranges::copy(strides, foreign.strides);
+    const Tensor x = from_dlpack(foreign.handed_over());
+    EXPECT_EQ(x.data<float>(), foreign.numbers);
+    EXPECT_EQ(x.repeats_elements(), shares);
+    EXPECT_EQ(to_dlpack(x)->flags, shares ? kReadOnly : 0);
+    std::vector<double> expected;
+    for (int64_t i = 0; i < shape[0]; ++i)
+      for (int64_t j = 0; j < shape[1]; ++j) expected.push_back(static_cast<double>(1 + i * strides[0] + j * strides[1]));
+    EXPECT_EQ(x.to_vector(), expected);
+    const auto write = [&] { copy(zeros(x.shape()), x); };
+    if (shares)
+      expect_error<UsageError>(write, {"copy", "overlapping strides", "clone()"});
+    else
+      EXPECT_NO_THROW(write());
+  }
+}
+
 TEST(ToDlpack, TensorsWithoutElementsInMemoryAreRefused) {
   expect_error<UsageError>([] { to_dlpack(Tensor()); }, {"defined tensor"});
   expect_error<UsageError>([] { to_dlpack(empty({3}, DType::f32, make_device("meta:0"))); }, {"f32 [3] on meta:0", "cpu or cuda"});
