@@ -33,6 +33,8 @@ void check_result(const Tensor& a, const Tensor& b, const Tensor& c, bool transp
               c.dim(-1) == columns_of(b, transpose_b),
           "matmul_into: needs a result with contiguous rows of the operands' dtype (or f32 for bf16) and the product's shape, got ", c,
           " for ", a, " and ", b);
+  require(!c.repeats_elements(), "matmul_into: needs a result whose elements are all there, got a view by expand() of shape ", c.shape(),
+          "; clone() it first");
   require(beta == 0 || beta == 1, "matmul_into: needs beta 0 (store) or 1 (add), got ", beta);
   require(!bias.defined() || (bias.rank() == 1 && bias.dim(0) == c.dim(-1) && bias.dtype() == c.dtype() && bias.is_contiguous() &&
                               beta == 0 && c.rank() == batched.rank()),

@@ -27,8 +27,8 @@ MatmulShapes matmul_shapes(const Shape& a, const Shape& b, bool transpose_a, boo
 /// is a single matrix and an operand has leading axes, the products over these are summed, in order. A bias [N] may be added to every row
 /// when beta is 0 and c has the leading axes of the operands. The rows of c may lie further apart than N elements: what is between them
 /// stays as it is.
-/// Errors  UsageError when shapes or dtypes do not fit, the rows of c have no unit stride, c has elements of an operand, or beta is another
-///         number.
+/// Errors  UsageError when shapes or dtypes do not fit, the rows of c have no unit stride, c repeats elements or has those of an operand, or
+///         beta is another number.
 void matmul_into(const Tensor& a, const Tensor& b, const Tensor& c, bool transpose_a, bool transpose_b, double beta,
                  const Tensor& bias = {});
 

@@ -81,6 +81,20 @@ TEST(SilentAnswers, ALabelThatIsNoClassIsRefusedByEveryMetric) {
   EXPECT_EQ(accuracy_of(zeros({2, 3}), {0, -100}), 1);
 }
 
+TEST(SilentAnswers, ResultsThatRepeatElementsAreRefused) {
+  const Tensor a = ones({3, 4}), b = ones({4, 5}), batch = ones({2, 3, 4});
+  for (const Tensor& c : {zeros({1, 5}).expand({3, 5}), zeros({3, 1}).expand({3, 5})})
+    EXPECT_THROW(matmul_into(a, b, c, false, false, 1), UsageError);
+  expect_error<UsageError>(
+      [&] {
+        matmul_into(batch, b, zeros({3, 5}).expand({2, 3, 5}), false, false, 1);
+      },
+      {"matmul_into", "expand()", "clone()"});
+  EXPECT_THROW(add_into(zeros({1}).expand({3}), ones({3})), UsageError);
+  EXPECT_THROW(copy(ones({3}), zeros({1}).expand({3})), UsageError);
+  EXPECT_THROW(fill(zeros({1}).expand({3}), 1), UsageError);
+}
+
 TEST(SilentAnswers, GradientsAreOfLeavesAndOfEachThatIsAskedFor) {
   const Var x = Var::parameter(tensor_of({2}, {1}));
   const auto twice = gradients(x * 3, ones({1}), {x, x});
