@@ -18,6 +18,9 @@ Var CrossEntropy::forward(const Call& call) const {
   CrossEntropyOptions options;
   options.label_smoothing = call.training ? label_smoothing_ : 0;
   const Tensor& targets = call.inputs[1].value();
+  require(call.inputs.size() < 3 || call.inputs[2].shape() == call.inputs[0].shape(),
+          "CrossEntropy: needs logits of the auxiliary classifier for the same rows and classes as the others, ", call.inputs[0].shape(),
+          ", got ", call.inputs.back().shape(), "; give its last layer as many outputs");
   const Var loss = cross_entropy(call.inputs[0], targets, options, call.loss_scale);
   if (call.inputs.size() < 3 || !call.training) return loss;
   return add(loss, cross_entropy(call.inputs[2], targets, options, call.loss_scale * auxiliary_weight_));

@@ -4,8 +4,8 @@
 namespace sluice::layers {
 
 /// Softmax cross-entropy of logits against class numbers, as the micro-batch's share of the mini-batch's weighted mean.
-/// Shape   inputs {logits [..., classes], targets [...] i32} -> scalar; a third input, the logits of an auxiliary classifier, adds its
-///         loss times `auxiliary_weight` in training.
+/// Shape   inputs {logits [..., classes], targets [...] i32} -> scalar; a third input, the logits of an auxiliary classifier of the same
+///         shape, adds its loss times `auxiliary_weight` in training.
 /// Targets are an input of the graph; those of -100 are ignored and weigh nothing. Labels are smoothed in training alone: an evaluation
 /// says how likely the targets are.
 class CrossEntropy : public Module {

@@ -95,6 +95,17 @@ TEST(SilentAnswers, ResultsThatRepeatElementsAreRefused) {
   EXPECT_THROW(fill(zeros({1}).expand({3}), 1), UsageError);
 }
 
+TEST(SilentAnswers, AuxiliaryLogitsOfOtherClassesAreRefused) {
+  layers::Graph graph;
+  const auto x = graph.input("x", {4}), label = graph.input("label", {}, DType::i32);
+  const auto logits = graph.add("logits", layers::Linear(4, 3), x), wider = graph.add("wider", layers::Linear(4, 7), x);
+  expect_error<UsageError>(
+      [&] {
+        graph.add("loss", layers::CrossEntropy(0, 0.3), {logits, label, wider});
+      },
+      {"CrossEntropy", "auxiliary", "3]", "7]"});
+}
+
 TEST(SilentAnswers, GradientsAreOfLeavesAndOfEachThatIsAskedFor) {
   const Var x = Var::parameter(tensor_of({2}, {1}));
   const auto twice = gradients(x * 3, ones({1}), {x, x});
