@@ -95,6 +95,16 @@ class TrainUntilDone(ProgramTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual((self.folder / "starts").read_text().split(), ["6", "6", "3", "3", "2"])
 
+    def test_finds_the_checkpoints_in_a_folder_of_any_name(self):
+        for name in ('with "quotes"', "with \\ a backslash", "with\ta tab", 'both \\" of them', "ü's"):
+            folder = self.folder / name
+            folder.mkdir()
+            program = self.write("stand-in", f"#!/bin/sh\nfor word; do [ \"$word\" != --print-config ] || exec {PROGRAM} \"$@\"; done\n"
+                                 "[ ! -e \"${4#*=}/latest\" ] || exit 0\necho step-00000001 > \"${4#*=}/latest\"; exit 5\n")
+            program.chmod(program.stat().st_mode | stat.S_IXUSR)
+            done = until_done("--most-starts", 2, "--", program, "train", "tiny", "--set", f"output.dir={folder}")
+            self.assertIn("the newest checkpoint is step-00000001", done.stderr, name)
+
     def test_gives_up_after_the_most_starts(self):
         done = until_done("--most-starts", 3, "--", self.stand_in("exit 5"), "train")
         self.assertEqual(done.returncode, 5)
