@@ -15,7 +15,8 @@ namespace sluice::training {
 /// Threads  one caller.
 class Predictor {
  public:
-  /// `graph`  of a model with an output. `weights`  of all of it, or of what the output depends on.
+  /// `graph`  of a model with an output. `weights`  of all of it, or of what the output depends on; what else is among them,
+  /// as the other half of a model that was trained, is left.
   /// Errors  UsageError for a graph without an output, and as InferencePipeline.
   Predictor(const layers::Graph& graph, const parallel::Weights& weights, std::vector<DevicePtr> devices,
             const parallel::InferenceOptions& options = {});
