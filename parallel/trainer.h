@@ -174,6 +174,7 @@ class Trainer {
   /// parameters(), to all of them where require_whole() throws.
   void publish_parameters();
   /// XXH3-128 over the bytes of model() of all ranks in name order, as 32 hex digits. All ranks call it together.
+  /// Errors  UsageError on meta devices, which hold no values.
   std::string weights_hash() const;
 
   /// Actions of the last step, for traces and reports: of all devices on the root, elsewhere of those that are here.

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "core/file/hash.h"
+#include "core/no_elements.h"
 #include "parallel/group/collectives.h"
 #include "parallel/group/packet.h"
 #include "parallel/run/tensor_packet.h"
@@ -71,7 +72,14 @@ std::string hash_of_ranks(Group& group, const std::map<std::string, Tensor>& min
 
 }  // namespace
 
+void require_values(const std::map<std::string, Tensor>& model) {
+  for (const auto& [name, tensor] : model)
+    require<NoElements>(tensor.device().kind() != DeviceKind::meta, "weights: need values to be hashed or saved, '", name, "' is on ",
+                        tensor.device(), ", which only counts; make the trainer on cpu or cuda devices");
+}
+
 std::string hash_of_model(Group* group, const std::map<std::string, Tensor>& mine) {
+  require_values(mine);
   if (group && !group->is_root()) answer_root(*group, mine);
   if (group) return broadcast(*group, group->is_root() ? hash_of_ranks(*group, mine) : "");
   Hash hash;

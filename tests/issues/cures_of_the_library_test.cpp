@@ -75,6 +75,14 @@ TEST(CuresOfTheLibrary, NameTheTieOfAUseWithoutGradient) {
       {"'student.", "node 'teacher'", "tied", "remove the tie"});
 }
 
+TEST(CuresOfTheLibrary, NameTheDevicesOfATrainerWithoutValues) {
+  const layers::Graph graph = training::point_classifier();
+  const Trainer counting(graph, plan(graph, devices("meta:0"), {.batch = 4}), SGD({}));
+  const TemporaryFolder folder;
+  expect_error<UsageError>([&] { counting.weights_hash(); }, {"weights: need values", "meta:0", "make the trainer on cpu or cuda"});
+  expect_error<UsageError>([&] { OutputFolder(folder.path() / "run").save(counting, "", {}, 1); }, {"weights: need values"});
+}
+
 TEST(CuresOfTheLibrary, NameTheTokensThatExpertsLack) {
   const layers::Experts experts({.width = 4, .inner = 8, .experts = 2});
   std::vector<Var> parameters;
