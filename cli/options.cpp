@@ -7,6 +7,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "autograd/optim/optimizer.h"
 #include "cli/choice_words.h"
 #include "cli/list_text.h"
 #include "core/error.h"
@@ -20,6 +21,7 @@ namespace {
 using enum OptionType;
 constexpr double kAny = std::numeric_limits<double>::max();
 constexpr double kSteps = parallel::kMostSteps;
+constexpr OptimizerOptions kOptimizer;
 
 /// Texts come as std::string: a bare literal would become a bool in the variant.
 std::string word(const char* text) { return text; }
@@ -202,7 +204,7 @@ std::vector<Option> make_options() {
            {decides_no_answer}),
 
       {"optimizer.name", text, word("adamw"), "the update rule", {"sgd", "rmsprop", "adam", "adamw", "lion", "adafactor"}},
-      {"optimizer.lr", number, 1e-3, "learning rate after the warm-up", {}, 0, kAny},
+      {"optimizer.lr", number, kOptimizer.lr, "learning rate after the warm-up", {}, 0, kAny},
       {"optimizer.schedule", text, word("constant"), "of the learning rate", {"constant", "cosine", "inverse-sqrt", "exponential"}},
       {"optimizer.warmup", integer, int64_t{0}, "steps of linear warm-up", {}, 0, kSteps},
       with(Option{"optimizer.total_steps", integer, int64_t{0}, "steps over which the schedule runs; 0 = train.steps", {}, 0, kSteps},
@@ -216,18 +218,18 @@ std::vector<Option> make_options() {
       with(Option{"optimizer.staircase", boolean, false, "exponential falls once every decay_steps, not at every step"},
            {of_schedule({"exponential"})}),
       {"optimizer.clip", number, 1.0, "largest global gradient norm; 0 = no clipping", {}, 0, kAny},
-      {"optimizer.weight_decay", number, 0.0, "of matrices; not of biases and norms", {}, 0, kAny},
+      {"optimizer.weight_decay", number, kOptimizer.weight_decay, "of matrices; not of biases and norms", {}, 0, kAny},
       with(Option{"optimizer.ema", number, 0.0, "decay of the moving averages that validation uses, such as 0.9999; 0 = none", {}, 0, 1},
            {open_at(Open::maximum)}),
-      with(Option{"optimizer.momentum", number, 0.9, "of sgd and rmsprop", {}, 0, 1},
+      with(Option{"optimizer.momentum", number, kOptimizer.momentum, "of sgd and rmsprop", {}, 0, 1},
            {of_optimizer({"sgd", "rmsprop"}), open_at(Open::maximum)}),
-      with(Option{"optimizer.average", number, 0.9, "of rmsprop: how much of the old mean of squares is kept", {}, 0, 1},
+      with(Option{"optimizer.average", number, kOptimizer.average, "of rmsprop: how much of the old mean of squares is kept", {}, 0, 1},
            {of_optimizer({"rmsprop"}), open_at(Open::maximum)}),
-      with(Option{"optimizer.beta1", number, 0.9, "of adam, adamw and lion", {}, 0, 1},
+      with(Option{"optimizer.beta1", number, kOptimizer.beta1, "of adam, adamw and lion", {}, 0, 1},
            {of_optimizer({"adam", "adamw", "lion"}), open_at(Open::maximum)}),
-      with(Option{"optimizer.beta2", number, 0.999, "of adam, adamw and lion, which is published with 0.99", {}, 0, 1},
+      with(Option{"optimizer.beta2", number, kOptimizer.beta2, "of adam, adamw and lion, which is published with 0.99", {}, 0, 1},
            {of_optimizer({"adam", "adamw", "lion"}), open_at(Open::maximum)}),
-      with(Option{"optimizer.epsilon", number, 1e-8, "of rmsprop (inside the root), adam and adamw", {}, 0, 1},
+      with(Option{"optimizer.epsilon", number, kOptimizer.epsilon, "of rmsprop (inside the root), adam and adamw", {}, 0, 1},
            {of_optimizer({"rmsprop", "adam", "adamw"}), open_at(Open::minimum)}),
 
       with(Option{"pipeline.devices", text_or_texts, std::vector<std::string>{"cpu:0"},

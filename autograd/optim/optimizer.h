@@ -212,7 +212,8 @@ class Adafactor : public Optimizer {
   Options options_;
 };
 
-/// What a config says of any optimizer; each takes what it knows.
+/// What a config says of any optimizer; each takes what it knows. What a config leaves out is as here whatever the rule,
+/// and not as in the rule's own Options: so weight_decay is 0 for adamw too, and beta2 0.999 for lion too.
 struct OptimizerOptions {
   double lr = 1e-3;
   double momentum = 0.9;
