@@ -47,7 +47,12 @@ struct bfloat16 {
   }
   SLUICE_HD explicit bfloat16(double value) : bfloat16(rounded_to_odd(value)) {}
   template <std::integral T>
-  SLUICE_HD explicit bfloat16(T value) : bfloat16(rounded_to_odd(static_cast<int64_t>(value))) {}
+  SLUICE_HD explicit bfloat16(T value) {
+    if constexpr (sizeof(T) <= 2)  // an f32 holds it
+      *this = bfloat16(static_cast<float>(value));
+    else
+      *this = bfloat16(rounded_to_odd(static_cast<int64_t>(value)));
+  }
   SLUICE_HD operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 };
 
