@@ -103,7 +103,7 @@ TEST(GraphMisuse, ALossOfSeveralNumbersIsRefused) {
 
 TEST(GraphMisuse, AGraphWithoutLossIsRefused) {
   Classifier of;
-  expect_error<UsageError>([&] { parallel::plan(of.graph, devices("cpu:0"), {.batch = 2}); }, {"0 nodes"});
+  expect_error<UsageError>([&] { parallel::plan(of.graph, devices("cpu:0"), {.batch = 2}); }, {"needs nodes, has none"});
   of.graph.add("a", Linear(4, 4), of.x);
   parallel::Plan by_hand;
   by_hand.devices = devices("cpu:0");
