@@ -245,9 +245,9 @@ struct LanesAt {
   int64_t place;
 };
 
-/// The same with blocks of kRegisters registers, then single ones: body(number of registers, load, store) of a block at x + i, whose further
-/// registers lie at load(x + Lanes::kCount), and so on. For bodies that read a list of their own, which then serves several registers.
-/// `load` is a LanesAt where there is more than one register.
+/// for_lanes() with blocks of kRegisters registers, then single ones: body(number of registers, load, store) of a block at x + i, whose
+/// further registers lie at load(x + Lanes::kCount), and so on. For bodies that read a list of their own, which then serves several
+/// registers. `load` is a LanesAt where there is more than one register.
 template <class T, int kRegisters, class Body>
 void for_lane_blocks(int64_t begin, int64_t end, const Body& body) {
   using V = Lanes<compute_t<T>>;
