@@ -13,7 +13,7 @@
 #include "core/error.h"
 #include "core/file/file.h"
 #include "core/file/toml_depth.h"
-#include "data/utf8.h"
+#include "core/utf8.h"
 
 namespace sluice::cli {
 
@@ -22,7 +22,7 @@ namespace {
 /// The start of a text that may be long, for messages.
 std::string shortened(const std::string& text) {
   constexpr size_t kMost = 200;
-  return text.size() <= kMost ? text : text.substr(0, data::character_start(text, kMost)) + "...";
+  return text.size() <= kMost ? text : text.substr(0, character_start(text, kMost)) + "...";
 }
 
 /// What stands in the file, for "got ...".

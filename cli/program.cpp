@@ -19,7 +19,7 @@
 #include "cli/list_text.h"
 #include "cli/messages.h"
 #include "core/error.h"
-#include "data/utf8.h"
+#include "core/utf8.h"
 #include "parallel/group/job.h"
 #include "parallel/run/run_errors.h"
 
@@ -160,7 +160,7 @@ void fill_closed_streams() {
 void check_is_utf8(int argument_count, char** arguments) {
   for (int i = 1; i < argument_count; ++i) {
     const std::string_view text = arguments[i];
-    const size_t invalid = data::first_invalid_utf8(text);
+    const size_t invalid = first_invalid_utf8(text);
     require(invalid == text.npos, "command line: needs UTF-8, got byte ", invalid, " of argument ", i, " (after '", text.substr(0, invalid),
             "'), which is none; rename the file, or set the terminal's encoding");
   }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <map>
 
 #include "cli/build.h"
 #include "cli/commands.h"
@@ -14,6 +13,7 @@
 #include "cli/job.h"
 #include "cli/list_text.h"
 #include "cli/progress.h"
+#include "cli/rank_settings.h"
 #include "cli/report/json_report.h"
 #include "cli/report/report_sections.h"
 #include "cli/result_files.h"
@@ -26,7 +26,6 @@
 #include "core/device_speeds.h"
 #include "core/file/file.h"
 #include "parallel/checkpoint/initialize.h"
-#include "parallel/group/packet.h"
 #include "parallel/plan/replicas.h"
 #include "parallel/run/agreement.h"
 #include "training/loop.h"
@@ -380,54 +379,6 @@ class Training {
 
 namespace {
 
-/// What was asked for, by key and flag. A host may have its own number of threads and its own cache.
-std::map<std::string, std::string> wanted_by(const Arguments& arguments, const Settings& settings) {
-  constexpr std::string_view kOfEachHost[] = {"data.cache", "data.threads", "pipeline.threads"};
-  std::map<std::string, std::string> wanted;
-  for (const Option& option : options())
-    if (std::ranges::find(kOfEachHost, option.name) == std::end(kOfEachHost))
-      wanted[std::string(option.name)] = toml_text(settings.value(option.name));
-  for (const auto& [flag, values] : arguments.values)
-    if (flag != "--set") wanted[flag] = list_text(values, ", ");
-  return wanted;
-}
-
-/// Ranks that want other things would come to other places, and wait there for each other.
-void require_equal(const std::map<std::string, std::string>& wanted, const std::map<std::string, std::string>& by_root) {
-  const auto text = [](const std::map<std::string, std::string>& values, const std::string& name) {
-    const auto found = values.find(name);
-    return found == values.end() ? std::string("nothing") : found->second;
-  };
-  auto names = by_root;
-  names.insert(wanted.begin(), wanted.end());
-  for (const auto& [name, value] : names)
-    require(text(wanted, name) == text(by_root, name), name, ": needs what the root has, ", text(by_root, name), ", got ",
-            text(wanted, name), "; start all ranks with the same config file, the same settings and the same flags");
-}
-
-/// What is wrong with the config and the model the root says for all ranks, which read them, too.
-Settings read_and_check(const Arguments& arguments, const Job& job) {
-  const auto read = [&] { return read_settings(arguments.argument, arguments.list("--set")); };
-  parallel::Group* const ranks = job.ranks().get();
-  if (!ranks) return read();
-  std::optional<Settings> settings;
-  const std::string by_root = parallel::on_root(ranks, [&] {
-    settings = read();
-    build_graph(*settings);
-    build_optimizer(*settings);
-    require(!settings->flag("pipeline.replan"), "pipeline.replan: needs one process, got ", job.text(), "; set it to false");
-    parallel::PacketWriter packet;
-    packet << wanted_by(arguments, *settings);
-    return packet.take();
-  });
-  parallel::together(ranks, [&] {
-    if (!settings) settings = read();
-    require_equal(wanted_by(arguments, *settings), parallel::PacketReader(by_root).read<std::map<std::string, std::string>>());
-  });
-  job.set_watchdog(settings->number("pipeline.timeout"));
-  return *settings;
-}
-
 /// Before the newest checkpoint is looked for: a training that still writes there would go on beyond it, and take it away.
 std::unique_ptr<parallel::OutputFolder> folder_to_resume(const Arguments& arguments, const Settings& settings, parallel::Group* ranks) {
   const std::string &path = settings.text("output.dir"), wanted = arguments.text("--resume");
@@ -452,7 +403,7 @@ int run_train(const Arguments& arguments) {
           "--init: begins a new training, --resume continues one; give one of them");
   Job job;
   return job.run([&] {
-    Settings settings = read_and_check(arguments, job);
+    Settings settings = settings_of_ranks(arguments, job);
     auto output = folder_to_resume(arguments, settings, job.ranks().get());
     auto resumed = checkpoint_to_resume(arguments, settings, job.ranks().get());
     if (resumed) keep_what_decides_bits(*resumed, settings);

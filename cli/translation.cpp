@@ -2,7 +2,7 @@
 
 #include "cli/build.h"
 #include "cli/trained_model.h"
-#include "data/utf8.h"
+#include "core/utf8.h"
 
 namespace sluice::cli {
 
@@ -40,7 +40,7 @@ TextTranslator::TextTranslator(const parallel::Checkpoint& checkpoint, const Set
 
 training::Translator::Sentence TextTranslator::sentence(const std::string& text, const std::string& from, const std::string& to,
                                                         const std::string& place) const {
-  const size_t invalid = data::first_invalid_utf8(text);
+  const size_t invalid = first_invalid_utf8(text);
   require<DataError>(invalid == text.npos, place, ": needs UTF-8, byte ", invalid, " is none");
   training::Translator::Sentence sentence{tokenizer_->encode_source(from, to, text), tokenizer_->language_id(to)};
   const auto tokens = static_cast<int64_t>(sentence.source.size()), most = translator_->source_context();

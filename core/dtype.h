@@ -13,15 +13,16 @@ namespace sluice {
 /// Element types. f64 serves gradient checks; bf16 is stored, its arithmetic is done in f32.
 enum class DType : uint8_t { f32, bf16, f64, i32, i64, u8 };
 
-/// The f64 equal to a number, else that of its two neighbours whose last bit is 1: rounding this to far fewer digits gives what rounding the
-/// number itself gives, where one to nearest could first come upon a tie.
+/// An f64 that rounds to a bf16, or another number of far fewer digits, as the whole number itself does: of one that needs more than 53 bits
+/// the last that stays is 1 where any that goes is, so that it is no tie unless the number is.
 SLUICE_HD inline double rounded_to_odd(int64_t value) {
   constexpr int64_t kExact = int64_t{1} << 53, kLow = 0x3ff;
   if (-kExact <= value && value <= kExact) return static_cast<double>(value);
   return static_cast<double>((value & ~kLow) | ((value & kLow) != 0 ? kLow + 1 : 0));
 }
 
-/// The same as an f32. Keeps NaN and infinities; what is beyond the largest f32 becomes that.
+/// The same as an f32: the number, or that of its two neighbours whose last bit is 1. Keeps NaN and infinities; what is beyond the largest f32
+/// becomes that.
 SLUICE_HD inline float rounded_to_odd(double value) {
   const auto nearest = static_cast<float>(value);
   const double held = nearest;

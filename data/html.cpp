@@ -6,7 +6,7 @@
 #include <charconv>
 #include <utility>
 
-#include "data/utf8.h"
+#include "core/utf8.h"
 
 namespace sluice::data {
 

@@ -5,8 +5,8 @@
 #include "core/error.h"
 #include "core/file/byte_order_mark.h"
 #include "core/file/file.h"
+#include "core/utf8.h"
 #include "data/content_hash.h"
-#include "data/utf8.h"
 
 namespace sluice::data {
 

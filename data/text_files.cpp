@@ -6,9 +6,9 @@
 #include "core/error.h"
 #include "core/file/byte_order_mark.h"
 #include "core/file/file.h"
+#include "core/utf8.h"
 #include "data/html.h"
 #include "data/readable_path.h"
-#include "data/utf8.h"
 
 namespace sluice::data {
 

@@ -1,17 +1,11 @@
 #include "training/loop_agreement.h"
 
-#include <utility>
-
 #include "core/file/hash.h"
-#include "parallel/group/packet.h"
 #include "parallel/run/agreement.h"
 
 namespace sluice::training {
 
 namespace {
-
-/// By name, in the order in which differences are named.
-using Terms = std::vector<std::pair<std::string, std::string>>;
 
 constexpr const char* kSamples = "samples with the hash";  // empty on a rank that cannot load all inputs
 
@@ -30,7 +24,7 @@ std::string samples_of(const data::BatchSamplerPtr& sampler) {
   return join(sampler->batches_per_epoch(), " batches an epoch, the first of ", samples.size(), " samples with hash ", hash.text());
 }
 
-Terms terms_of(const LoopOptions& options, const data::Dataset& dataset, const std::string& data_hash, bool saves) {
+parallel::Terms terms_of(const LoopOptions& options, const data::Dataset& dataset, const std::string& data_hash, bool saves) {
   std::string inputs;
   for (const std::string& input : dataset.inputs()) inputs += (inputs.empty() ? "" : ", ") + input;
   const auto option = [](const char* name, const auto& value) { return std::pair(join("LoopOptions::", name), join(value)); };
@@ -58,22 +52,13 @@ Terms terms_of(const LoopOptions& options, const data::Dataset& dataset, const s
 
 void require_equal_loops(parallel::Group& group, const LoopOptions& options, const data::Dataset& dataset, const std::string& data_hash,
                          bool saves) {
-  Terms mine;
-  parallel::together(&group, [&] { mine = terms_of(options, dataset, data_hash, saves); });
-  const std::string values = parallel::on_root(&group, [&] {
-    parallel::PacketWriter packet;
-    for (const auto& [name, value] : mine) packet << value;
-    return packet.take();
-  });
-  parallel::together(&group, [&] {
-    parallel::PacketReader root(values);
-    for (const auto& [name, value] : mine) {
-      const auto of_root = root.read<std::string>();
-      if (name == kSamples && (value.empty() || of_root.empty())) continue;
-      require(value == of_root, "training loop: needs ", name, " as on the root, '", of_root, "', got '", value,
-              "'; give the loops of all ranks equal data sets and options");
-    }
-  });
+  parallel::compare_with_root(
+      group, [&] { return terms_of(options, dataset, data_hash, saves); },
+      [](const std::string& name, const std::string& own, const std::string& of_root) {
+        const bool is_unknown = name == kSamples && (own.empty() || of_root.empty());
+        require(is_unknown, "training loop: needs ", name, " as on the root, '", of_root, "', got '", own,
+                "'; give the loops of all ranks equal data sets and options");
+      });
 }
 
 }  // namespace sluice::training

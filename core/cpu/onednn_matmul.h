@@ -21,8 +21,8 @@ struct Product {
   auto operator<=>(const Product&) const = default;
 };
 
-/// Bytes of scratch that `multiply` needs; nothing when this build or this CPU has no such product (f32, and bf16 with f32 sums, stored as bf16 or f32), or
-/// emulates bf16.
+/// Bytes of scratch that `multiply` needs; nothing when this build or this CPU has no such product (f32, and bf16 with f32 sums, stored as
+/// bf16 or f32), or emulates bf16.
 std::optional<int64_t> scratch_bytes(const Product& product);
 
 /// Runs a product for which `scratch_bytes` gave a size, on the calling thread alone.

@@ -118,8 +118,9 @@ void pack_across(const Runs<T>& runs, int64_t first, int64_t count, int64_t firs
 /// panel are whole before the next panel begins: panels lie a multiple of what a way of the cache holds apart.
 template <int64_t Width, class T>
 void pack_along(const Runs<T>& runs, int64_t first, int64_t count, int64_t first_depth, int64_t depth, float* to) {
-  constexpr int64_t kRuns = Width < kLanes ? 16 : 1;
-  float room[kRuns][kBlockColumns];
+  constexpr bool kIsNarrow = Width == kTileRows;  // of rows of a
+  constexpr int64_t kRuns = kIsNarrow ? 16 : 1;
+  float room[kRuns][kIsNarrow ? kBlockRows : kBlockColumns];
   const float* from[kRuns];
   for (int64_t d = 0; d < depth; d += kRuns) {
     const int64_t height = std::min(kRuns, depth - d);

@@ -2,8 +2,8 @@
 #include <cstdint>
 
 #include "core/error.h"
+#include "core/utf8.h"
 #include "data/parallel/gettext.h"
-#include "data/utf8.h"
 
 namespace sluice::data {
 

@@ -2,8 +2,8 @@
 
 #include "core/error.h"
 #include "core/file/byte_order_mark.h"
+#include "core/utf8.h"
 #include "data/parallel/gettext.h"
-#include "data/utf8.h"
 
 namespace sluice::data {
 

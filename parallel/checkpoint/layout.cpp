@@ -10,6 +10,7 @@
 
 #include "core/file/file.h"
 #include "core/file/hash.h"
+#include "core/utf8.h"
 
 namespace sluice::parallel::checkpoint_layout {
 
@@ -66,10 +67,9 @@ std::vector<std::string> part_names(const std::string& name, int parts) {
 namespace {
 
 /// As a state is, which is JSON.
-void require_utf8(const std::string& text, const char* what) try {
-  nlohmann::json(text).dump();
-} catch (const nlohmann::json::exception& error) {
-  throw UsageError(join("checkpoint: needs ", what, " in UTF-8, got another text: ", error.what(), "; convert it"));
+void require_utf8(const std::string& text, const char* what) {
+  const size_t invalid = first_invalid_utf8(text);
+  require(invalid == text.npos, "checkpoint: needs ", what, " in UTF-8, byte ", invalid, " is none; convert it");
 }
 
 }  // namespace

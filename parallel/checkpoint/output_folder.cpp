@@ -234,8 +234,10 @@ std::string OutputFolder::save(const Trainer& trainer, const std::string& config
 std::string OutputFolder::save_whole(const Trainer& trainer, const std::string& config,
                                      const std::map<std::string, std::string>& further_files, int keep) {
   const auto contents = checkpoint_layout::contents_of(trainer);
-  require_values(contents.model);
-  together(group_, [&] { require_finite(contents, trainer.steps_done()); });
+  together(group_, [&] {
+    require_values(contents.model);
+    require_finite(contents, trainer.steps_done());
+  });
   const std::string name = checkpoint_layout::folder_name(trainer.steps_done()), hash = hash_of_model(trainer.group(), contents.model);
   const std::string folder = path_of(name);
   std::optional<TemporaryFolder> made;  // by the root

@@ -1,5 +1,6 @@
 #include "parallel/run/agreement.h"
 
+#include <algorithm>
 #include <exception>
 #include <new>
 #include <system_error>
@@ -125,6 +126,39 @@ void together_alike(Group* group, const std::function<std::string()>& work, doub
 std::string on_root(Group* group, const std::function<std::string()>& work) {
   if (!group || group->size() == 1) return work();
   return result_of(broadcast(*group, group->is_root() ? outcome(work) : ""), "");
+}
+
+namespace {
+
+std::string text_in(const Terms& terms, const std::string& name) {
+  const auto found = std::ranges::find(terms, name, &Terms::value_type::first);
+  return found == terms.end() ? "" : found->second;
+}
+
+}  // namespace
+
+void compare_with_root(Group& group, const std::function<Terms()>& work,
+                       const std::function<void(const std::string& name, const std::string& own, const std::string& of_root)>& tell) {
+  Terms own;
+  together(&group, [&] { own = work(); });
+  const std::string packed = on_root(&group, [&] {
+    PacketWriter packet;
+    packet << own.size();
+    for (const auto& [name, text] : own) packet << name << text;
+    return packet.take();
+  });
+  together(&group, [&] {
+    PacketReader packet(packed);
+    Terms of_root(packet.read<size_t>());
+    for (auto& [name, text] : of_root) packet >> name >> text;
+    const auto compare = [&](const std::string& name) {
+      const std::string here = text_in(own, name), there = text_in(of_root, name);
+      if (here != there) tell(name, here, there);
+    };
+    for (const auto& [name, text] : of_root) compare(name);
+    for (const auto& [name, text] : own)
+      if (std::ranges::find(of_root, name, &Terms::value_type::first) == of_root.end()) compare(name);
+  });
 }
 
 }  // namespace sluice::parallel

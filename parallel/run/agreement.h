@@ -2,6 +2,8 @@
 #include <functional>
 #include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "parallel/group/group.h"
 
@@ -35,5 +37,13 @@ void on_root(Group* group, const Work& work) {
     return std::string();
   });
 }
+
+/// Texts by name, which ranks have to have alike, in the order in which differences are told.
+using Terms = std::vector<std::pair<std::string, std::string>>;
+
+/// Runs `work` on every rank and calls tell(name, the rank's own text, the root's) for each term that is not as on the root, with an empty
+/// text for one that is missing. What either throws all ranks throw, as together().
+void compare_with_root(Group& group, const std::function<Terms()>& work,
+                       const std::function<void(const std::string& name, const std::string& own, const std::string& of_root)>& tell);
 
 }  // namespace sluice::parallel

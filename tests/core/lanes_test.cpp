@@ -43,6 +43,34 @@ TEST(Lanes, KeepBytes) {
   EXPECT_EQ(stored, bytes);
 }
 
+template <class T, class S>
+void expect_sums_where_bytes_are_equal() {
+  constexpr int kRegisters = 4;
+  constexpr int64_t kCount = kRegisters * Lanes<T>::kCount;
+  std::vector<uint8_t> bytes(kCount);
+  std::vector<S> x(kCount);
+  for (int64_t i = 0; i < kCount; ++i) {
+    bytes[i] = static_cast<uint8_t>(i * 7 % 3 == 1 ? 200 : i % 5);
+    x[i] = static_cast<S>(bytes[i] == 200 ? static_cast<float>(i) / 8 - 3 : NAN);
+  }
+  Lanes<T> sums[kRegisters];
+  for_registers<kRegisters>([&](auto r) { sums[r] = Lanes<T>(r + 1); });
+  add_where_equal(bytes.data(), uint8_t{200}, x.data(), sums);
+  std::vector<T> got(kCount);
+  for_registers<kRegisters>([&](auto r) { sums[r].store(got.data() + r * Lanes<T>::kCount); });
+  for (int64_t i = 0; i < kCount; ++i) {
+    const T before = static_cast<T>(i / Lanes<T>::kCount + 1);
+    EXPECT_EQ(got[i], bytes[i] == 200 ? before + static_cast<T>(x[i]) : before) << i;
+  }
+}
+
+// What lies at other bytes takes no part, whatever it is.
+TEST(Lanes, AddWhereBytesAreEqual) {
+  expect_sums_where_bytes_are_equal<float, float>();
+  expect_sums_where_bytes_are_equal<float, bfloat16>();
+  expect_sums_where_bytes_are_equal<double, double>();
+}
+
 // Blocks of several registers, single registers and a tail: each element once, and nothing beyond.
 TEST(Lanes, BlocksCoverAllElementsOnce) {
   constexpr int64_t kMost = 200;

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/ops/linear.h"
 #include "core/ops/matmul.h"
 #include "core/random.h"
 
@@ -171,6 +172,25 @@ TEST(PackedGemm, GivesAProductTheSameBitsForEveryNumberOfThreads) {
     const auto one = product(1, transpose_a);
     for (const int threads : {2, 3}) EXPECT_EQ(product(threads, transpose_a), one) << threads;
   }
+}
+
+/// Which way a product goes depends on its shape: tall gradients of weights, and biases of long sums, go ways of their own.
+TEST(Products, HaveTheSameBitsForEveryNumberOfThreadsWhicheverWayTheyGo) {
+  const auto randn = [](const Shape& shape, const DevicePtr& device) {
+    const Tensor x = empty(shape, DType::f32, device);
+    fill_normal(x, 0, 1, random_key(1, "x"));
+    return x;
+  };
+  const auto tall = [&](const DevicePtr& device) { return matmul(randn({130, 1100}, device), randn({130, 64}, device), true); };
+  const auto biased = [&](const DevicePtr& device) {
+    return linear(randn({900, 400}, device), randn({400, 400}, device), randn({400}, device));
+  };
+  const auto results = [&](int threads) {
+    const DevicePtr device = make_device("cpu:0", {.threads = threads});
+    return std::vector{tall(device).to_vector(), biased(device).to_vector()};
+  };
+  const auto one = results(1);
+  for (const int threads : {2, 3}) EXPECT_EQ(results(threads), one) << threads;
 }
 
 }  // namespace

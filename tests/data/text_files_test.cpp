@@ -9,8 +9,8 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "core/utf8.h"
 #include "data/html.h"
-#include "data/utf8.h"
 #include "expect_error.h"
 #include "temporary_folder.h"
 

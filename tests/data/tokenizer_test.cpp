@@ -7,9 +7,9 @@
 
 #include "core/error.h"
 #include "core/file/file.h"
+#include "core/utf8.h"
 #include "data/sentencepiece_tokenizer.h"
 #include "data/stream_decoder.h"
-#include "data/utf8.h"
 #include "expect_error.h"
 #include "temporary_folder.h"
 

@@ -1,6 +1,6 @@
 #include "core/error.h"
+#include "core/utf8.h"
 #include "data/parallel/gettext.h"
-#include "data/utf8.h"
 
 /// Any bytes are entries of well-formed UTF-8, with no more text than the file has twice, or a DataError.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {

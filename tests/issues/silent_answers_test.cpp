@@ -183,10 +183,10 @@ TEST(SilentAnswers, TextsThatNoCheckpointCanHoldAreRefusedBeforeTheFirstStep) {
   const auto of = trainer();
   parallel::OutputFolder output(folder.path() / "run");
   const std::string latin = "# M\xfcller", utf8 = "# M\u00fcller";
-  expect_error<UsageError>([&] { output.save(*of, latin, {}, 1); }, {"checkpoint: needs a config in UTF-8", "index 3"});
-  expect_error<UsageError>([&] { output.save(*of, "", {{latin, ""}}, 1); }, {"further files in UTF-8", "index 3"});
+  expect_error<UsageError>([&] { output.save(*of, latin, {}, 1); }, {"checkpoint: needs a config in UTF-8", "byte 3 "});
+  expect_error<UsageError>([&] { output.save(*of, "", {{latin, ""}}, 1); }, {"further files in UTF-8", "byte 3 "});
   expect_error<UsageError>([&] { training::Loop(*of, points(), {.steps = 1, .batch = 16, .config = latin}); },
-                           {"checkpoint: needs a config in UTF-8", "index 3"});
+                           {"checkpoint: needs a config in UTF-8", "byte 3 "});
   EXPECT_EQ(parallel::open_checkpoint(output.save(*of, utf8, {{utf8, latin}}, 1)).config, utf8);
 }
 

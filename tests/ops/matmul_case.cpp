@@ -184,6 +184,7 @@ OP_CASES(matmul) {
              return reference(false, false)({square, square});
            },
        .gradient = false});
+  large("tall_gradient", {128, 512}, {128, 64}, true, false);
   large("parts_of_rows", {1100, 40}, {40, 33}, false, false);
   large("parts_of_rows_at_bt", {40, 1100}, {33, 40}, true, true);
   large("parts_of_columns", {33, 40}, {40, 1100}, false, false);

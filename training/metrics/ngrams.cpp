@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-#include "data/utf8.h"
+#include "core/utf8.h"
 
 namespace sluice::training {
 
 namespace {
 
 /// The character at the start of `text`, or one byte that belongs to none.
-std::string_view first_character(std::string_view text) { return text.substr(0, std::max<size_t>(1, data::character_length(text))); }
+std::string_view first_character(std::string_view text) { return text.substr(0, std::max<size_t>(1, character_length(text))); }
 
 /// Source  The Unicode Standard 15.0, White_Space, and U+001C to U+001F, which Python splits at, too.
 bool is_white_space(std::string_view character) {

@@ -4,14 +4,14 @@
 
 #include <algorithm>
 
-#include "data/utf8.h"
+#include "core/utf8.h"
 
 namespace sluice::training {
 
 std::string xml_text(std::string_view text) {
   std::string escaped;
   for (size_t at = 0, length = 0; at < text.size(); at += std::max<size_t>(length, 1)) {
-    length = data::character_length(text.substr(at));
+    length = character_length(text.substr(at));
     const char letter = text[at];
     const auto code = static_cast<unsigned char>(letter);
     if (length == 0)

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-namespace sluice::data {
+namespace sluice {
 
 /// Offset of the first byte that does not belong to well-formed UTF-8 (so also of an overlong form, a surrogate or a cut sequence);
 /// npos when there is none.
@@ -19,4 +19,4 @@ size_t character_start(std::string_view text, size_t offset);
 /// Appends one code point. `code_point` must be a Unicode scalar value.
 void append_utf8(std::string& text, char32_t code_point);
 
-}  // namespace sluice::data
+}  // namespace sluice

@@ -1,9 +1,9 @@
-#include "data/utf8.h"
+#include "core/utf8.h"
 
 #include <cstdint>
 #include <cstring>
 
-namespace sluice::data {
+namespace sluice {
 
 namespace {
 
@@ -69,4 +69,4 @@ void append_utf8(std::string& text, char32_t c) {
   }
 }
 
-}  // namespace sluice::data
+}  // namespace sluice
