@@ -1,6 +1,8 @@
 #include "parallel/plan/choose.h"
 
 #include <algorithm>
+#include <functional>
+#include <limits>
 #include <numeric>
 
 #include "core/device_speeds.h"
@@ -64,19 +66,29 @@ class Chooser {
       is_out_of_time_ = true;
       return at_once();
     }
-    PlanSearchResult best = with_slack();
+    take_without_recomputation();
     set_budgets(1);
-    best = corrected(std::move(best));
+    search_and_correct();
     for (const double slack : {kSlack, kSlack * kSlack}) {  // the estimate of all that fits may be above the budgets
-      if (best.best || is_out_of_time_) break;
+      if (best_ || is_out_of_time_) break;
       set_budgets(slack);
-      best = corrected({});
+      search_and_correct();
     }
-    if (!best.best) best = is_out_of_time_ ? last_ : nearest();
-    return best.best ? assemble(best) : at_once();
+    leave_room_for_transfers();
+    if (best_) return assemble(*best_);
+    const PlanSearchResult nearest = is_out_of_time_ ? last_ : nearest_result();
+    return nearest.best ? assemble(with_window(nearest)) : at_once();
   }
 
  private:
+  /// A plan that the search found, with the window that its budgets leave it.
+  struct Candidate {
+    PlanSearchResult result;
+    Plan plan;
+    double step_seconds = 0;         ///< with the window; those of the result are without any
+    std::vector<int64_t> lacking{};  ///< by device: bytes for a wider window that is worth them; empty: it has the one that it wants
+  };
+
   void count_nodes() {
     for (const int number : problem_.choices.micro_batches) {
       watch_.begin(join("counting nodes with ", number, " micro-batches"));
@@ -90,28 +102,63 @@ class Chooser {
   int64_t elsewhere(const NodeCost& node) const { return node.sharded_bytes - node.sharded_bytes / state_shards_; }
 
   /// Counts what the search finds, and shifts its budgets by what its estimate is off, until nothing is left to correct. Where it then finds
-  /// nothing, and before it what does not fit, it goes on with budgets between these. Returns the best that fits, of these and `best`.
-  PlanSearchResult corrected(PlanSearchResult best) {
+  /// nothing, and before it what does not fit, it goes on with budgets between these.
+  void search_and_correct() {
     std::vector<FoundPlan> counted;
     std::vector<int64_t> wide, narrow;  // budgets in which it found what does not fit, and in which it found nothing
+    std::vector<int64_t> worst(budgets_.size(), std::numeric_limits<int64_t>::min());  // by device: what an estimate was too low by
     for (int round = 0; round < kMostCorrections && !is_out_of_time_; ++round) {
       last_ = search();
       const bool is_new = last_.best && std::ranges::find(counted, *last_.best) == counted.end();
       if (!is_new) {
-        (last_.best ? wide : narrow) = problem_.budgets;
-        if (best.best || wide.empty() || narrow.empty()) break;
+        if (best_) break;
+        if (last_.best) {  // it goes round in circles: each plan's estimate is off by something else
+          if (!hold_back(worst)) break;
+          continue;
+        }
+        narrow = problem_.budgets;
+        if (wide.empty()) break;
         std::ranges::transform(wide, narrow, problem_.budgets.begin(), [](int64_t a, int64_t b) { return std::midpoint(a, b); });
         continue;
       }
       counted.push_back(*last_.best);
-      const auto peaks = counted_peaks(plan_of(*last_.best));
-      if (fit(peaks) && is_better(last_, best)) best = last_;
-      note_nearest(last_, peaks);
+      const auto peaks = take(last_);
       wide = problem_.budgets;
+      for (size_t device = 0; device < worst.size(); ++device)
+        worst[device] = std::max(worst[device], peaks[device] - last_.best->peak_bytes[device]);
       const bool moved = correct(last_.best->peak_bytes, peaks);
       if (!moved || (fit(peaks) && is_near(last_.best->peak_bytes, peaks))) break;
     }
-    return best;
+  }
+
+  /// The search knows of no bytes of transfers: where the best plan's window had to be narrowed for them, and that costs time, it is asked for
+  /// what leaves room for a wider one.
+  void leave_room_for_transfers() {
+    for (int round = 0; round < kMostCorrections && best_ && !best_->lacking.empty() && !is_out_of_time_; ++round) {
+      const double before = best_->step_seconds;
+      for (size_t device = 0; device < budgets_.size(); ++device)
+        if (budgets_[device] != kUnlimited)
+          problem_.budgets[device] = std::max<int64_t>(1, problem_.budgets[device] - best_->lacking[device]);
+      last_ = search();
+      if (!last_.best) return;
+      take(last_);
+      if (best_->step_seconds >= before) return;
+    }
+  }
+
+  /// Counts a plan, and keeps it where it fits and is the best so far. Returns the bytes of its devices.
+  std::vector<int64_t> take(const PlanSearchResult& result) {
+    const auto peaks = counted_peaks(plan_of(*result.best));
+    note_nearest(result, peaks);
+    if (!fit(peaks) || (best_ && result.best->seconds > best_->step_seconds)) return peaks;  // no window makes it shorter
+    Candidate candidate = with_window(result);
+    if (is_better(candidate)) best_ = std::move(candidate);
+    return peaks;
+  }
+
+  bool is_better(const Candidate& candidate) const {
+    if (!best_ || candidate.step_seconds < best_->step_seconds) return true;
+    return candidate.step_seconds == best_->step_seconds && candidate.result.is_exact && !best_->result.is_exact;
   }
 
   PlanSearchResult search() {
@@ -157,8 +204,27 @@ class Chooser {
   bool fit(const std::vector<int64_t>& peaks) const { return std::ranges::equal(peaks, budgets_, std::ranges::less_equal()); }
 
   /// Receives are posted as early as makes the step shorter, and as the budgets allow; the search takes them to be posted at once.
-  /// Returns the seconds of the step.
-  double choose_window(const FoundPlan& found, Plan& plan) {
+  Candidate with_window(const PlanSearchResult& result) {
+    const FoundPlan& found = *result.best;
+    Candidate candidate{result, plan_of(found), found.seconds};
+    if (devices_.size() == 1) return candidate;
+    auto windows = windows_worth_their_bytes(found);
+    candidate.plan.window = windows.back().second;
+    while (windows.size() > 1 && has_budgets()) {
+      const auto peaks = counted_peaks(candidate.plan);
+      if (fit(peaks)) break;
+      if (candidate.lacking.empty())
+        std::ranges::transform(peaks, budgets_, std::back_inserter(candidate.lacking),
+                               [](int64_t bytes, int64_t budget) { return std::max<int64_t>(0, bytes - budget); });
+      windows.pop_back();
+      candidate.plan.window = windows.back().second;
+    }
+    candidate.step_seconds = windows.back().first;
+    return candidate;
+  }
+
+  /// The seconds of a step with each, each next one shorter.
+  std::vector<std::pair<double, TransferWindow>> windows_worth_their_bytes(const FoundPlan& found) const {
     constexpr int kWidest = 64;
     const Schedule schedule = in_segments(found.schedule, found.segments);
     const Layout layout{problem_.topology, found.partition, schedule.device_of_stage, found.rematerialize, schedule.device_count(), true};
@@ -167,23 +233,13 @@ class Chooser {
       return simulate(lower(layout.topology, layout.partition, schedule, layout.rematerialize, window), costs).seconds;
     };
     const double open = seconds(kOpenWindow);
-    std::vector<std::pair<double, TransferWindow>> windows{{seconds({}), {}}};  // each next one is worth its bytes
+    std::vector<std::pair<double, TransferWindow>> windows{{seconds({}), {}}};
     for (int actions = 2; windows.back().first > open * (1 + kWorthIt) && actions <= kWidest; actions *= 2) {
       const TransferWindow wider{actions, actions};
       const double shorter = seconds(wider);
       if (shorter < windows.back().first * (1 - kWorthIt)) windows.push_back({shorter, wider});
     }
-    plan.window = windows.back().second;
-    while (windows.size() > 1 && has_budgets() && !fit(counted_peaks(plan))) {
-      windows.pop_back();
-      plan.window = windows.back().second;
-    }
-    return windows.back().first;
-  }
-
-  static bool is_better(const PlanSearchResult& a, const PlanSearchResult& b) {
-    if (!b.best || a.best->seconds < b.best->seconds) return true;
-    return a.best->seconds == b.best->seconds && a.is_exact && !b.is_exact;
+    return windows;
   }
 
   /// The estimate leaves next to no room unused.
@@ -195,10 +251,17 @@ class Chooser {
 
   /// Shifts the budgets of the search by what its estimate was off. Returns whether any moved.
   bool correct(const std::vector<int64_t>& estimated, const std::vector<int64_t>& counted) {
+    std::vector<int64_t> low;
+    std::ranges::transform(counted, estimated, std::back_inserter(low), std::minus<>());
+    return hold_back(low);
+  }
+
+  /// Leaves so many bytes of each budget out of the search.
+  bool hold_back(const std::vector<int64_t>& bytes) {
     bool moved = false;
     for (size_t device = 0; device < budgets_.size(); ++device) {
       if (budgets_[device] == kUnlimited) continue;
-      const int64_t budget = std::max<int64_t>(1, budgets_[device] - (counted[device] - estimated[device]));
+      const int64_t budget = std::max<int64_t>(1, budgets_[device] - bytes[device]);
       moved = moved || budget != problem_.budgets[device];
       problem_.budgets[device] = budget;
     }
@@ -221,8 +284,8 @@ class Chooser {
 
   /// The search's estimate may be above what is counted: then it would leave out the fastest, and recompute for nothing. So it is asked first
   /// what is fastest in more room, without rematerialization where that is open, and whether that fits.
-  PlanSearchResult with_slack() {
-    if (!has_budgets()) return {};
+  void take_without_recomputation() {
+    if (!has_budgets()) return;
     const PlanProblem problem = problem_;
     const bool is_open = !problem.choices.rematerialize;
     if (is_open) problem_.choices.rematerialize = std::vector<bool>(graph_.nodes().size(), false);
@@ -230,10 +293,7 @@ class Chooser {
     PlanSearchResult result = search();
     problem_ = problem;
     if (is_open) result.is_exact = false;  // of all choices
-    if (!result.best) return {};
-    const auto peaks = counted_peaks(plan_of(*result.best));
-    note_nearest(result, peaks);
-    return fit(peaks) ? result : PlanSearchResult{};
+    if (result.best) take(result);
   }
 
   /// Keeps what passes its budgets by the smallest share.
@@ -249,7 +309,7 @@ class Chooser {
 
   /// Of what was counted, and of the plan that most often needs least: everything is rematerialized where that is open, in as many
   /// micro-batches as may be.
-  PlanSearchResult nearest() {
+  PlanSearchResult nearest_result() {
     const PlanProblem problem = problem_;
     std::ranges::fill(problem_.budgets, kUnlimited);
     auto& choices = problem_.choices;
@@ -281,16 +341,15 @@ class Chooser {
     return whole_chain(chain_of(problem_.topology, costs.any(), found.partition, stages, problem_.links), found.segments);
   }
 
-  Plan assemble(const PlanSearchResult& result) {
+  Plan assemble(Candidate candidate) {
+    const PlanSearchResult& result = candidate.result;
     const FoundPlan& found = *result.best;
-    const ModelCosts& costs = problem_.costs.at(found.micro_batches);
-    Plan plan = plan_of(found);
-    const double step_seconds = devices_.size() > 1 ? choose_window(found, plan) : found.seconds;
+    Plan plan = std::move(candidate.plan);
     if (options_.times)
-      for (const ModelCost& kind : costs.kinds) plan.times.push_back(times_of(kind));
+      for (const ModelCost& kind : problem_.costs.at(found.micro_batches).kinds) plan.times.push_back(times_of(kind));
     plan.bound_seconds = has_even_micro_batches() ? bound_ : bound_of_smallest();
     plan.is_exact = result.is_exact && !is_out_of_time_ && result.ruled_out_seconds >= found.seconds &&
-                    step_seconds <= found.seconds * (1 + kWorthIt) && is_timed_exactly();
+                    candidate.step_seconds <= found.seconds * (1 + kWorthIt) && is_timed_exactly();
     plan.is_out_of_time = is_out_of_time_;
     return plan;
   }
@@ -318,7 +377,7 @@ class Chooser {
   static std::vector<NodeTimes> times_of(const ModelCost& model) {
     std::vector<NodeTimes> times;
     for (const NodeCost& cost : model.nodes)
-      times.push_back({cost.forward, cost.backward, cost.input_gradient, cost.weight_gradient, cost.recompute, cost.step,
+      times.push_back({cost.forward, cost.backward, cost.input_gradient, cost.weight_gradient, cost.recompute, cost.step, cost.copy,
                        model.crowding.most, static_cast<double>(model.crowding.bytes)});
     return times;
   }
@@ -330,6 +389,7 @@ class Chooser {
   const std::vector<int64_t> budgets_;
   SearchWatch watch_;
   PlanProblem problem_;
+  std::optional<Candidate> best_;  ///< of the plans that fit
   PlanSearchResult last_, nearest_;
   double least_excess_ = 0;
   double bound_ = 0;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "autograd/backward.h"
+#include "core/ops/padded_rows.h"
 #include "core/where.h"
 #include "layers/tables.h"
 #include "parallel/plan/model_topology.h"
@@ -25,7 +26,7 @@ class ByteCounter {
     const Batch batch = meta_batch(graph, samples);
     for (const auto& input : graph.inputs()) {
       const Tensor loaded = batch.load(input.name, 0, samples);
-      shapes_.push_back({loaded.shape(), loaded.dtype()});
+      values_.push_back({loaded.shape(), loaded.dtype()});
     }
   }
 
@@ -46,11 +47,18 @@ class ByteCounter {
   }
 
  private:
-  struct ValueType {
+  struct ValueForm {
     Shape shape;
     DType dtype;
+    bool has_padded_rows = false;  ///< as it is handed on; its gradient has the same
   };
-  int64_t wire_bytes(int value) const { return shapes_[value].shape.elements() * static_cast<int64_t>(size_of(shapes_[value].dtype)); }
+  int64_t wire_bytes(int value) const { return values_[value].shape.elements() * static_cast<int64_t>(size_of(values_[value].dtype)); }
+
+  /// A value within a stage, or its gradient.
+  Tensor make(int value) const {
+    const auto& [shape, dtype, has_padded_rows] = values_[value];
+    return has_padded_rows ? empty_rows(shape, dtype, device_) : empty(shape, dtype, device_);
+  }
 
   struct Recorded {
     Var y;
@@ -64,7 +72,7 @@ class ByteCounter {
     layers::Call call;
     std::map<int, Tensor> values;
     for (int value : topology_.nodes[node].inputs) {
-      if (!values.contains(value)) values[value] = empty(shapes_[value].shape, shapes_[value].dtype, device_);
+      if (!values.contains(value)) values[value] = make(value);
       result.inputs.push_back(values[value]);
       const bool leaf = recorded && topology_.contributes(node, value);
       call.inputs.push_back(leaf ? Var::input(values[value]) : Var(values[value]));
@@ -87,8 +95,10 @@ class ByteCounter {
 
   int64_t bare_forward(int node) {
     const Recorded recorded = run(node, false);
-    if (static_cast<int>(shapes_.size()) == topology_.value_of(node)) shapes_.push_back({recorded.y.shape(), recorded.y.value().dtype()});
-    return device_->peak_bytes() - recorded.before;
+    const int64_t peak = device_->peak_bytes();
+    const Tensor y = handed_on(recorded.y.value());
+    values_.push_back({y.shape(), y.dtype(), !y.is_contiguous()});
+    return peak - recorded.before;
   }
 
   /// Drops one thing after another and reads off what stays because the tape holds it.
@@ -98,8 +108,6 @@ class ByteCounter {
     cost.wire_bytes = wire_bytes(topology_.value_of(node));
     cost.forward_peak_bytes = device_->peak_bytes() - recorded.before;
     const NodePtr root = recorded.y.node();
-    const Shape shape = recorded.y.shape();
-    const DType dtype = recorded.y.value().dtype();
     const int64_t with_output = device_->live_bytes();
     recorded.y = Var();
     cost.keeps_output = device_->live_bytes() == with_output;
@@ -113,7 +121,7 @@ class ByteCounter {
       cost.keeps_input.push_back(first < i ? cost.keeps_input[first] : device_->live_bytes() == live);
     }
     if (!root) return;
-    Backward backward(root, empty(shape, dtype, device_));
+    Backward backward(root, make(topology_.value_of(node)));
     const int64_t live = device_->live_bytes();
     device_->reset_peak();
     backward.run();
@@ -124,11 +132,9 @@ class ByteCounter {
     Recorded recorded = run(node, topology_.has_gradient(node));
     const NodePtr root = recorded.y.node();
     if (!root) return;
-    const Shape shape = recorded.y.shape();
-    const DType dtype = recorded.y.value().dtype();
     recorded.y = Var();
     recorded.inputs.clear();
-    Backward backward(root, empty(shape, dtype, device_));
+    Backward backward(root, make(topology_.value_of(node)));
     backward.run_inputs();
     for (const auto& leaf : recorded.input_leaves)
       if (leaf) backward.take(leaf);
@@ -144,7 +150,7 @@ class ByteCounter {
   Precision precision_;
   DevicePtr device_;
   const int64_t own_bytes_;
-  std::vector<ValueType> shapes_;  ///< by value, as far as nodes were counted
+  std::vector<ValueForm> values_;  ///< as far as nodes were counted
 };
 
 /// The tables of all nodes: those that are alike are one on a stage.
@@ -229,6 +235,7 @@ void set_times(ModelCost& model, const std::vector<NodeTimes>& times) {
     cost.weight_gradient = time.weight_gradient;
     cost.recompute = time.recompute;
     cost.step = time.step;
+    cost.copy = time.copy;
     crowding += time.crowding;
     bytes += time.crowding_bytes;
   }

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <locale>
 #include <sstream>
+#include <utility>
 
 #include "autograd/backward.h"
 #include "autograd/recorded_ops.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/moving_average.h"
+#include "core/ops/padded_rows.h"
 #include "core/ops/sums_of_squares.h"
 #include "core/where.h"
 #include "layers/tables.h"
@@ -22,7 +24,7 @@ void add_type(std::ostream& out, const Tensor& x) {
   if (x.defined()) out << ' ' << name_of(x.dtype()) << x.shape();
 }
 
-/// Runs one node after another on a meta device.
+/// Runs all nodes forward and then backward on a meta device, as one stage would: a gradient comes as the node behind it leaves it.
 class WorkCounter {
  public:
   WorkCounter(const layers::Graph& graph, int64_t samples, DevicePtr device, Precision precision, const Optimizer& optimizer)
@@ -33,39 +35,87 @@ class WorkCounter {
         precision_(precision),
         optimizer_(optimizer),
         tables_(device_, working_dtype(precision)),
-        values_(topology_.value_count()) {
+        values_(topology_.value_count()),
+        gradients_(topology_.value_count()),
+        runs_(graph.nodes().size()) {
     for (size_t input = 0; input < graph.inputs().size(); ++input) values_[input] = input_tensor(graph.inputs()[input]);
   }
 
-  NodeCount count(int node) {
-    const WhereScope place({graph_.nodes()[node].name.c_str()});
-    return located([&] { return count_located(node); });
+  std::vector<NodeCount> count(SearchWatch* watch) {
+    const int nodes = topology_.node_count();
+    for (int node = 0; node < nodes; ++node) at(node, watch, [&] { count_forward(node, runs_[node]); });
+    for (int node = nodes - 1; node >= 0; --node) at(node, watch, [&] { count_backward(node, runs_[node]); });
+    std::vector<NodeCount> counts;
+    for (Run& run : runs_) counts.push_back(std::move(run.count));
+    return counts;
   }
 
  private:
-  NodeCount count_located(int node) {
-    NodeCount result;
+  struct Run {
+    layers::Call call;
+    Var y;
+    Cost cost;
+    NodeCount count;
+  };
+
+  template <class Work>
+  void at(int node, SearchWatch* watch, const Work& work) {
+    if (watch) watch->check();
+    const WhereScope place({graph_.nodes()[node].name.c_str()});
+    located([&] { work(); });
+  }
+
+  void count_forward(int node, Run& run) {
     std::ostringstream work;
     work.imbue(std::locale::classic());
-    const layers::Call call = call_of(node);
+    run.call = call_of(node);
     const Cost before = device_->counted();  // without a table that this node is the first to read: it is made once, not a step
-    for (const auto& input : call.inputs) add_type(work, input.value());
+    for (const auto& input : run.call.inputs) add_type(work, input.value());
     work << "; parameters";
-    for (const auto& parameter : call.parameters) add_type(work, parameter.value());
-    Var y;
-    result.times.forward = result.times.recompute = timed([&] { y = graph_.nodes()[node].module->forward(call); });
-    work << recorded_ops(y.node());
-    values_[topology_.value_of(node)] = y.value();
-    if (y.node() && topology_.differentiable[topology_.value_of(node)]) {  // else no gradient comes
-      result.times.backward = timed([&] { Backward(y, empty_like(y.value())).run(); });
-      count_split(node, result.times);
-      count_accumulation(node, result);
+    for (const auto& parameter : run.call.parameters) add_type(work, parameter.value());
+    Tensor& made = values_[topology_.value_of(node)];
+    NodeTimes& times = run.count.times;
+    times.forward = times.recompute = timed([&] {
+      run.y = graph_.nodes()[node].module->forward(run.call);
+      made = handed_on(run.y.value());
+    });
+    work << recorded_ops(run.y.node());
+    run.count.work = std::move(work).str();
+    run.cost = device_->counted() - before;
+    times.copy = timed([&] { made.dense(); });
+  }
+
+  void count_backward(int node, Run& run) {
+    const Cost before = device_->counted();
+    if (run.y.node() && topology_.differentiable[topology_.value_of(node)]) {  // else no gradient comes
+      Tensor& arrived = gradients_[topology_.value_of(node)];
+      const Tensor dy = arrived.defined() ? std::exchange(arrived, Tensor()) : empty_like(run.y.value());
+      Backward backward(std::exchange(run.y, Var()), dy);
+      run.count.times.backward = timed([&] {
+        backward.run();
+        hand_on_gradients(node, run.call, backward);
+      });
+      count_split(node, dy, run.count.times);
+      count_accumulation(node, dy, run.count);
     }
-    count_step(node, result);
-    const Cost cost = device_->counted() - before;
-    work << "; " << cost.flops << ' ' << cost.bytes_read << ' ' << cost.bytes_written << " step " << result.owned_elements;
-    result.work = std::move(work).str();
-    return result;
+    run.call = {};
+    count_step(node, run.count);
+    run.cost += device_->counted() - before;
+    std::ostringstream work;
+    work.imbue(std::locale::classic());
+    work << "; " << run.cost.flops << ' ' << run.cost.bytes_read << ' ' << run.cost.bytes_written << " step " << run.count.owned_elements;
+    run.count.work += std::move(work).str();
+  }
+
+  /// As Stage::distribute does with those that stay. Of several for one value the first one's memory holds the sum.
+  void hand_on_gradients(int node, const layers::Call& call, Backward& backward) {
+    const auto& inputs = topology_.nodes[node].inputs;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Tensor gradient = topology_.contributes(node, inputs[i]) ? backward.take(call.inputs[i]) : Tensor();
+      if (!gradient.defined()) continue;
+      const Tensor contribution = handed_on(gradient);
+      if (!gradients_[inputs[i]].defined()) gradients_[inputs[i]] = contribution;
+    }
   }
 
   Tensor input_tensor(const layers::Graph::Input& input) const {
@@ -93,20 +143,27 @@ class WorkCounter {
     return device_->clock_seconds();
   }
 
-  void count_split(int node, NodeTimes& times) {
-    const Var y = graph_.nodes()[node].module->forward(call_of(node));
-    Backward backward(y, empty_like(y.value()));
-    times.input_gradient = timed([&] { backward.run_inputs(); });
+  void count_split(int node, const Tensor& dy, NodeTimes& times) {
+    const layers::Call call = call_of(node);
+    Backward backward(graph_.nodes()[node].module->forward(call), dy);
+    times.input_gradient = timed([&] {
+      backward.run_inputs();
+      hand_on_gradients(node, call, backward);
+    });
     times.weight_gradient = timed([&] { backward.run_weights(); });
   }
 
-  void count_accumulation(int node, NodeCount& result) const {
-    for (const int parameter : graph_.nodes()[node].parameters) {
-      if (graph_.parameters()[parameter].frozen) continue;
-      const auto gradient = [&] { return empty(graph_.parameters()[parameter].spec.shape, DType::f32, device_); };
-      Tensor sum = gradient();
-      result.accumulation += timed([&] { add_part(sum, gradient()); });
-    }
+  /// With sums of the micro-batches before: on GPUs products add to them, elsewhere a pass over memory does.
+  void count_accumulation(int node, const Tensor& dy, NodeCount& result) {
+    const layers::Call call = call_of(node);
+    for (size_t i = 0; i < call.parameters.size(); ++i)
+      if (const NodePtr& leaf = call.parameters[i].node()) leaf->accumulator = empty(call.parameters[i].shape(), DType::f32, device_);
+    Backward backward(graph_.nodes()[node].module->forward(call), dy);
+    const double seconds = timed([&] {
+      backward.run();
+      hand_on_gradients(node, call, backward);
+    });
+    result.accumulation = std::max(0.0, seconds - result.times.backward);
   }
 
   void count_step(int node, NodeCount& result) const {
@@ -145,6 +202,8 @@ class WorkCounter {
   const Optimizer& optimizer_;
   layers::Tables tables_;
   std::vector<Tensor> values_;
+  std::vector<Tensor> gradients_;  // by value: as its readers leave them, until its maker has come to it
+  std::vector<Run> runs_;          // by node
 };
 
 }  // namespace
@@ -152,13 +211,7 @@ class WorkCounter {
 std::vector<NodeCount> count_nodes(const layers::Graph& graph, int64_t samples, const DevicePtr& device, Precision precision,
                                    const Optimizer& optimizer, SearchWatch* watch) {
   require(device->kind() == DeviceKind::meta, "count_nodes: needs a meta device, got ", device->name());
-  WorkCounter counter(graph, samples, device, precision, optimizer);
-  std::vector<NodeCount> counts;
-  for (size_t node = 0; node < graph.nodes().size(); ++node) {
-    if (watch) watch->check();
-    counts.push_back(counter.count(static_cast<int>(node)));
-  }
-  return counts;
+  return WorkCounter(graph, samples, device, precision, optimizer).count(watch);
 }
 
 }  // namespace sluice::parallel

@@ -87,6 +87,19 @@ std::optional<double> PlanTrials::consider(const Partition& partition) {
   return consider(in_parts(part_.costs.any(), partition, std::move(segments)), marks);
 }
 
+int64_t PlanTrials::missing_bytes(const Partition& partition) {
+  watch_.check();
+  int64_t missing = 0;
+  if (part_.marks()) {
+    const auto stages = stage_costs(part_.problem.topology, part_.costs, partition, part_.schedule.device_of_stage, *part_.marks());
+    const auto peaks = peaks_of(part_.schedule, stages);
+    for (size_t device = 0; device < peaks.size(); ++device) missing += std::max<int64_t>(0, peaks[device] - part_.problem.budgets[device]);
+    return missing;
+  }
+  for (int device = 0; device < part_.devices(); ++device) missing += marks_of(partition, device).missing;
+  return missing;
+}
+
 const DeviceMarks& PlanTrials::marks_of(const Partition& stages, int device) {
   std::vector<int> key{device};
   for (int stage = 0, first = 0; stage < stages.stage_count(); first += stages.sizes[stage++])

@@ -38,6 +38,8 @@ class PlanTrials {
   std::optional<double> consider(const Partition& partition, const std::vector<bool>& marks);
   /// The same with the least rematerialization that its devices need, where that is open.
   std::optional<double> consider(const Partition& partition);
+  /// The bytes that its devices lack, whatever is rematerialized where that is open.
+  int64_t missing_bytes(const Partition& partition);
 
  private:
   std::optional<double> consider(const SegmentedPartition& cut, const std::vector<bool>& marks);

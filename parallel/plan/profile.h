@@ -20,13 +20,15 @@ struct NodeTimes {
   double weight_gradient = 0;  ///< W
   double recompute = 0;        ///< R: F again, recorded
   double step = 0;             ///< once a mini-batch: norm and optimizer step of the parameters that the node owns
+  double copy = 0;             ///< of what it makes into the form in which that goes to another stage; 0 where it has it, and measured
   double crowding = 0;         ///< fraction that its actions take longer on a device that holds twice `crowding_bytes` or more (Crowding)
   double crowding_bytes = 0;   ///< of a device when the times were measured
 };
 
 /// All of them, for what treats them alike.
-inline constexpr std::array kNodeTimes{&NodeTimes::forward,   &NodeTimes::backward, &NodeTimes::input_gradient, &NodeTimes::weight_gradient,
-                                       &NodeTimes::recompute, &NodeTimes::step,     &NodeTimes::crowding,       &NodeTimes::crowding_bytes};
+inline constexpr std::array kNodeTimes{
+    &NodeTimes::forward, &NodeTimes::backward, &NodeTimes::input_gradient, &NodeTimes::weight_gradient, &NodeTimes::recompute,
+    &NodeTimes::step,    &NodeTimes::copy,     &NodeTimes::crowding,       &NodeTimes::crowding_bytes};
 static_assert(kNodeTimes.size() * sizeof(double) == sizeof(NodeTimes));
 
 struct ProfileOptions {

@@ -1,6 +1,7 @@
 #include "parallel/plan/search.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <utility>
 
@@ -64,24 +65,6 @@ struct TimedCut {
   double seconds;
 };
 
-/// Cuts are looked for with estimates of bytes: for whole stages first, then for stages in segments, with more and less room. Of a large
-/// model the first one that fits is taken.
-std::optional<TimedCut> best_estimated_cut(const SearchPart& part, PlanTrials& trials, SearchWatch& watch) {
-  static constexpr CutOracle::Estimate kEstimates[] = {{1.0, false}, {1.0, false, true}, {0.92, false}, {0.84, false}, {1.0, true},
-                                                       {0.9, true},  {0.9, true, true},  {0.8, true},   {1.3, false},  {kInfinity, false}};
-  std::set<std::vector<int>> tried;  // with room for everything all estimates make the same cut
-  std::optional<TimedCut> best;
-  for (const auto& estimate : kEstimates) {
-    auto partition = cut_by(part, estimate, watch);
-    if (!partition || !tried.insert(partition->sizes).second) continue;
-    const auto seconds = trials.consider(*partition);
-    if (!seconds || (best && *seconds >= best->seconds)) continue;
-    best = {std::move(*partition), *seconds};
-    if (is_large(part)) break;
-  }
-  return best;
-}
-
 /// As many cuts as some seconds allow.
 int64_t trials_of(const SearchPart& part) {
   const int64_t actions = int64_t{part.schedule.micro_batches} * part.stages() * 3;
@@ -89,22 +72,69 @@ int64_t trials_of(const SearchPart& part) {
   return std::clamp<int64_t>(4'000'000 / work, 0, 400);
 }
 
+/// Cuts whose one boundary lies elsewhere by a few nodes, until `visit` returns false. It may move `partition` itself: the next ones are
+/// then those of what it is.
+void for_each_neighbour(const Partition& partition, const std::function<bool(Partition)>& visit) {
+  for (int boundary = 0; boundary + 1 < partition.stage_count(); ++boundary)
+    for (const int by : {1, -1, 3, -3}) {
+      Partition other = partition;
+      other.sizes[boundary] += by;
+      other.sizes[boundary + 1] -= by;
+      if (other.sizes[boundary] < 1 || other.sizes[boundary + 1] < 1) continue;
+      if (!visit(std::move(other))) return;
+    }
+}
+
+/// Moves one boundary at a time as long as some move leaves devices with fewer bytes missing. Returns the cut where none are.
+std::optional<TimedCut> made_to_fit(const SearchPart& part, Partition partition, int64_t missing, PlanTrials& trials) {
+  int64_t left = trials_of(part);
+  for (bool moved = true; moved && missing > 0 && left > 0;) {
+    moved = false;
+    for_each_neighbour(partition, [&](Partition other) {
+      const int64_t bytes = trials.missing_bytes(other);
+      if (bytes < missing) moved = true, missing = bytes, partition = std::move(other);
+      return missing > 0 && --left > 0;
+    });
+  }
+  if (missing > 0) return std::nullopt;
+  const auto seconds = trials.consider(partition);
+  return seconds ? std::optional<TimedCut>({std::move(partition), *seconds}) : std::nullopt;
+}
+
+/// Cuts are looked for with estimates of bytes: for whole stages first, then for stages in segments, with more and less room. Of a large
+/// model the first one that fits is taken.
+std::optional<TimedCut> best_estimated_cut(const SearchPart& part, PlanTrials& trials, SearchWatch& watch) {
+  static constexpr CutOracle::Estimate kEstimates[] = {{1.0, false}, {1.0, false, true}, {0.92, false}, {0.84, false}, {1.0, true},
+                                                       {0.9, true},  {0.9, true, true},  {0.8, true},   {1.3, false},  {kInfinity, false}};
+  std::set<std::vector<int>> tried;  // with room for everything all estimates make the same cut
+  std::optional<TimedCut> best;
+  std::optional<std::pair<int64_t, Partition>> nearest;  // that does not fit, with the bytes that it lacks
+  for (const auto& estimate : kEstimates) {
+    auto partition = cut_by(part, estimate, watch);
+    if (!partition || !tried.insert(partition->sizes).second) continue;
+    const auto seconds = trials.consider(*partition);
+    if (!seconds && !best) {
+      const int64_t missing = trials.missing_bytes(*partition);
+      if (!nearest || missing < nearest->first) nearest = {missing, *partition};
+    }
+    if (!seconds || (best && *seconds >= best->seconds)) continue;
+    best = {std::move(*partition), *seconds};
+    if (is_large(part)) break;
+  }
+  return best || !nearest ? best : made_to_fit(part, std::move(nearest->second), nearest->first, trials);
+}
+
 /// Moves one boundary at a time by a few nodes as long as some move makes the step shorter.
 void improve(const SearchPart& part, TimedCut best, PlanTrials& trials) {
   int64_t left = trials_of(part);
   for (bool moved = true; moved && left > 0;) {
     moved = false;
-    for (int boundary = 0; boundary + 1 < part.stages() && left > 0; ++boundary)
-      for (const int by : {1, -1, 3, -3}) {
-        Partition other = best.partition;
-        other.sizes[boundary] += by;
-        other.sizes[boundary + 1] -= by;
-        if (other.sizes[boundary] < 1 || other.sizes[boundary + 1] < 1 || --left < 0) continue;
-        const auto seconds = trials.consider(other);
-        if (!seconds || *seconds >= best.seconds) continue;
-        best = {std::move(other), *seconds};
-        moved = true;
-      }
+    for_each_neighbour(best.partition, [&](Partition other) {
+      if (--left < 0) return false;
+      const auto seconds = trials.consider(other);
+      if (seconds && *seconds < best.seconds) best = {std::move(other), *seconds}, moved = true;
+      return true;
+    });
   }
 }
 

@@ -28,9 +28,10 @@ class StageWalk {
 
   StageCost run() {
     for (int node = first_; node < end_; ++node) add_times(node);
+    add_copies();
     for (const Life& life : values_) {
       if (life.kept) cost_.kept_bytes += life.bytes;
-      if (life.on_tape) all_tapes_ += life.bytes;
+      if (life.on_tape()) all_tapes_ += life.bytes;
     }
     for (int node = first_; node < end_; ++node) {
       if (!again(node)) cost_.kept_bytes += nodes(node).tape_bytes;
@@ -48,8 +49,9 @@ class StageWalk {
     int value = -1;
     int64_t bytes = 0;
     int last_use = -1, last_recompute_use = -1;
-    bool kept = false;     ///< from F to B, by a tape or for R
-    bool on_tape = false;  ///< of some tape, once all nodes are recorded
+    bool kept = false;      ///< from F to B, by a tape or for R
+    int first_holder = -1;  ///< of the nodes on whose tape it is, once all are recorded: the backward of that one lets it go
+    bool on_tape() const { return first_holder >= 0; }
   };
 
   const NodeCost& nodes(int node) const { return model_.nodes[node]; }
@@ -88,7 +90,7 @@ class StageWalk {
     bool on_tape = false;
     const auto& inputs = topology_.nodes[node].inputs;
     for (size_t i = 0; i < inputs.size(); ++i) on_tape = on_tape || (inputs[i] == value && nodes(node).keeps_input[i]);
-    life.on_tape = life.on_tape || on_tape;
+    if (on_tape && !life.on_tape()) life.first_holder = node;
     const int maker = topology_.node_of(value);
     const bool maker_again = maker >= first_ && again(maker);
     life.kept = life.kept || (again(node) ? !maker_again : on_tape);
@@ -97,7 +99,7 @@ class StageWalk {
   void note_maker(int node) {
     Life& life = values_[node - first_];
     life.bytes = nodes(node).output_bytes;
-    life.on_tape = life.on_tape || nodes(node).keeps_output;
+    if (nodes(node).keeps_output) life.first_holder = node;
     life.kept = life.kept || (nodes(node).keeps_output && !again(node));
     recomputes_ = recomputes_ || again(node);
   }
@@ -113,6 +115,23 @@ class StageWalk {
     cost_.state_bytes += cost.state_bytes;
     cost_.gradient_bytes += cost.gradient_bytes;
     cost_.deferred_bytes += cost.deferred_bytes;
+  }
+
+  /// Of values that cross an end of the stage: what goes is copied where it leaves, and a gradient once more where it arrives.
+  void add_copies() {
+    for (size_t i = 0; i < values_.size(); ++i) {
+      const int maker = topology_.node_of(values_[i].value);
+      const double copy = maker < 0 ? 0 : nodes(maker).copy;
+      if (copy == 0 || (is_here(maker) && !is_read_behind(values_[i].value))) continue;
+      if (is_here(maker)) cost_.forward += copy;
+      if (!topology_.has_gradient(maker)) continue;
+      cost_.backward += copy;
+      cost_.input_gradient += copy;
+    }
+  }
+  bool is_read_behind(int value) const {
+    return std::any_of(topology_.nodes.begin() + end_, topology_.nodes.end(),
+                       [&](const Topology::Node& node) { return std::ranges::find(node.inputs, value) != node.inputs.end(); });
   }
 
   /// Received values are there from the start; loaded and made ones from their first use until the last, or until B when kept.
@@ -148,7 +167,7 @@ class StageWalk {
       live += cost.tape_bytes + (values_[node - first_].kept ? 0 : cost.output_bytes);
       for_each_touched(node, [&](const Life& life) {
         const int maker = topology_.node_of(life.value);
-        const bool is_transient = is_here(maker) && again(maker) && !life.kept && !life.on_tape;
+        const bool is_transient = is_here(maker) && again(maker) && !life.kept && !life.on_tape();
         if (is_transient && std::max(life.last_recompute_use, maker) == node) live -= life.bytes;
       });
     }
@@ -173,7 +192,8 @@ class StageWalk {
       cost_.first_weight_gradient_bytes = std::max(cost_.first_weight_gradient_bytes, of_parameters + cost.weight_gradient_bytes);
       of_parameters += cost.gradient_bytes;
       gradients -= sums[node - first_];
-      gone += cost.tape_bytes + (values_[node - first_].on_tape ? values_[node - first_].bytes : 0);
+      gone += cost.tape_bytes;
+      for_each_touched(node, [&](const Life& life) { gone += life.first_holder == node ? life.bytes : 0; });
       deferred += cost.deferred_bytes;
       for (int value : topology_.nodes[node].inputs)
         if (topology_.contributes(node, value)) add(index_of(value));

@@ -17,6 +17,7 @@ struct NodeCost {
   double weight_gradient = 0;  ///< W
   double recompute = 0;        ///< R
   double step = 0;             ///< the optimizer, once a mini-batch
+  double copy = 0;             ///< of what it makes, once on each way to another stage, and of its gradient at both ends of its way back
 
   int64_t state_bytes = 0;            ///< parameters, their gradients and optimizer states, and running statistics
   int64_t gradient_bytes = 0;         ///< of these: gradients, each there from the first backward of a step on

@@ -194,7 +194,7 @@ StepTimes times_of_usual(std::vector<Trace> steps) {
 
 std::vector<std::vector<NodeTimes>> measured_times(const Plan& plan, std::vector<std::vector<NodeTimes>> counted, const StepTimes& steps) {
   for (size_t kind = 0; kind < counted.size(); ++kind) {
-    for (NodeTimes& node : counted[kind]) node.crowding = node.crowding_bytes = 0;
+    for (NodeTimes& node : counted[kind]) node.copy = node.crowding = node.crowding_bytes = 0;
     TimesCorrection correction(plan, static_cast<int>(kind), steps, counted[kind]);
     correction.correct_actions(kForwardParts);
     correction.correct_actions(kBackwardParts);

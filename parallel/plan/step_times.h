@@ -35,7 +35,7 @@ StepTimes times_of_usual(std::vector<Trace> steps);
 
 /// The times of a plan (Plan::times) as its steps showed them: the nodes of each stage add up to what its actions took, in the
 /// proportions of `counted`, evenly where that has nothing. Kinds of actions that the plan does not run, and nodes on another kind of
-/// device than their own, take as much longer than counted as what is like them. Crowding is in the measured times, and not added again.
+/// device than their own, take as much longer than counted as what is like them. Crowding and copies are in the measured times, and not added again.
 std::vector<std::vector<NodeTimes>> measured_times(const Plan& plan, std::vector<std::vector<NodeTimes>> counted, const StepTimes& steps);
 
 }  // namespace sluice::parallel

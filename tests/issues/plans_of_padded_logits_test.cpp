@@ -1,0 +1,141 @@
+// A node's counted backward began with a dense gradient, which a product over padded rows (logits on GPUs) first copied, and added parameters'
+// gradients in a pass of its own, which products on GPUs do not need. So `bound_seconds` was above steps that plans took, a cut behind the
+// logits, which does cost copies, was as cheap as any, and their gradient was taken for memory beside the logits, whose place it takes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "core/device_speeds.h"
+#include "parallel/plan.h"
+#include "parallel/plan/choose.h"
+#include "parallel/plan/cut.h"
+#include "parallel/plan/model_topology.h"
+#include "parallel/plan/node_bytes.h"
+#include "tests/parallel/tiny_models.h"
+
+namespace sluice::parallel {
+namespace {
+
+const AdamW kOptimizer({.lr = 1e-3});
+
+/// Logits of a vocabulary whose rows are no whole number of 16 bytes, and are most of the work.
+layers::Graph language_model(int64_t layers = 2, int64_t vocabulary = 20'001) {
+  models::TransformerOptions options;
+  options.layers = layers;
+  options.dim = 128;
+  options.heads = 2;
+  options.vocab = vocabulary;
+  options.context = 128;
+  return models::transformer_lm(options);
+}
+
+PlanOptions options_of(int micro_batches, NamedSchedule schedule = NamedSchedule::one_f_one_b) {
+  return {.batch = 64, .micro_batches = micro_batches, .schedule = schedule, .precision = Precision::bf16, .optimizer = &kOptimizer};
+}
+
+Prediction predicted(const layers::Graph& graph, const Plan& plan) {
+  return predict(graph, plan, kOptimizer, 64, nominal_speeds_of(plan.devices, plan.precision));
+}
+
+/// What one device takes is what its nodes take: forwards and backwards, and the sums of gradients over micro-batches.
+TEST(PlansOfPaddedLogits, TakeTheTimesThatTheirNodesTake) {
+  const auto graph = language_model();
+  for (const char* device : {"1x h100", "1x meta"})
+    for (const int micro_batches : {1, 4}) {
+      const auto devices = sluice::devices(device);
+      SearchWatch unwatched;
+      const PlanOptions options = options_of(micro_batches);
+      double seconds = 0;
+      for (const NodeTimes& node : node_times(graph, options, devices[0], 64 / micro_batches, micro_batches, unwatched))
+        seconds += micro_batches * (node.forward + node.backward) + node.step;
+      const double step = predicted(graph, plan(graph, devices, options)).step_seconds;
+      EXPECT_NEAR(seconds / step, 1, 0.03) << device << ", " << micro_batches;
+      EXPECT_LE(seconds, step * 1.001) << "a bound is made of it";
+    }
+}
+
+TEST(PlansOfPaddedLogits, KeepToTheirBound) {
+  const auto graph = language_model(1);
+  for (const char* names : {"2x h100", "3x h100"})
+    for (const int micro_batches : {1, 8, 32}) {
+      const auto devices = sluice::devices(names);
+      PlanOptions options = options_of(micro_batches);
+      const double bound = plan(graph, devices, options).bound_seconds;
+      for_each_cut(static_cast<int>(graph.nodes().size()), static_cast<int>(devices.size()), [&](const Partition& cut) {
+        options.partition = cut;
+        EXPECT_GE(predicted(graph, plan(graph, devices, options)).step_seconds, bound) << names << ", " << micro_batches;
+      });
+    }
+}
+
+/// The logits are copied where they leave, and their gradient at both ends of its way.
+TEST(PlansOfPaddedLogits, ArePaidForWhereACutIsBehindThem) {
+  const auto graph = language_model();
+  const auto devices = sluice::devices("2x h100");
+  const int nodes = static_cast<int>(graph.nodes().size());
+  const ModelCosts costs = [&] {
+    SearchWatch unwatched;
+    return model_costs(graph, options_of(4), devices, 4, unwatched);
+  }();
+  const auto work = [&](const Partition& cut) {
+    double seconds = 0;
+    for (const StageCost& stage : stage_costs(topology_of(graph), costs, cut, {0, 1}, std::vector<bool>(nodes, false)))
+      seconds += stage.forward + stage.backward;
+    return seconds;
+  };
+  const NodeCost& logits = costs.any().nodes[nodes - 2];
+  ASSERT_GT(logits.copy, 0);
+  const double elsewhere = work(Partition{{nodes - 2, 2}});
+  EXPECT_DOUBLE_EQ(work(Partition{{nodes - 3, 3}}), elsewhere);
+  EXPECT_NEAR(work(Partition{{nodes - 1, 1}}), elsewhere + 3 * logits.copy, 1e-12);
+}
+
+TEST(PlansOfPaddedLogits, HoldTheGradientInTheirPlace) {
+  const auto graph = language_model();
+  const auto devices = sluice::devices("1x h100");
+  const Plan made = plan(graph, devices, options_of(4));
+  const ModelCosts costs{{model_bytes(graph, 16, Precision::bf16, devices[0]->backend(), kOptimizer)}};
+  const Schedule schedule = schedule_of(made, 4);
+  const auto stages = stage_costs(topology_of(graph), costs, made.partition.segments(), schedule.device_of_stage, made.rematerialize);
+  const auto estimated = static_cast<double>(costs.any().own_bytes + device_peak_bytes(schedule, stages, 0));
+  const auto counted = static_cast<double>(counted_peak_bytes(graph, made, kOptimizer, 64)[0]);
+  EXPECT_NEAR(estimated / counted, 1, 0.1) << "logits are " << costs.any().nodes.rbegin()[1].output_bytes / counted << " of it";
+}
+
+/// What fits in less room fits in more, and a plan fits in the bytes that it was counted to take.
+TEST(PlansOfPaddedLogits, AreNotSlowerInMoreRoom) {
+  const auto graph = language_model(12, 5'001);
+  for (const NamedSchedule schedule : {NamedSchedule::one_f_one_b, NamedSchedule::zb_h1}) {
+    const auto devices = sluice::devices("4x h100");
+    const auto most_bytes = [](const Prediction& prediction) {
+      int64_t most = 0;
+      for (const auto& device : prediction.devices) most = std::max(most, device.peak_bytes);
+      return most;
+    };
+    PlanOptions options = options_of(8, schedule);
+    const int64_t all = most_bytes(predicted(graph, plan(graph, devices, options)));
+    options.remat = kOpen;
+    double least = std::numeric_limits<double>::infinity();
+    int fitting = 0;
+    for (const double share : {0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0}) {
+      SCOPED_TRACE(share);
+      const auto step_in = [&](int64_t bytes) {
+        for (const auto& device : devices) device->set_budget_bytes(bytes);
+        return predicted(graph, plan(graph, devices, options));
+      };
+      const Prediction chosen = step_in(static_cast<int64_t>(share * static_cast<double>(all)));
+      if (!chosen.fits) continue;
+      ++fitting;
+      EXPECT_LE(chosen.step_seconds, 1.02 * least);
+      least = std::min(least, chosen.step_seconds);
+      const Prediction again = step_in(most_bytes(chosen));
+      EXPECT_TRUE(again.fits);
+      EXPECT_LE(again.step_seconds, 1.02 * chosen.step_seconds);
+    }
+    EXPECT_GE(fitting, 3);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::parallel
