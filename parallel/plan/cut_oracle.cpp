@@ -139,9 +139,9 @@ double CutOracle::passing_bytes(const Nodes& nodes, int first, int end) const {
 
 /// For what crosses both ends of the stage, there and back.
 double CutOracle::waiting_seconds(int stage, int first, int end) const {
-  if (!waits_) return 0;
+  if (waits_ == 0) return 0;
   const double after = end < static_cast<int>(arriving_.size()) ? after_[stage].wire_seconds(arriving_[end]) : 0;
-  return 2 * (before_[stage].wire_seconds(arriving_[first]) + after);
+  return waits_ * 2 * (before_[stage].wire_seconds(arriving_[first]) + after);
 }
 
 /// Of as many nodes, the cheapest first, as save the missing bytes; nothing when all of them do not.

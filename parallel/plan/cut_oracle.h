@@ -13,11 +13,12 @@ namespace sluice::parallel {
 class CutOracle {
  public:
   /// `share` of each device's budget may be used, divided among its stages. `fine` recomputation holds one node's tape at a time and the
-  /// values between nodes, otherwise that of all recomputed nodes. With `waits` a stage also takes as long as what crosses its two ends,
+  /// values between nodes, otherwise that of all recomputed nodes. A stage also takes the share `waits` of what crosses its two ends,
   /// there and back: where transfers are long, a schedule with few micro-batches in flight waits for them.
   struct Estimate {
     double share = 1;
-    bool fine = false, waits = false;
+    bool fine = false;
+    double waits = 0;
   };
   CutOracle(const PlanProblem& problem, const ModelCosts& costs, const Schedule& schedule, const Estimate& estimate);
 
@@ -72,7 +73,8 @@ class CutOracle {
   std::vector<int> kind_;                            // by stage
   std::vector<double> limit_, in_flight_, waiting_;  // by stage
   std::vector<Link> before_, after_;                 // by stage: to the stages on both sides
-  bool may_choose_ = false, fine_ = false, waits_ = false;
+  bool may_choose_ = false, fine_ = false;
+  double waits_ = 0;
 };
 
 }  // namespace sluice::parallel

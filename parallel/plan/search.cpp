@@ -104,8 +104,9 @@ std::optional<TimedCut> made_to_fit(const SearchPart& part, Partition partition,
 /// Cuts are looked for with estimates of bytes: for whole stages first, then for stages in segments, with more and less room. Of a large
 /// model the first one that fits is taken.
 std::optional<TimedCut> best_estimated_cut(const SearchPart& part, PlanTrials& trials, SearchWatch& watch) {
-  static constexpr CutOracle::Estimate kEstimates[] = {{1.0, false}, {1.0, false, true}, {0.92, false}, {0.84, false}, {1.0, true},
-                                                       {0.9, true},  {0.9, true, true},  {0.8, true},   {1.3, false},  {kInfinity, false}};
+  static constexpr CutOracle::Estimate kEstimates[] = {{1.0, false},  {1.0, false, 1.0}, {1.0, false, 0.5}, {0.92, false},
+                                                       {0.84, false}, {1.0, true},       {0.9, true},       {0.9, true, 1.0},
+                                                       {0.8, true},   {1.3, false},      {kInfinity, false}};
   std::set<std::vector<int>> tried;  // with room for everything all estimates make the same cut
   std::optional<TimedCut> best;
   std::optional<std::pair<int64_t, Partition>> nearest;  // that does not fit, with the bytes that it lacks
