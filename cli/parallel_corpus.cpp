@@ -118,6 +118,16 @@ void filter(data::TranslationSplit& split, bool keep_copies, std::string& summar
   if (split.overlapping > 0) summary += fmt::format("{} training pairs left out: a validation source is in them\n", split.overlapping);
 }
 
+/// The summary, which is shown where there is a corpus, says why no pair is left.
+void require_training_pairs(const data::TranslationSplit& split, const std::string& path, std::string summary) {
+  const auto has_pairs = [](const data::ParallelText& text) { return !text.pairs.empty(); };
+  if (std::ranges::any_of(split.train, has_pairs)) return;
+  if (summary.ends_with('\n')) summary.pop_back();
+  for (size_t end; (end = summary.find('\n')) != summary.npos;) summary.replace(end, 1, "; ");
+  throw DataError(join("data.path: needs pairs to train on, got none in ", path, " (", summary,
+                       "); give others, or set data.keep_copies = true where targets that equal their sources are to be learnt"));
+}
+
 data::PairLengths longest_of(const Settings& settings) {
   return {settings.integer("model.source_context"), settings.integer("model.target_context")};
 }
@@ -180,6 +190,7 @@ ParallelCorpus load_parallel_corpus(const Settings& settings, const std::string&
                                                           .seed = static_cast<uint64_t>(settings.integer("train.seed")),
                                                           .directions = choice_at(settings, "data.directions", kDirectionWords)});
   filter(corpus.texts, settings.flag("data.keep_copies"), corpus.summary);
+  require_training_pairs(corpus.texts, settings.text("data.path"), corpus.summary);
   corpus.tokenizer = tokenizer_of(settings, serialized_tokenizer, corpus.texts);
   leave_out_untaught(corpus.texts.validation, *corpus.tokenizer, corpus.summary);
   const data::TranslationOptions options{longest_of(settings), settings.integer("data.buckets")};

@@ -190,6 +190,14 @@ lr = 3e-3
                     arguments=["train", "t-6-8192-16", *sets(data__kind="idx", data__path=self.folder, pipeline__devices="cpu:0", model__layers=1, model__dim=8, model__ffn=8,
                                                              model__vocab=300, output__dir=self.folder / "run")])
 
+    def test_files_without_a_pair_to_train_on_are_told_why(self):
+        self.train(train__steps=1)
+        copies = self.write("copies.tsv", "".join(f"name {number}\tname {number}\n" for number in range(300)))
+        latin = self.write("latin.tsv", "".join(f"name {number}\tn\xe4me {number}\n" for number in range(300)).encode("latin-1"))
+        for path, words in ((copies, ("kept 0 of", "the target equals the source", "data.keep_copies")), (latin, ("malformed UTF-8",)), (self.write("empty.tsv", ""), ("0 pairs",))):
+            for command in (self.command(data__path=path, output__dir=self.folder / "other"), ["eval", self.folder / "run", "--set", f"data.path={path}"]):
+                self.refuse(3, "data.path: needs pairs to train on, got none", path.name, *words, arguments=command)
+
     def test_translations_come_as_lines_do(self):
         self.train(train__steps=3)
         with subprocess.Popen([PROGRAM, "translate", str(self.folder / "run"), "--to", "de"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
