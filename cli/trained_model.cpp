@@ -59,8 +59,10 @@ Settings settings_of(const parallel::Checkpoint& checkpoint, const std::vector<s
 }
 
 std::map<std::string, Tensor> parameters_of(const parallel::Checkpoint& checkpoint, const layers::Graph& graph, const Settings& settings) {
+  namespace layout = parallel::checkpoint_layout;
   const bool averages = settings.number("optimizer.ema") > 0;
-  if (averages) parallel::checkpoint_layout::require_averages(checkpoint);
+  if (averages) layout::require_averages(checkpoint);
+  layout::TensorParts(checkpoint, averages ? layout::kAverageFile : layout::kModelFile).require_no_more(layout::known_tensors(graph));
   return parallel::load_parameters(checkpoint, graph, precision_of(settings), default_device(), averages);
 }
 

@@ -27,7 +27,8 @@ int with_checkpoint(const std::filesystem::path& path, parallel::Wanted wanted, 
 Settings settings_of(const parallel::Checkpoint& checkpoint, const std::vector<std::string>& assignments);
 
 /// What a model computes with: the moving averages where settings keep them (optimizer.ema), as evaluation reads them, else the weights.
-/// Errors  as parallel::load_parameters, and DataError for a checkpoint that lacks averages.
+/// `graph`  all of the model.
+/// Errors  as parallel::load_parameters, and DataError for a checkpoint that lacks averages, or has a tensor that the model has not.
 std::map<std::string, Tensor> parameters_of(const parallel::Checkpoint& checkpoint, const layers::Graph& graph, const Settings& settings);
 
 /// The bytes of the checkpoint's tokenizer; empty when it has none.

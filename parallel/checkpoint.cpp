@@ -17,13 +17,6 @@ using nlohmann::json;
 
 namespace {
 
-/// The names of all tensors of a model.
-std::set<std::string> known_tensors(const layers::Graph& graph) {
-  std::set<std::string> names;
-  for (const auto& [name, shape] : checkpoint_layout::shapes_of(graph)) names.insert(name);
-  return names;
-}
-
 /// The tensors of one kind, found to be those that their places want; nothing is read yet.
 class Source {
  public:
@@ -198,7 +191,7 @@ namespace {
 /// All that a trainer that goes on has, in the order of reading.
 std::vector<Source> sources_of(const Checkpoint& checkpoint, const Trainer& trainer) {
   const StateParts places = trainer.state_parts();
-  const auto known = known_tensors(trainer.graph()), known_states = checkpoint_layout::known_states(trainer);
+  const auto known = checkpoint_layout::known_tensors(trainer.graph()), known_states = checkpoint_layout::known_states(trainer);
   std::vector<Source> sources;
   if (trainer.optimizer().ema > 0) {
     checkpoint_layout::require_averages(checkpoint);
@@ -213,7 +206,7 @@ std::vector<Source> sources_of(const Checkpoint& checkpoint, const Trainer& trai
 /// Of a trainer that only evaluates.
 std::vector<Source> evaluated_sources(const Checkpoint& checkpoint, bool averages, const Trainer& trainer) {
   if (averages) checkpoint_layout::require_averages(checkpoint);
-  const auto known = known_tensors(trainer.graph());
+  const auto known = checkpoint_layout::known_tensors(trainer.graph());
   std::vector<Source> sources;
   sources.emplace_back(checkpoint, averages ? checkpoint_layout::kAverageFile : checkpoint_layout::kModelFile, trainer.state_parts().model,
                        &known, Source::Values::finite);

@@ -98,6 +98,12 @@ std::map<std::string, Shape> shapes_of(const layers::Graph& graph) {
 
 Contents contents_of(const Trainer& trainer) { return {trainer.model(), trainer.optimizer_states(), trainer.averages()}; }
 
+std::set<std::string> known_tensors(const layers::Graph& graph) {
+  std::set<std::string> names;
+  for (const auto& [name, shape] : shapes_of(graph)) names.insert(name);
+  return names;
+}
+
 std::set<std::string> known_states(const Trainer& trainer) {
   std::set<std::string> names;
   const auto unneeded = trainer.optimizer().unneeded_state_names();

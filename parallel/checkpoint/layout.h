@@ -52,6 +52,8 @@ struct Contents {
 };
 /// All ranks call it together.
 Contents contents_of(const Trainer& trainer);
+/// The names that a checkpoint's weights and averages may have: those of all tensors of the model.
+std::set<std::string> known_tensors(const layers::Graph& graph);
 /// The names that a checkpoint's states may have: those of the trainer's optimizer, also with other options.
 std::set<std::string> known_states(const Trainer& trainer);
 /// One kind of a checkpoint's tensors, in however many parts. Errors name the part that a tensor is in, and the first where it is in none.

@@ -48,6 +48,12 @@ class Language(ProgramTest):
         self.assertEqual(len(generated.stdout), len("the ") + 20 + 1, generated.stderr)
         self.assertRegex(generated.stderr.decode(), r"20 tokens, [\d.]+ ms a token, \d+ tokens/s")
 
+    def test_a_part_of_the_layers_is_refused_by_all_commands(self):
+        self.train(train__steps=1, optimizer__ema=0.9, **self.keys())
+        for command in (["eval"], ["generate", "--prompt", "the "]):
+            for averages in ([], ["--set", "optimizer.ema=0"]):
+                self.refuse(3, "block1.", "check [model]", arguments=[command[0], self.folder / "run", *command[1:], *averages, "--set", "model.layers=1"])
+
     def test_vocabulary_of_bytes_is_256(self):
         self.refuse(2, "model.vocab", "256", arguments=self.tiny(**{**self.keys(), "model__vocab": 100}))
 
