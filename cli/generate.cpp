@@ -50,7 +50,7 @@ int generate(const parallel::Checkpoint& checkpoint, const Arguments& arguments)
   const int64_t count = arguments.integer("--tokens", std::min(kTokens, most), 1, most);
 
   training::Decoder decoder(graph, parameters_of(checkpoint, graph, settings), build_devices(settings),
-                            {.pipeline = {.precision = precision_of(settings)}});
+                            {.pipeline = {.precision = precision_of(settings), .timeout_seconds = settings.number("pipeline.timeout")}});
   data::StreamDecoder text(*tokenizer);
   print(text.add(prompt));
   const auto began = std::chrono::steady_clock::now();

@@ -54,6 +54,11 @@ class Language(ProgramTest):
             for averages in ([], ["--set", "optimizer.ema=0"]):
                 self.refuse(3, "block1.", "check [model]", arguments=[command[0], self.folder / "run", *command[1:], *averages, "--set", "model.layers=1"])
 
+    def test_generation_waits_no_longer_than_the_timeout(self):
+        self.train(train__steps=1, train__batch=4, model__layers=4, model__dim=256, model__context=256, **self.keys())
+        self.refuse(5, "pipeline.timeout", "0.001 s",  # GFLOPs, which no device computes in a millisecond
+                    arguments=["generate", self.folder / "run", "--prompt", "x" * 250, "--tokens", 1, "--set", "pipeline.timeout=0.001"])
+
     def test_vocabulary_of_bytes_is_256(self):
         self.refuse(2, "model.vocab", "256", arguments=self.tiny(**{**self.keys(), "model__vocab": 100}))
 
