@@ -76,7 +76,10 @@ std::vector<ParallelText> read_tsv_folder(const std::filesystem::path& folder) {
         dash != std::string::npos && dash > 0 && dash + 1 < name.size() && name.find('-', dash + 1) == std::string::npos;
     require<DataError>(is_direction, file.string(),
                        ": needs a name SOURCE-TARGET.tsv that tells its languages, such as en-de.tsv; rename it");
-    texts.push_back(read_tsv_pairs(file, name.substr(0, dash), name.substr(dash + 1)));
+    const std::string source = name.substr(0, dash), target = name.substr(dash + 1);
+    require<DataError>(source != target, file.string(), ": needs two languages in its name, got ", source, " for both; rename it, such as ",
+                       source, "-", target, "2.tsv where the two are kinds of one language");
+    texts.push_back(read_tsv_pairs(file, source, target));
   }
   require<DataError>(!texts.empty(), "corpus ", folder.string(), ": needs files SOURCE-TARGET.tsv, such as en-de.tsv, got none");
   return texts;

@@ -17,7 +17,7 @@ std::vector<TextPair> parse_tsv_pairs(const std::string& name, std::string_view 
 ParallelText read_tsv_pairs(const std::filesystem::path& path, const std::string& source_language, const std::string& target_language);
 
 /// The texts of a folder: of each file SOURCE-TARGET.tsv in it, such as en-pt_BR.tsv, one, in the order of their names.
-/// Errors  DataError for a folder without such a file or one that cannot be read, and as above.
+/// Errors  DataError for a folder without such a file or one that cannot be read, for a file named after one language twice, and as above.
 std::vector<ParallelText> read_tsv_folder(const std::filesystem::path& folder);
 
 /// A corpus in the layout of Moses: line i of `STEM.SOURCE` is translated by line i of `STEM.TARGET`, the endings being the languages.

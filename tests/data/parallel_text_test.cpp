@@ -56,6 +56,9 @@ TEST(TsvPairs, OfAFolderHaveTheLanguagesOfTheirNames) {
   folder.write("pairs.tsv", "");
   expect_error<DataError>([&] { read_tsv_folder(folder.path()); }, {"pairs.tsv", "en-de.tsv", "rename"});
   expect_error<DataError>([] { read_tsv_folder(TemporaryFolder().path()); }, {"got none"});
+  const TemporaryFolder one_language;  // a model cannot be asked to translate into what it translates from
+  one_language.write("en-en.tsv", "one\tuno\n");
+  expect_error<DataError>([&] { read_tsv_folder(one_language.path()); }, {"en-en.tsv", "got en for both", "rename"});
   EXPECT_THROW(read_tsv_folder(folder.path() / "none"), DataError);
 }
 
