@@ -9,6 +9,7 @@
 #include "cli/console.h"
 #include "cli/continued.h"
 #include "cli/exit_codes.h"
+#include "cli/failure.h"
 #include "cli/foresee.h"
 #include "cli/job.h"
 #include "cli/list_text.h"
@@ -332,7 +333,7 @@ class Training {
   void show_if_there_is_memory(const char* what, F show) try {
     show();
   } catch (const ResourceError& error) {
-    warn(fmt::format("the report lacks {}: {}; once there is more memory, train --resume auto writes it anew", what, error.what()));
+    warn(fmt::format("the report lacks {}: {}; once there is more memory, train --resume auto writes it anew", what, explain(error)));
   }
 
   /// As `sluice eval` does, but over ranks on the root's first device alone.

@@ -116,6 +116,7 @@ lr = 3e-3
         _, said = self.train(train__steps=3, output__report=report, pipeline__memory="1350KiB", pipeline__remat="full", pipeline__micro_batches=16,
                              model__layers=3, optimizer__name="sgd", optimizer__momentum=0)  # which need less than the caches of 32 beams
         self.assertIn("warning: the report lacks translations", said)
+        self.assertIn("raise pipeline.memory", said)
         self.assertIn("--resume auto", said)
         self.assertIn("Memory by device", report.read_text())
         self.assertNotIn("held-out pairs", report.read_text())
