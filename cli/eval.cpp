@@ -6,6 +6,7 @@
 
 #include "cli/build.h"
 #include "cli/commands.h"
+#include "cli/failure.h"
 #include "cli/messages.h"
 #include "cli/report/json_report.h"
 #include "cli/result_files.h"
@@ -62,6 +63,17 @@ std::string tell_of_validation(Json& json, const Validation& validation, const C
                             settings.integer("train.batch"), validation.samples_per_second);
 }
 
+/// Without the memory of a search what was evaluated before is still told.
+std::string tell_of_translations(Json& json, const parallel::Checkpoint& checkpoint, const Corpus& corpus, const Settings& settings) try {
+  const TranslationScores scores = score_translations(checkpoint, corpus.parallel, settings, build_devices(settings));
+  json["translation"] = translation_json(scores);
+  return scores.table();
+} catch (const OutOfMemory& error) {
+  warn("no translations are scored: " + explain(error));
+  json["translation"] = nullptr;
+  return "";
+}
+
 /// Evaluation changes no weight: its trainer has an optimizer without states, and reads the averages as if they were the weights.
 std::unique_ptr<parallel::Trainer> build_evaluator(const parallel::Checkpoint& checkpoint, const layers::Graph& graph,
                                                    const Settings& settings) {
@@ -89,11 +101,7 @@ int evaluate(const parallel::Checkpoint& checkpoint, const Arguments& arguments)
   const Validation validation = validate(*build_evaluator(checkpoint, graph, settings), corpus, settings);  // its memory is free then
   Json json = {{"parameters", graph.parameter_count()}, {"steps", checkpoint.step}, {"weights_hash", checkpoint.weights_hash}};
   std::string details = tell_of_validation(json, validation, corpus, settings);
-  if (corpus.parallel.tokenizer) {
-    const TranslationScores scores = score_translations(checkpoint, corpus.parallel, settings, build_devices(settings));
-    json["translation"] = translation_json(scores);
-    details += scores.table();
-  }
+  if (corpus.parallel.tokenizer) details += tell_of_translations(json, checkpoint, corpus, settings);
   std::FILE* out = arguments.text("--json") == "-" ? stderr : stdout;
   tell(out, fmt::format("{}: {}\n{}", checkpoint.folder, describe(validation), details));
   write_json(json, arguments.text("--json"));

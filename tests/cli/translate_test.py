@@ -120,6 +120,13 @@ lr = 3e-3
         self.assertIn("--resume auto", said)
         self.assertIn("Memory by device", report.read_text())
         self.assertNotIn("held-out pairs", report.read_text())
+        evaluated = sluice("eval", self.folder / "run", "--json", "-")
+        self.assertEqual(evaluated.returncode, 0, evaluated.stderr)
+        self.assertIn("warning: no translations are scored", evaluated.stderr)
+        self.assertIn("raise pipeline.memory", evaluated.stderr)
+        result = json.loads(evaluated.stdout)
+        self.assertIsNone(result["translation"])
+        self.assertGreater(result["loss"]["validation"], 0)
 
     def test_has_one_answer_for_every_cut(self):
         hashes = {self.train(output__dir=self.folder / str(number), pipeline__micro_batches=4, pipeline__fold_blocks=2, **keys)[0]["weights_hash"]
