@@ -89,7 +89,7 @@ int run_devices(const Arguments& arguments) {
   }
   write_json(json, target);
   if (const std::string file = arguments.text("--describe"); !file.empty())
-    write_file(file, measured_description(cores, one_core, bandwidth));
+    replace_file(file, measured_description(cores, one_core, bandwidth));
   return 0;
 }
 

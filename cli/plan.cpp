@@ -137,11 +137,11 @@ int run_plan(const Arguments& arguments) {
     print_plan(stdout, graph, plan, prediction);
   }
   write_json(plan_json(graph, plan, prediction, trials), json);
-  if (const std::string csv = arguments.text("--csv"); !csv.empty()) write_file(csv, parallel::schedule_csv(schedule_of_replica(plan)));
+  if (const std::string csv = arguments.text("--csv"); !csv.empty()) replace_file(csv, parallel::schedule_csv(schedule_of_replica(plan)));
   if (svg.empty() && html.empty()) return prediction.fits ? 0 : 4;
   const PlannedStep step{graph, plan, prediction, node_seconds(graph, settings.integer("train.batch"), plan, *optimizer, speeds)};
-  if (!svg.empty()) write_file(svg, plan_plots(step).finish());
-  if (!html.empty()) write_file(html, plan_page(step));
+  if (!svg.empty()) replace_file(svg, plan_plots(step).finish());
+  if (!html.empty()) replace_file(html, plan_page(step));
   return prediction.fits ? 0 : 4;
 }
 

@@ -1,16 +1,13 @@
 #include "cli/result_files.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <map>
 
 #include "core/device_description.h"
 #include "core/error.h"
+#include "core/file/file.h"
 #include "data/readable_path.h"
 #include "parallel/checkpoint/layout.h"
 
@@ -55,23 +52,11 @@ void require_outside_of_trainings(const std::string& subject, const fs::path& fi
           ": needs a name that the folder of a training does not use itself, got ", file.string(), "; choose another name");
 }
 
-/// An errno, or 0. Pipes and devices are asked without being opened: whoever reads a pipe takes its closing for the end of the result.
-int why_not_writable(const std::string& file) {
-  std::error_code ignored;
-  const auto status = fs::status(file, ignored);
-  if (fs::is_other(status)) return access(file.c_str(), W_OK) == 0 ? 0 : errno;
-  const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-  if (descriptor < 0) return errno;
-  close(descriptor);
-  if (!fs::exists(status)) fs::remove(fs::canonical(file, ignored), ignored);  // behind a link, which stays
-  return 0;
-}
-
 }  // namespace
 
 void require_writable(const std::string& subject, const std::string& file) {
   if (file.empty() || file == "-") return;
-  const int reason = why_not_writable(file);
+  const int reason = why_not_replaceable(file);
   require<ResourceError>(reason == 0, subject, ": ", file, ": cannot be written: ", std::strerror(reason),
                          "; choose a folder that is there and can be written");
 }

@@ -309,7 +309,8 @@ class Training {
 
   void write_results() {
     write_json(train_json(record_), arguments_.text("--json"));
-    if (!trace_.empty()) write_file(trace_, parallel::chrome_trace(record_.trace, parallel::topology_of(graph_), record_.prediction.trace));
+    if (!trace_.empty())
+      replace_file(trace_, parallel::chrome_trace(record_.trace, parallel::topology_of(graph_), record_.prediction.trace));
   }
 
   void show_samples(std::unique_ptr<parallel::Trainer> trainer) {

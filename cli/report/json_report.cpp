@@ -177,7 +177,7 @@ void write_json(const Json& json, const std::string& target) {
     fmt::print("{}", text);
     flush_result();
   }
-  if (!target.empty() && target != "-") write_file(target, text);
+  if (!target.empty() && target != "-") replace_file(target, text);
 }
 
 }  // namespace sluice::cli

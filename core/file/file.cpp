@@ -1,6 +1,7 @@
 #include "core/file/file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -145,23 +146,57 @@ bool is_written_in_place(const std::filesystem::path& path) {
   return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) && !std::filesystem::is_directory(status);
 }
 
-}  // namespace
-
-void write_atomically(const std::filesystem::path& name, const std::function<void(const std::filesystem::path& temporary)>& write) {
+std::filesystem::path temporary_beside(const std::filesystem::path& path) {
   static std::atomic<int> count{0};
-  std::error_code error;
-  const std::filesystem::path path = target_of(name);
-  if (is_written_in_place(path)) return write(path);
-  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
-  require<ResourceError>(!error, path.parent_path().string(), ": cannot make the folder: ", error.message(), "; choose another one");
-  const std::string temporary = join(path.string(), ".", getpid(), ".", count++, ".tmp");
+  return join(path.string(), ".", getpid(), ".", count++, ".tmp");
+}
+
+/// `path` is behind links. What is there keeps its permissions.
+void replace(const std::filesystem::path& path, const std::function<void(const std::filesystem::path& temporary)>& write) {
+  const std::filesystem::path temporary = temporary_beside(path);
+  struct stat former;
   try {
     write(temporary);
+    if (stat(path.c_str(), &former) == 0 && chmod(temporary.c_str(), former.st_mode & 0777) != 0) throw_write_error(path);
     if (rename(temporary.c_str(), path.c_str()) != 0) throw_write_error(path);
   } catch (...) {
     unlink(temporary.c_str());
     throw;
   }
+}
+
+}  // namespace
+
+void write_atomically(const std::filesystem::path& name, const std::function<void(const std::filesystem::path& temporary)>& write) {
+  std::error_code error;
+  if (is_written_in_place(name)) return write(name);
+  const std::filesystem::path path = target_of(name);
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
+  require<ResourceError>(!error, path.parent_path().string(), ": cannot make the folder: ", error.message(), "; choose another one");
+  replace(path, write);
+}
+
+int why_not_replaceable(const std::filesystem::path& name) {
+  // Not opened: whoever reads a pipe takes its closing for the end of the result.
+  if (is_written_in_place(name)) return access(name.c_str(), W_OK) == 0 ? 0 : errno;
+  const std::filesystem::path path = target_of(name), temporary = temporary_beside(path);
+  if (const int there = open(path.c_str(), O_WRONLY | O_CLOEXEC); there >= 0)
+    close(there);
+  else if (errno != ENOENT)
+    return errno;
+  const int beside = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (beside < 0) return errno;
+  close(beside);
+  unlink(temporary.c_str());
+  return 0;
+}
+
+void replace_file(const std::filesystem::path& name, std::string_view text) {
+  if ((errno = why_not_replaceable(name)) != 0) throw_write_error(name);
+  if (is_written_in_place(name))
+    write_file(name, text);
+  else
+    replace(target_of(name), [&](const std::filesystem::path& temporary) { write_file(temporary, text); });
 }
 
 namespace {

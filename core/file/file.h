@@ -46,11 +46,18 @@ FileSummary write_file(const std::filesystem::path& path, std::string_view text)
 std::pair<ByteReader, int64_t> open_bytes(const std::filesystem::path& path);
 
 /// Writes a whole file so that every reader, also while others write it, sees the old one or the new one: temporary file, then rename.
-/// Makes the folder of the file. A link stays, and the file behind it is replaced; a device or a pipe is written as it is.
+/// Makes the folder of the file. A link stays, and the file behind it is replaced, which keeps its permissions; a device or a pipe is
+/// written as it is. A kill leaves the old file, and perhaps the temporary one beside it: its name, the number of the process, ".tmp".
 /// Errors  ResourceError, or what `write` throws; the temporary file is removed then.
 void write_atomically(const std::filesystem::path& path, std::string_view text);
 /// The same with a function that writes the file under the temporary name.
 void write_atomically(const std::filesystem::path& path, const std::function<void(const std::filesystem::path& temporary)>& write);
+
+/// The same in a folder that is there, for a file that a user names: a misspelt folder and a file that is read-only are errors.
+void replace_file(const std::filesystem::path& path, std::string_view text);
+
+/// Why replace_file cannot write there: an errno, or 0. Leaves nothing behind.
+int why_not_replaceable(const std::filesystem::path& path);
 
 /// Makes a file's bytes survive a power cut. Errors  ResourceError.
 void sync_file(const std::filesystem::path& path);

@@ -2,7 +2,9 @@
 """
 import json
 import os
+import resource
 import shutil
+import signal
 import subprocess
 import unittest
 
@@ -109,6 +111,38 @@ class ResultFiles(ProgramTest):
             done = subprocess.run([PROGRAM, *map(str, self.tiny("--json", pipe, train__steps=2))], capture_output=True, text=True, timeout=patience(60))
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(json.loads(reader.stdout.read())["steps"], 2)
+
+    def test_are_whole_or_as_they_were(self):
+        """Also where the disk fills up, or a kill comes, in the middle of writing."""
+        train = self.tiny(train__steps=1, train__batch=4096, data__train_samples=4096, pipeline__micro_batches=4096)  # whose results are larger than its checkpoint
+        for command, flag, room in ((["plan", "tiny"], "--json", 4), (["plan", "tiny"], "--svg", 4), (["plan", "tiny"], "--html", 4), (["plan", "tiny"], "--csv", 4),
+                                    (["devices"], "--describe", 4), (["inspect", "tiny"], "--json", 4), (train, "--trace", 1 << 20), (train, "--report", 1 << 20)):
+            result = self.write("result", "what was there, and longer than what fits\n")
+            result.chmod(0o600)
+            before = result.read_bytes()
+            kill = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+            full = lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN), kill())
+            for fault, code in ((full, 4), (kill, -signal.SIGXFSZ))[:1 if command is train else 2]:  # a signal that trainings take for an error
+                shutil.rmtree(self.folder / "run", ignore_errors=True)
+                done = subprocess.run([PROGRAM, *map(str, command), flag, result], capture_output=True, text=True, timeout=patience(60), preexec_fn=fault)
+                self.assertEqual(done.returncode, code, (command, flag, done.stderr))
+                self.assertEqual(result.read_bytes(), before, (command, flag))
+                if fault is full:
+                    self.assertIn("cannot be written: File too large", done.stderr)
+                    self.assertEqual(list(self.folder.glob("result.*")), [])
+            if command is train:
+                continue
+            done = sluice(*command, flag, result)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertNotEqual(result.read_bytes(), before)
+            self.assertEqual(result.stat().st_mode & 0o777, 0o600)
+            for temporary in self.folder.glob("result.*"):
+                temporary.unlink()
+
+    def test_that_may_not_be_written_stay(self):
+        for name in ("missing/result.json", "x" * 250):  # beside which no temporary file has a name
+            self.refuse(4, "--json", "cannot be written", "choose a folder", arguments=self.tiny("--json", self.folder / name))
+        self.assertFalse((self.folder / "missing").exists())
 
     def test_orders_of_replicas_are_taken_back(self):
         order = self.folder / "order.csv"

@@ -78,7 +78,7 @@ std::string html_report(const TrainingRecord& record, const std::vector<ReportSe
 }
 
 void write_report(const std::string& file, const TrainingRecord& record, const std::vector<ReportSection>& sections) {
-  write_file(file, html_report(record, sections));
+  replace_file(file, html_report(record, sections));
 }
 
 }  // namespace sluice::training
