@@ -1,5 +1,8 @@
 #include "cli/result_files.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -17,7 +20,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path real_path(const std::string& file) { return fs::weakly_canonical(fs::absolute(file)); }
+/// Behind links, where they can be followed: /dev/stdout may lead to a pipe, which has no path.
+fs::path real_path(const std::string& file) {
+  std::error_code error;
+  const fs::path path = fs::weakly_canonical(fs::absolute(file), error);
+  return error ? fs::absolute(file).lexically_normal() : path;
+}
 
 bool is_below(const fs::path& file, const fs::path& folder) {
   return std::mismatch(folder.begin(), folder.end(), file.begin(), file.end()).first == folder.end();
@@ -39,6 +47,19 @@ void require_unread(const std::string& subject, const fs::path& file, const File
     require(!fs::is_directory(path, ignored) || !is_below(file, path) || !may_be_data(file, read.pages_are_data), subject,
             ": needs a file outside of ", name, ", which ", reader, " reads, got ", file.string(), "; choose another folder");
   }
+}
+
+/// Whether what a stream wrote there would go. A pipe or a terminal takes both.
+bool is_file_of(int stream, const std::string& file) {
+  struct stat of_stream, of_file;
+  return fstat(stream, &of_stream) == 0 && S_ISREG(of_stream.st_mode) && stat(file.c_str(), &of_file) == 0 &&
+         of_stream.st_dev == of_file.st_dev && of_stream.st_ino == of_file.st_ino;
+}
+
+void require_no_stream(const std::string& subject, const std::string& file) {
+  for (const auto& [stream, name] : {std::pair{STDOUT_FILENO, "standard output"}, {STDERR_FILENO, "standard error"}})
+    require(!is_file_of(stream, file), subject, ": needs a file of its own, got ", file, ", to which ", name,
+            " goes; choose another name, or --json - for JSON alone on standard output");
 }
 
 /// A training owns these names in its folder, and all in its checkpoints.
@@ -70,6 +91,7 @@ void require_harmless(const NamedFiles& results, const FilesRead& read) {
     const fs::path file = real_path(name);
     const auto [other, is_new] = subjects.try_emplace(file, subject);
     require(is_new, subject, ": needs a file of its own, got ", name, ", which ", other->second, " writes");
+    require_no_stream(subject, name);
     require_unread(subject, file, read);
     require_outside_of_trainings(subject, file);
   }

@@ -20,8 +20,9 @@ struct FilesRead {
 /// Errors  ResourceError naming the flag or key, the file and the cure.
 void require_writable(const std::string& subject, const std::string& file);
 
-/// Throws where writing a result would destroy another one, a file that the command reads, or one of a checkpoint or of the folder of a
-/// training; where it would lie in a folder that is read, under a name that may be one of data; and for "-" where it is not that of --json.
+/// Throws where writing a result would destroy another one, a file that the command reads or that its standard streams go to, or one of a
+/// checkpoint or of the folder of a training; where it would lie in a folder that is read, under a name that may be one of data; and for
+/// "-" where it is not that of --json.
 /// Errors  UsageError naming both.
 void require_harmless(const NamedFiles& results, const FilesRead& read);
 

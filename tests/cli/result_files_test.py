@@ -144,6 +144,23 @@ class ResultFiles(ProgramTest):
             self.refuse(4, "--json", "cannot be written", "choose a folder", arguments=self.tiny("--json", self.folder / name))
         self.assertFalse((self.folder / "missing").exists())
 
+    def test_are_not_where_standard_output_goes(self):
+        log = self.folder / "log"
+        for name in (log, "/dev/stdout"):
+            for flag in ("--json", "--svg"):
+                with log.open("w") as out:
+                    out.write("former lines\n")
+                    out.flush()
+                    done = subprocess.run([PROGRAM, "plan", "tiny", flag, name], stdout=out, stderr=subprocess.PIPE, text=True, timeout=patience(60))
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(f"{flag}: needs a file of its own, got {name}, to which standard output goes", done.stderr)
+                self.assertEqual(log.read_text(), "former lines\n")
+        self.assertIn("</svg>", sluice("plan", "tiny", "--svg", "/dev/stdout").stdout)
+        with log.open("w") as out:
+            done = subprocess.run([PROGRAM, "plan", "tiny", "--svg", log], stdout=subprocess.PIPE, stderr=out, timeout=patience(60))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("to which standard error goes", log.read_text())
+
     def test_orders_of_replicas_are_taken_back(self):
         order = self.folder / "order.csv"
         keys = dict(pipeline__devices='"4x cpu"', pipeline__replicas=2, pipeline__schedule="gpipe")
