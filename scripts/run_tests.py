@@ -7,6 +7,7 @@ that the folder does not have. The last line printed is "N passed, N failed, N s
 """
 import argparse
 import concurrent.futures
+import contextlib
 import dataclasses
 import json
 import os
@@ -16,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import xml.etree.ElementTree as ElementTree
 
@@ -24,6 +26,7 @@ import test_list
 SKIPPED = 77
 ON_REQUEST = "architectures"    # a suite that takes long and that no other one needs
 SLOW_FACTOR = 5     # how much longer a sanitized program may take
+GRACE_S = 5         # from asking a program to end to ending it
 
 
 @dataclasses.dataclass
@@ -100,14 +103,14 @@ def say_how_long(build_dir, targets, tests):
 
 
 
-def run(test, slow):
+def run(test, slow, running):
     is_gtest = pathlib.Path(test["cmd"][0]).name.startswith("test_")
     result = Result(test["name"])
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / "report.xml"
         command = test["cmd"] + ([f"--gtest_output=xml:{report}"] if is_gtest else [])
-        code, output = execute(command, test, test["timeout"] * (SLOW_FACTOR if slow else 1))
+        code, output = execute(command, test, test["timeout"] * (SLOW_FACTOR if slow else 1), running)
         if is_gtest and report.exists() and report.stat().st_size > 0:
             read_report(report, result)
             if code != 0 and not result.failures:
@@ -125,16 +128,56 @@ def run(test, slow):
     return result
 
 
-def execute(command, test, timeout_s):
+def execute(command, test, timeout_s, running):
     """The exit code (None when the time ran out) and all output."""
-    try:
-        done = subprocess.run(command, cwd=test["workdir"], env={**os.environ, **test["env"]}, timeout=timeout_s, errors="replace",
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        return done.returncode, done.stdout
-    except subprocess.TimeoutExpired as expired:
-        return None, (expired.stdout or b"").decode(errors="replace")
-    except OSError as error:
-        return error.errno, str(error)
+    with tempfile.TemporaryFile("w+", errors="replace") as output:
+        try:
+            process = running.start(command, cwd=test["workdir"], env={**os.environ, **test["env"]}, stdin=subprocess.DEVNULL, stdout=output,
+                                    stderr=subprocess.STDOUT)
+        except OSError as error:
+            return error.errno, str(error)
+        try:
+            code = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            code = None
+        running.end(process)
+        output.seek(0)
+        return code, output.read()
+
+
+class Running:
+    """The programs under test that run. Each leads a process group, and what it started ends with it."""
+
+    def __init__(self):
+        self.processes, self.lock, self.is_over = set(), threading.Lock(), False
+
+    def start(self, command, **options):
+        with self.lock:
+            if self.is_over:
+                raise InterruptedError("the tests were ended")
+            process = subprocess.Popen(command, process_group=0, **options)
+            self.processes.add(process)
+        return process
+
+    def end(self, process):
+        """Asks first: mpirun and ninja then end what they started, which has groups of its own."""
+        for sign in (signal.SIGTERM, signal.SIGKILL):
+            end = time.monotonic() + GRACE_S
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, sign)
+                while time.monotonic() < end:
+                    process.poll()
+                    os.killpg(process.pid, 0)
+                    time.sleep(0.01)
+        with self.lock:
+            self.processes.discard(process)
+
+    def end_all(self):
+        """No further one starts."""
+        with self.lock:
+            self.is_over, processes = True, list(self.processes)
+        for process in processes:
+            self.end(process)
 
 
 def read_report(report, result):
@@ -159,19 +202,34 @@ def tail(output, lines=60):
     return "\n".join(output.splitlines()[-lines:])
 
 
+@contextlib.contextmanager
+def ending_all(running, pool):
+    """Where this runner is ended, so are the programs under test, and no further one starts."""
+    try:
+        yield
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        running.end_all()
+        raise
+
+
 def run_all(tests, slow):
     """Two programs at a time; those that must run alone come last."""
-    results = []
+    results, running = [], Running()
     start = time.monotonic()
     for together, workers in ((True, 2), (False, 1)):
-        with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-            jobs = [pool.submit(run, test, slow) for test in tests if test["is_parallel"] is together]
+        with concurrent.futures.ThreadPoolExecutor(workers) as pool, ending_all(running, pool):
+            jobs = [pool.submit(run, test, slow, running) for test in tests if test["is_parallel"] is together]
             for job in concurrent.futures.as_completed(jobs):
                 result = job.result()
                 results.append(result)
                 print(f"[{len(results):2}/{len(tests)} {time.monotonic() - start:4.0f} s] {result.name:36} {result.passed:5} passed {len(result.failures):3} failed {result.skipped:3} skipped "
                       f"{result.seconds:7.1f} s", flush=True)
     return results
+
+
+def end_by(number, _):
+    sys.exit(128 + number)
 
 
 def main():
@@ -182,8 +240,9 @@ def main():
     arguments = parser.parse_args()
 
     signal.signal(signal.SIGINT, signal.default_int_handler)     # a shell's job in the background ignores it, and so would the programs under test
-    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # under nohup; a handler stays here, and programs under test begin without
-        signal.signal(signal.SIGHUP, lambda *_: None)
+    signal.signal(signal.SIGTERM, end_by)
+    # Under nohup it is ignored; a handler stays here, and programs under test begin without.
+    signal.signal(signal.SIGHUP, (lambda *_: None) if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else end_by)
     there = introspect(arguments.build_dir, "--tests")
     for test in there:
         test["workdir"] = test["workdir"] or arguments.build_dir    # as `meson test` does

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """The test runner must notice what is not there: run on a small Meson project in place of Sluice."""
+import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
@@ -54,6 +57,72 @@ class Runner(unittest.TestCase):
     def test_it_says_at_the_start_how_long_it_takes(self):
         _, output = run(test_list.TESTS)
         self.assertTrue(re.match(r"run_tests: \d+ build steps, about \d+ s on \d+ cores .*; then \d+ tests, about \d+ s\n", output), output)
+
+
+class ProgramsUnderTest(unittest.TestCase):
+    """Each starts a program of its own, which is to end with it, whatever ends it."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+
+    def start(self, after, timeout_s=1000):
+        """The runner over two tests that start a program, whose number they note, and then do what `after` says."""
+        script = self.root / "hang"
+        script.write_text(f"#!/bin/sh\nsleep 1000 & echo $! >>{self.root}/started\n{after}\n")
+        script.chmod(0o755)
+        tests = "\n".join(f"test('{name}', find_program('{script}'), suite: 'planted', timeout: {timeout_s}, is_parallel: false)" for name in ("core", "data"))
+        (self.root / "meson.build").write_text(PROJECT.format(tests=tests))
+        subprocess.run(["meson", "setup", self.root / "build", self.root], check=True, stdout=subprocess.DEVNULL)
+        runner = subprocess.Popen([sys.executable, SCRIPTS / "run_tests.py", self.root / "build"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(runner.communicate)
+        self.addCleanup(runner.kill)
+        return runner
+
+    def started(self):
+        """By number, waited for."""
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            numbers = (self.root / "started").read_text().split() if (self.root / "started").exists() else []
+            if numbers:
+                return [int(number) for number in numbers]
+            time.sleep(0.01)
+        self.fail("no program was started")
+
+    def expect_ended(self, numbers):
+        for number in numbers:
+            try:
+                state = pathlib.Path(f"/proc/{number}/stat").read_text().rsplit(")", 1)[1].split()[0]
+            except FileNotFoundError:
+                continue
+            if state != "Z":
+                os.kill(number, signal.SIGKILL)
+                self.fail(f"{number} still runs")
+
+    def test_past_its_time_ends_with_what_it_started(self):
+        output = self.start("wait", timeout_s=1).communicate(timeout=60)[0]
+        self.assertIn("ran past its time limit", output)
+        self.assertEqual(len(self.started()), 2)
+        self.expect_ended(self.started())
+
+    def test_that_leaves_a_program_behind_does_not_wait_for_it(self):
+        runner = self.start("echo done")
+        output = runner.communicate(timeout=60)[0]
+        self.assertNotIn("ran past its time limit", output)
+        self.expect_ended(self.started())
+
+    def test_ends_with_the_runner(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(number):
+                (self.root / "started").unlink(missing_ok=True)
+                runner = self.start("wait")
+                self.started()
+                runner.send_signal(number)
+                runner.communicate(timeout=60)
+                self.assertNotEqual(runner.returncode, 0)
+                self.assertEqual(len(self.started()), 1)    # the second test did not begin
+                self.expect_ended(self.started())
 
 
 class List(unittest.TestCase):
