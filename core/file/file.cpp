@@ -158,11 +158,14 @@ void replace(const std::filesystem::path& path, const std::function<void(const s
   try {
     write(temporary);
     if (stat(path.c_str(), &former) == 0 && chmod(temporary.c_str(), former.st_mode & 0777) != 0) throw_write_error(path);
-    if (rename(temporary.c_str(), path.c_str()) != 0) throw_write_error(path);
+    if (rename(temporary.c_str(), path.c_str()) == 0) return;
+    if (errno != EBUSY) throw_write_error(path);
+    write(path);  // a mount point, such as a file that a container was given: nothing can take its place
   } catch (...) {
     unlink(temporary.c_str());
     throw;
   }
+  unlink(temporary.c_str());
 }
 
 }  // namespace

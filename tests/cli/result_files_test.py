@@ -144,6 +144,17 @@ class ResultFiles(ProgramTest):
             self.refuse(4, "--json", "cannot be written", "choose a folder", arguments=self.tiny("--json", self.folder / name))
         self.assertFalse((self.folder / "missing").exists())
 
+    def test_may_be_a_file_that_is_mounted(self):
+        """As a container is given one: no other file can take its place."""
+        outside, inside = self.write("outside", "what was there\n"), self.write("inside", "")
+        if subprocess.run(["unshare", "-m", "mount", "--bind", outside, inside], capture_output=True).returncode != 0:
+            self.skipTest("needs the right to mount")
+        done = subprocess.run(["unshare", "-m", "sh", "-c", 'mount --bind "$0" "$1" && exec "$2" plan tiny --json "$1"', outside, inside, PROGRAM],
+                              capture_output=True, text=True, timeout=patience(60))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(json.loads(outside.read_text())["fits"])
+        self.assertEqual(sorted(self.folder.iterdir()), [inside, outside])
+
     def test_are_not_where_standard_output_goes(self):
         log = self.folder / "log"
         for name in (log, "/dev/stdout"):
