@@ -8,13 +8,20 @@
 
 namespace sluice::training {
 
+namespace {
+
+/// U+FFFE and U+FFFF are UTF-8 and no characters of XML.
+bool is_noncharacter(std::string_view letter) { return letter == "\xef\xbf\xbe" || letter == "\xef\xbf\xbf"; }
+
+}  // namespace
+
 std::string xml_text(std::string_view text) {
   std::string escaped;
   for (size_t at = 0, length = 0; at < text.size(); at += std::max<size_t>(length, 1)) {
     length = character_length(text.substr(at));
     const char letter = text[at];
     const auto code = static_cast<unsigned char>(letter);
-    if (length == 0)
+    if (length == 0 || is_noncharacter(text.substr(at, length)))
       escaped += "\xef\xbf\xbd";
     else if (length > 1)
       escaped += text.substr(at, length);
