@@ -11,6 +11,7 @@
 #include "tests/temporary_folder.h"
 #include "tests/training/point_classifier.h"
 #include "training/loop.h"
+#include "training/report/charts.h"
 
 namespace sluice::training {
 namespace {
@@ -113,6 +114,49 @@ TEST(Report, ThatCannotBeWrittenSaysWhere) {
 
 TEST(Report, RunWithoutStepsStillGivesAPage) { EXPECT_TRUE(has(html_report(TrainingRecord()), "No step was run")); }
 
+TEST(Report, ChartsShowAllThatIsInThem) {
+  TrainingRecord record;
+  record.steps = {{31, {.loss = 4.16600}}};
+  record.steps_done = 31;
+  const std::string alone = loss_chart(record);
+  EXPECT_TRUE(has(alone, "fill=\"#4c78a8\"></rect>")) << alone;
+  EXPECT_EQ(alone.find(">31<"), alone.rfind(">31<")) << "one label of one step";
+  EXPECT_EQ(alone.find(">4.17<"), alone.rfind(">4.17<")) << "one label of one loss";
+
+  record.evaluations = {{30, 4.16603, {{"accuracy", 0.5}}}};  // which a resumed training makes up for before its first step
+  record.shares = {"accuracy"};
+  for (const std::string& chart : {loss_chart(record), metric_chart(record, "accuracy")}) {
+    EXPECT_TRUE(has(chart, "<rect x=\"66.00\"")) << "at the left end of the axis\n" << chart;
+    EXPECT_TRUE(has(chart, ">30<") && has(chart, ">31<")) << chart;
+  }
+}
+
+TEST(Report, StepsHaveLabelsAtTheirPlaces) {
+  TrainingRecord record;
+  for (const int64_t number : {1, 2, 3}) record.steps.push_back({number, {.loss = 1.0 / static_cast<double>(number)}});
+  record.steps_done = 3;
+  const std::string chart = loss_chart(record);
+  EXPECT_EQ(chart.find(">2<"), chart.rfind(">2<")) << chart;
+  EXPECT_TRUE(has(chart, "<text x=\"505.00\" y=\"278.00\" text-anchor=\"middle\" font-size=\"12\">2<")) << chart;
+}
+
+TEST(Report, RunOfSkippedStepsAloneSaysSo) {
+  TrainingRecord record;
+  record.steps_done = record.skipped_steps = 2;
+  EXPECT_TRUE(has(html_report(record), "All steps of this run were skipped"));
+  EXPECT_FALSE(has(html_report(record), "No step was run"));
+}
+
+TEST(Report, NumbersThatAreNoneHaveNoSign) {
+  TrainingRecord record;
+  const double nan = -std::numeric_limits<double>::quiet_NaN();
+  record.steps = {{1, {.loss = 1}}};
+  record.steps_done = 1;
+  record.evaluations = {{1, nan, {{"accuracy", nan}, {"score", nan}}}};
+  record.shares = {"accuracy"};
+  EXPECT_FALSE(has(html_report(record), "-nan"));
+}
+
 TEST(Report, NumbersThatAreNotFiniteAreLeftOutOfCharts) {
   TrainingRecord record;
   const double infinite = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
@@ -128,6 +172,31 @@ TEST(Report, NumbersThatAreNotFiniteAreLeftOutOfCharts) {
   EXPECT_FALSE(has(page, "a<b"));
   record.evaluations = {{2, -nan, {}}};
   EXPECT_TRUE(has(html_report(record), ">nan<"));
+}
+
+/// The chart of losses of steps 1, 2, ...
+std::string chart_of(const std::vector<double>& losses) {
+  TrainingRecord record;
+  for (const double loss : losses) record.steps.push_back({++record.steps_done, {.loss = loss}});
+  return loss_chart(record);
+}
+
+int count_of(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(Report, MarksOfLossesThatHardlyDifferDiffer) {
+  const std::string chart = chart_of({2.3026, 2.3021});
+  for (const char* mark : {">2.3026<", ">2.3025<", ">2.3024<", ">2.3023<", ">2.3022<", ">2.3021<"}) EXPECT_TRUE(has(chart, mark)) << mark;
+  EXPECT_EQ(count_of(chart_of({2.25, 2.25}), ">2.25<"), 1);
+}
+
+TEST(Report, LossesAsFarApartAsNumbersCanBeHavePlaces) {
+  const std::string chart = chart_of({1e308, -1e308, 0});
+  EXPECT_FALSE(has(chart, "nan") || has(chart, "inf")) << chart;
+  EXPECT_TRUE(has(chart, "points=\"70.00,20.00 505.00,260.00 940.00,140.00 \"")) << chart;
 }
 
 TEST(TrainingRecord, KeepsSomeStepsOfALongTraining) {

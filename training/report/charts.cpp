@@ -18,7 +18,10 @@ constexpr const char *kGrid = "#e4e4e4", *kTrain = "#4c78a8", *kValidation = "#e
 /// Maps values to pixels.
 struct Scale {
   double low, high, first, last;
-  double operator()(double value) const { return high > low ? first + (value - low) / (high - low) * (last - first) : (first + last) / 2; }
+  /// By halves, as the distance from the least to the largest number has no double.
+  double operator()(double value) const {
+    return high > low ? first + (value / 2 - low / 2) / (high / 2 - low / 2) * (last - first) : (first + last) / 2;
+  }
 };
 
 constexpr double kChartHeight = 300, kBottom = 40;
@@ -27,9 +30,11 @@ struct ChartScales {
   Scale x, y;
 };
 
+/// From the first step of this run, or an evaluation that it made up for before that.
 Scale step_scale(const TrainingRecord& record) {
-  const double first = record.steps.empty() ? 0 : static_cast<double>(record.steps.front().number);
-  return {first, static_cast<double>(record.steps_done), kLeft, kWidth - kRight};
+  int64_t first = record.steps.empty() ? 0 : record.steps.front().number;
+  for (const auto& evaluation : record.evaluations) first = std::min(first, evaluation.step);
+  return {static_cast<double>(first), static_cast<double>(record.steps_done), kLeft, kWidth - kRight};
 }
 
 /// The axis of values from the least to the largest; those that are not finite have no place on it.
@@ -49,21 +54,42 @@ ChartScales loss_scales(const TrainingRecord& record) {
   return {step_scale(record), value_scale(losses)};
 }
 
-void draw_axes(Svg& svg, const ChartScales& scales) {
-  constexpr int kLines = 5;
-  for (int i = 0; i <= kLines; ++i) {
-    const double value = scales.y.low + (scales.y.high - scales.y.low) * i / kLines,
-                 step = scales.x.low + (scales.x.high - scales.x.low) * i / kLines;
-    svg.line(kLeft, scales.y(value), kWidth - kRight, scales.y(value), kGrid);
-    svg.text(kLeft - 6, scales.y(value) + 4, fmt::format("{:.3g}", value), "end");
-    svg.text(scales.x(step), kChartHeight - kBottom + 18, fmt::format("{:.0f}", step), "middle");
+constexpr int kMarks = 5;  ///< that an axis has beside its first
+
+/// So many that neighbouring marks differ, within what fits beside the axis.
+int digits_of(const Scale& scale) {
+  constexpr int kFewest = 3, kMost = 7;
+  const double largest = std::max(std::abs(scale.low), std::abs(scale.high)), apart = scale.high / kMarks - scale.low / kMarks;
+  return apart > 0 ? std::clamp(static_cast<int>(std::ceil(std::log10(largest / apart))) + 1, kFewest, kMost) : kMost;
+}
+
+void draw_values(Svg& svg, const Scale& y) {
+  const int marks = y.high > y.low ? kMarks : 0;
+  for (int i = 0; i <= marks; ++i) {
+    const double value = std::lerp(y.low, y.high, static_cast<double>(i) / kMarks);
+    svg.line(kLeft, y(value), kWidth - kRight, y(value), kGrid);
+    svg.text(kLeft - 6, y(value) + 4, fmt::format("{:.{}g}", value, digits_of(y)), "end");
   }
+}
+
+/// Steps are whole: of few there are fewer marks.
+void draw_steps(Svg& svg, const Scale& x) {
+  const auto marks = static_cast<int>(std::clamp<double>(x.high - x.low, 0, kMarks));
+  for (int i = 0; i <= marks; ++i) {
+    const double step = std::round(std::lerp(x.low, x.high, static_cast<double>(i) / std::max(1, marks)));
+    svg.text(x(step), kChartHeight - kBottom + 18, fmt::format("{:.0f}", step), "middle");
+  }
+}
+
+void draw_axes(Svg& svg, const ChartScales& scales) {
+  draw_values(svg, scales.y);
+  draw_steps(svg, scales.x);
   svg.line(kLeft, kTop, kLeft, kChartHeight - kBottom, kAxis);
   svg.line(kLeft, kChartHeight - kBottom, kWidth - kRight, kChartHeight - kBottom, kAxis);
 }
 
-void draw_dot(Svg& svg, std::pair<double, double> middle, const std::string& title) {
-  svg.box(middle.first - 4, middle.second - 4, 8, 8, kValidation, title);
+void draw_dot(Svg& svg, std::pair<double, double> middle, const char* color, const std::string& title = "") {
+  svg.box(middle.first - 4, middle.second - 4, 8, 8, color, title);
 }
 
 /// At most as many points as pixels, so that long runs give small pages.
@@ -76,14 +102,21 @@ std::vector<std::pair<double, double>> loss_points(const TrainingRecord& record,
   return points;
 }
 
+/// A line through one point alone would not be seen.
+void draw_losses(Svg& svg, const TrainingRecord& record, const ChartScales& scales) {
+  const auto points = loss_points(record, scales);
+  svg.path(points, kTrain);
+  if (points.size() == 1) draw_dot(svg, points[0], kTrain);
+}
+
 void draw_evaluations(Svg& svg, const TrainingRecord& record, const ChartScales& scales) {
   for (const auto& evaluation : record.evaluations)
     if (std::isfinite(evaluation.loss))
-      draw_dot(svg, {scales.x(static_cast<double>(evaluation.step)), scales.y(evaluation.loss)},
+      draw_dot(svg, {scales.x(static_cast<double>(evaluation.step)), scales.y(evaluation.loss)}, kValidation,
                fmt::format("validation at step {}: {:.4f}", evaluation.step, evaluation.loss));
   if (record.evaluations.empty()) return;
   svg.box(kWidth - kRight - 130, kTop + 20, 8, 8, kValidation);
-  svg.text(kWidth - kRight, kTop + 28, fmt::format("validation {:.4f}", record.evaluations.back().loss), "end");
+  svg.text(kWidth - kRight, kTop + 28, "validation " + number_text(record.evaluations.back().loss, 4), "end");
 }
 
 void draw_baselines(Svg& svg, const TrainingRecord& record, const ChartScales& scales) {
@@ -97,11 +130,12 @@ void draw_baselines(Svg& svg, const TrainingRecord& record, const ChartScales& s
 }  // namespace
 
 std::string loss_chart(const TrainingRecord& record) {
-  if (record.steps.empty()) return "<p>No step was run.</p>\n";
+  if (!record.has_run()) return "<p>No step was run.</p>\n";
+  if (record.steps.empty()) return "<p>All steps of this run were skipped.</p>\n";
   Svg svg(kWidth, kChartHeight);
   const ChartScales scales = loss_scales(record);
   draw_axes(svg, scales);
-  svg.path(loss_points(record, scales), kTrain);
+  draw_losses(svg, record, scales);
   svg.text(kWidth - kRight, kTop + 12, "training loss" + (record.loss_unit.empty() ? "" : " (" + record.loss_unit + ")"), "end");
   draw_evaluations(svg, record, scales);
   draw_baselines(svg, record, scales);
@@ -109,7 +143,7 @@ std::string loss_chart(const TrainingRecord& record) {
 }
 
 std::string metric_text(const TrainingRecord& record, const std::string& name, double value) {
-  return record.shares.contains(name) ? fmt::format("{:.2f} %", value * 100) : fmt::format("{:.4g}", value);
+  return record.shares.contains(name) ? number_text(value * 100, 2) + " %" : std::isnan(value) ? "nan" : fmt::format("{:.4g}", value);
 }
 
 std::string metric_chart(const TrainingRecord& record, const std::string& name) {
@@ -127,7 +161,7 @@ std::string metric_chart(const TrainingRecord& record, const std::string& name) 
   std::vector<std::pair<double, double>> points;
   for (const auto& [step, value] : values) {
     points.emplace_back(scales.x(static_cast<double>(step)), scales.y(is_share ? value * 100 : value));
-    draw_dot(svg, points.back(), fmt::format("{} at step {}: {}", name, step, metric_text(record, name, value)));
+    draw_dot(svg, points.back(), kValidation, fmt::format("{} at step {}: {}", name, step, metric_text(record, name, value)));
   }
   svg.path(points, kValidation);
   svg.text(kWidth - kRight, kTop + 12, fmt::format("validation {}{}", name, is_share ? " (%)" : ""), "end");

@@ -34,7 +34,7 @@ std::string summary(const TrainingRecord& record) {
   std::string rows = html_row("parameters", std::to_string(record.parameters)) + html_row("steps", std::to_string(record.steps_done));
   if (record.skipped_steps > 0) rows += html_row("skipped steps, gradients not finite", std::to_string(record.skipped_steps));
   rows += loss_rows(record);
-  if (seconds)
+  if (seconds > 0.0)
     rows += html_row("step, median", fmt::format("{:.1f} ms, {:.0f} {}s/s", *seconds * 1e3,
                                                  static_cast<double>(record.items_per_step) / *seconds, xml_text(record.item))) +
             html_row("step, predicted", record.predictions_text());
