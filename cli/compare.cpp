@@ -32,7 +32,7 @@ std::vector<std::string> compared_links(const Settings& settings, const std::vec
 }
 
 Comparison compared(const layers::Graph& graph, Settings settings, const Optimizer& optimizer, const std::string& link) {
-  settings.set("pipeline.link=" + link);
+  if (link != settings.text("pipeline.link")) settings.set("pipeline.link=" + link);  // the name of a file may look like a list
   const auto devices = build_devices(settings);
   const parallel::DeviceSpeeds speeds(speeds_of(devices, precision_of(settings)));
   return {link, parallel::compare_layouts(graph, devices, plan_options_on(devices, graph, settings, optimizer), speeds)};

@@ -239,6 +239,9 @@ class Plans(ProgramTest):
                       "pipeline.micro_batches=2", "--set", "pipeline.memory=64KiB")
         self.assertEqual((none.returncode, none.stdout.count("raise pipeline.memory")), (4, 3), none.stdout)
         self.refuse(2, "--compare", "--svg", arguments=("plan", "tiny", "--compare", "--svg", self.folder / "plan.svg"))
+        self.write("[a].toml", "[link]\nname = 'own'\nbytes_per_second = 1e9\nlatency_seconds = 1e-6\n")
+        named = sluice("plan", "tiny", "--compare", *sets(pipeline__devices="4x h100", pipeline__link='"[a].toml"'), cwd=self.folder)
+        self.assertEqual((named.returncode, named.stdout.splitlines()[:1]), (0, ["[a].toml"]), named.stderr)
 
     def test_kernels_of_a_step_are_counted_and_measured(self):
         answers = {}
