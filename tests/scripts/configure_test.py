@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""scripts/configure, copied into a small Meson project in place of Sluice: whatever an interruption left, it makes a folder that builds."""
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "configure"
+
+
+class Configure(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name) / "it's \"a\" clöne"
+        (self.root / "scripts").mkdir(parents=True)
+        shutil.copy(SCRIPT, self.root / "scripts")
+        (self.root / "meson.build").write_text("project('planted', meson_version: '>=1.0.1')\nmessage('word is', get_option('word'))\n")
+        (self.root / "meson_options.txt").write_text("option('word', type: 'string')\n")
+
+    def configure(self, *arguments, **options):
+        done = subprocess.run([self.root / "scripts" / "configure", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd="/", **options)
+        return done.returncode, done.stdout
+
+    def test_again_after_it_was_interrupted(self):
+        for left in (("build.ninja",), ("build.ninja", "meson-private/coredata.dat"), ("meson-private/coredata.dat",)):
+            with self.subTest(left):
+                self.assertEqual(self.configure("build", "-Dword=first")[0], 0)
+                for name in left:
+                    (self.root / "build" / name).unlink()
+                code, output = self.configure("build")
+                self.assertEqual(code, 0, output)
+                self.assertIn("word is first", output)
+                self.assertTrue((self.root / "build" / "build.ninja").exists())
+                code, output = self.configure("build", "-Dword=second")
+                self.assertEqual((code, "word is second" in output), (0, True), output)
+                shutil.rmtree(self.root / "build")
+
+    def test_says_what_it_needs(self):
+        for arguments in ((), ("-Dword=first",)):
+            self.assertEqual(self.configure(*arguments), (2, "usage: scripts/configure BUILD_DIR [-Doption=value]...\n"))
+        tools = self.root / "tools"
+        tools.mkdir()
+        for name in ("bash", "dirname", "sed"):
+            (tools / name).symlink_to(shutil.which(name))
+        code, output = self.configure("build", env={"PATH": str(tools)})
+        self.assertEqual((code, output), (1, "configure: no meson is there; scripts/install-dependencies run installs it\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()
