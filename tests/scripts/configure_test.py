@@ -48,6 +48,16 @@ class Configure(unittest.TestCase):
         code, output = self.configure("build", env={"PATH": str(tools)})
         self.assertEqual((code, output), (1, "configure: no meson is there; scripts/install-dependencies run installs it\n"))
 
+    def test_refuses_folders_that_compilers_misread(self):
+        for name in ('a"b', "a\\b"):
+            root = self.root.parent / name
+            shutil.copytree(self.root, root)
+            for file in ("meson.build", "meson_options.txt"):
+                shutil.copy(SCRIPT.parents[1] / file, root)
+            done = subprocess.run([root / "scripts" / "configure", "build"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertIn(f"""built in folders without " and \\ in their names, got {root}""", done.stdout)
+
 
 if __name__ == "__main__":
     unittest.main()
