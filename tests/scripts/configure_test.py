@@ -48,6 +48,14 @@ class Configure(unittest.TestCase):
         code, output = self.configure("build", env={"PATH": str(tools)})
         self.assertEqual((code, output), (1, "configure: no meson is there; scripts/install-dependencies run installs it\n"))
 
+    def test_is_of_its_own_folder_whatever_CDPATH_has(self):
+        other = self.root.parent / "other"
+        (other / "scripts").mkdir(parents=True)
+        done = subprocess.run(["scripts/configure", "build"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.root,
+                              env={**os.environ, "CDPATH": str(other)})
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertTrue((self.root / "build" / "build.ninja").exists())
+
     def test_refuses_folders_that_compilers_misread(self):
         for name in ('a"b', "a\\b"):
             root = self.root.parent / name
