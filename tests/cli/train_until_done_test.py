@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import stat
 import subprocess
@@ -122,6 +123,17 @@ class TrainUntilDone(ProgramTest):
         self.assertEqual(process.returncode, 143, messages)
         self.assertIn("ended by a signal after step", output)
         self.assertIn("stopped by SIGTERM", messages)
+
+    def test_a_signal_between_two_starts_is_the_end(self):
+        script = self.folder / "script"     # whose number the first start notes, for a date that sends the signal
+        program = self.stand_in(f'[ ! -e "{script}" ] || exec sleep 30; echo $PPID > "{script}"; exit 5')
+        date = self.write("date", f'#!/bin/sh\n[ ! -s "{script}" ] || {{ kill -TERM "$(cat "{script}")"; : > "{script}"; }}\nexec {shutil.which("date")} "$@"\n')
+        date.chmod(date.stat().st_mode | stat.S_IXUSR)
+        began = time.monotonic()
+        done = until_done("--", program, "train", env={**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}"})
+        self.assertIn("stopped by SIGTERM", done.stderr)
+        self.assertEqual(done.returncode, 143, done.stderr)
+        self.assertLess(time.monotonic() - began, 25)
 
 
 if __name__ == "__main__":
