@@ -115,8 +115,9 @@ void draw_evaluations(Svg& svg, const TrainingRecord& record, const ChartScales&
       draw_dot(svg, {scales.x(static_cast<double>(evaluation.step)), scales.y(evaluation.loss)}, kValidation,
                fmt::format("validation at step {}: {:.4f}", evaluation.step, evaluation.loss));
   if (record.evaluations.empty()) return;
-  svg.box(kWidth - kRight - 130, kTop + 20, 8, 8, kValidation);
-  svg.text(kWidth - kRight, kTop + 28, "validation " + number_text(record.evaluations.back().loss, 4), "end");
+  const std::string words = "validation " + number_text(record.evaluations.back().loss, 4);
+  svg.box(std::min(kWidth - kRight - 130, kWidth - kRight - Svg::text_width(words, 12) - 12), kTop + 20, 8, 8, kValidation);
+  svg.text(kWidth - kRight, kTop + 28, words, "end");
 }
 
 void draw_baselines(Svg& svg, const TrainingRecord& record, const ChartScales& scales) {
