@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 /// Behind links, where they can be followed: /dev/stdout may lead to a pipe, which has no path.
 fs::path real_path(const std::string& file) {
   std::error_code error;
-  const fs::path path = fs::weakly_canonical(fs::absolute(file), error);
+  const fs::path path = fs::weakly_canonical(file_behind_links(fs::absolute(file)), error);
   return error ? fs::absolute(file).lexically_normal() : path;
 }
 

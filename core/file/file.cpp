@@ -123,10 +123,7 @@ void write_atomically(const std::filesystem::path& path, std::string_view text) 
   write_atomically(path, [&](const std::filesystem::path& temporary) { write_file(temporary, text); });
 }
 
-namespace {
-
-/// The file that a name stands for: behind links, which stay.
-std::filesystem::path target_of(const std::filesystem::path& name) {
+std::filesystem::path file_behind_links(const std::filesystem::path& name) {
   constexpr int kMostLinks = 40;  // as Linux follows
   std::filesystem::path path = name;
   std::error_code error;
@@ -138,6 +135,8 @@ std::filesystem::path target_of(const std::filesystem::path& name) {
   }
   return path;
 }
+
+namespace {
 
 /// Whether it is a device or a pipe, which nothing may be renamed over.
 bool is_written_in_place(const std::filesystem::path& path) {
@@ -173,7 +172,7 @@ void replace(const std::filesystem::path& path, const std::function<void(const s
 void write_atomically(const std::filesystem::path& name, const std::function<void(const std::filesystem::path& temporary)>& write) {
   std::error_code error;
   if (is_written_in_place(name)) return write(name);
-  const std::filesystem::path path = target_of(name);
+  const std::filesystem::path path = file_behind_links(name);
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
   require<ResourceError>(!error, path.parent_path().string(), ": cannot make the folder: ", error.message(), "; choose another one");
   replace(path, write);
@@ -182,7 +181,7 @@ void write_atomically(const std::filesystem::path& name, const std::function<voi
 int why_not_replaceable(const std::filesystem::path& name) {
   // Not opened: whoever reads a pipe takes its closing for the end of the result.
   if (is_written_in_place(name)) return access(name.c_str(), W_OK) == 0 ? 0 : errno;
-  const std::filesystem::path path = target_of(name), temporary = temporary_beside(path);
+  const std::filesystem::path path = file_behind_links(name), temporary = temporary_beside(path);
   if (const int there = open(path.c_str(), O_WRONLY | O_CLOEXEC); there >= 0)
     close(there);
   else if (errno != ENOENT)
@@ -199,7 +198,7 @@ void replace_file(const std::filesystem::path& name, std::string_view text) {
   if (is_written_in_place(name))
     write_file(name, text);
   else
-    replace(target_of(name), [&](const std::filesystem::path& temporary) { write_file(temporary, text); });
+    replace(file_behind_links(name), [&](const std::filesystem::path& temporary) { write_file(temporary, text); });
 }
 
 namespace {

@@ -57,6 +57,9 @@ void write_atomically(const std::filesystem::path& path, const std::function<voi
 /// The same in a folder that is there, for a file that a user names: a misspelt folder and a file that is read-only are errors.
 void replace_file(const std::filesystem::path& path, std::string_view text);
 
+/// The file that a name stands for, which may not be there yet: behind links. Errors  ResourceError for links that lead in a circle.
+std::filesystem::path file_behind_links(const std::filesystem::path& name);
+
 /// Why replace_file cannot write there: an errno, or 0. Leaves nothing behind.
 int why_not_replaceable(const std::filesystem::path& path);
 

@@ -97,6 +97,11 @@ class ResultFiles(ProgramTest):
             self.assertFalse((self.folder / "-").exists())
         self.refuse(2, "needs a file of its own", "--json", arguments=["devices", "--json", self.folder / "both", "--describe", self.folder / "both"])
 
+    def test_are_not_one_file_by_two_names(self):
+        (self.folder / "link").symlink_to("result")     # which is not there yet
+        self.refuse(2, "--svg: needs a file of its own", "which --json writes", arguments=["plan", "tiny", "--json", self.folder / "result", "--svg", self.folder / "link"])
+        self.assertFalse((self.folder / "result").exists())
+
     def test_a_link_to_nothing_yet_stays_a_link(self):
         (self.folder / "link").symlink_to("result.json")
         done = sluice(*self.tiny("--json", self.folder / "link", train__steps=2))
