@@ -21,11 +21,11 @@ struct Indices {
   DType dtype;
 };
 
-/// Keeps a bad index for Cuda::synchronize; of several the one at the least position.
+/// Keeps a bad index for Cuda::synchronize; of several the one at the least position, and the limit that it passed: launches have several.
 __device__ inline void keep_fault(Cuda::Faults* faults, Cuda::FaultKind kind, int64_t position, int64_t value, int64_t limit) {
   const int at = static_cast<int>(kind);
-  atomicMin(&faults->first[at], static_cast<unsigned long long>(position) << 32 | static_cast<uint32_t>(value));
-  faults->limit[at] = limit;
+  const auto found = static_cast<unsigned long long>(position) << 32 | static_cast<uint32_t>(value);
+  if (found < atomicMin(&faults->first[at], found)) faults->limit[at] = limit;
 }
 
 }  // namespace sluice::kernels

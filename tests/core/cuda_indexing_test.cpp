@@ -71,5 +71,20 @@ TEST_F(CudaIndexing, TellsOfEveryKindOfFault) {
   EXPECT_NO_THROW(gpu->synchronize());
 }
 
+/// Of two ops whose tensors differ, the first bad position may be one's and the last bad number the other's.
+TEST_F(CudaIndexing, TellsTheRangeOfTheTensorThatTheBadIndexWasFor) {
+  const auto gpu = make_device("cuda:0");
+  const Tensor small = normal({3}, 1).to(gpu), large = normal({100}, 1).to(gpu);
+  const auto take = [&](const Tensor& x, const std::vector<double>& index) {
+    gather(x, 0, tensor_of(index, {static_cast<int64_t>(index.size())}, DType::i64).to(gpu));
+  };
+  take(small, {7});
+  take(large, {0, 200});
+  expect_error<UsageError>([&] { gpu->synchronize(); }, {"needs indices in [0, 3), got 7 at position 0"});
+  take(large, {0, 200});
+  take(small, {7});
+  expect_error<UsageError>([&] { gpu->synchronize(); }, {"needs indices in [0, 3), got 7 at position 0"});
+}
+
 }  // namespace
 }  // namespace sluice
