@@ -7,6 +7,8 @@
 #include <cstring>
 #include <new>
 
+#include "core/wait_before_free.h"
+
 namespace sluice {
 
 namespace {
@@ -71,7 +73,7 @@ void Arena::give_back(Block block, std::vector<Event> others) noexcept {
   try {
     waiting_.push_back({block, others});
   } catch (...) {  // no memory to remember it by
-    std::ranges::for_each(others, wait_until);
+    std::ranges::for_each(others, wait_before_free);
     source_->release(block.data, block.bytes);
   }
 }
@@ -110,7 +112,7 @@ size_t Arena::release_kept(size_t bytes) noexcept {
 size_t Arena::release_waiting() noexcept {
   const Waiting entry = std::move(waiting_.back());
   waiting_.pop_back();
-  std::ranges::for_each(entry.others, wait_until);
+  std::ranges::for_each(entry.others, wait_before_free);
   source_->release(entry.block.data, entry.block.bytes);
   return entry.block.bytes;
 }

@@ -11,6 +11,7 @@
 #include "core/integer_range.h"
 #include "core/no_elements.h"
 #include "core/ops/copy.h"
+#include "core/wait_before_free.h"
 
 namespace sluice {
 
@@ -31,10 +32,10 @@ struct Memory {
 
   void wait_for_uses() noexcept {
     try {
-      wait_until(device->record());
-      for (const Event& event : others) wait_until(event);
-    } catch (const Error&) {  // the GPU failed, and no work uses the memory any more
+      wait_before_free(device->record());
+    } catch (const Error&) {  // the GPU failed, and no work of it uses the memory any more
     }
+    std::ranges::for_each(others, wait_before_free);
   }
 
   /// Another device reads the memory: its work so far has to end before the block serves again.

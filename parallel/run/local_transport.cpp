@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <unordered_map>
 
+#include "core/wait_before_free.h"
 #include "parallel/group/deadline.h"
 #include "parallel/run/transport.h"
 
@@ -31,10 +32,11 @@ class LocalChannel {
   LocalChannel(const ChannelEnds& ends, SteadyClock::duration spin, Clock* clock) : ends_(ends), spin_(spin), clock_(clock) {}
   /// Copies that began may outlive a failure; their memory must not be freed before they end.
   ~LocalChannel() {
-    for (const auto& [key, delivery] : deliveries_) try {
-        if (delivery.is_done) wait_until(delivery.arrived.ready.event);
-      } catch (const Error&) {  // of a GPU that failed, which the run has reported
-      }
+    for (const auto& [key, delivery] : deliveries_) {
+      if (!delivery.is_done) continue;
+      wait_before_free(delivery.arrived.ready.event);
+      wait_before_free(delivery.may_free.event);  // the same, where the receiver has taken the other
+    }
   }
   LocalChannel(const LocalChannel&) = delete;
   LocalChannel& operator=(const LocalChannel&) = delete;
