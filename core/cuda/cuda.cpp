@@ -78,21 +78,55 @@ GpuDescription describe_gpu(int index) {
   return result;
 }
 
+namespace {
+
+template <auto destroy>
+struct Destroy {
+  template <class Object>
+  void operator()(Object* object) const {
+    destroy(object);
+  }
+};
+using Stream = std::unique_ptr<CUstream_st, Destroy<cudaStreamDestroy>>;
+using DeviceMemory = std::unique_ptr<void, Destroy<cudaFree>>;
+using PinnedMemory = std::unique_ptr<char, Destroy<cudaFreeHost>>;
+
+Stream new_stream() {
+  cudaStream_t stream = nullptr;
+  CUDA_TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return Stream(stream);
+}
+
+DeviceMemory device_memory(size_t bytes) {
+  void* memory = nullptr;
+  CUDA_TRY(cudaMalloc(&memory, bytes));
+  return DeviceMemory(memory);
+}
+
+PinnedMemory pinned_memory(size_t bytes) {
+  void* memory = nullptr;
+  const cudaError_t status = cudaMallocHost(&memory, bytes);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    throw ResourceError(join("cuda: the system has no ", bytes,
+                             " bytes of its own memory left to pin for transfers to GPUs; end other programs on this machine"));
+  }
+  cuda_try(status, "cudaMallocHost");
+  return PinnedMemory(static_cast<char*>(memory));
+}
+
+}  // namespace
+
 /// Pinned memory through which the host's tensors come and go: some pieces, used in turn. The caller of an upload need not wait for the
 /// copy; of a download one piece is taken while the next ones come.
 struct Cuda::Staging {
   static constexpr size_t kPieces = 4, kPieceBytes = size_t{8} << 20;
 
-  Staging() { CUDA_TRY(cudaMallocHost(reinterpret_cast<void**>(&memory), kPieces * kPieceBytes)); }
-  ~Staging() { cudaFreeHost(memory); }
-  Staging(const Staging&) = delete;
-  Staging& operator=(const Staging&) = delete;
-
   void upload(const Cuda& cuda, const char* host, char* device, size_t bytes) {
     for (size_t begin = 0; begin < bytes; begin += kPieceBytes) {
       const size_t count = std::min(kPieceBytes, bytes - begin);
       wait_until(used[next]);
-      char* piece = memory + next * kPieceBytes;
+      char* piece = memory.get() + next * kPieceBytes;
       std::memcpy(piece, host + begin, count);
       CUDA_TRY(cudaMemcpyAsync(device + begin, piece, count, cudaMemcpyHostToDevice, cuda.stream()));
       used[next] = cuda.record();
@@ -107,13 +141,13 @@ struct Cuda::Staging {
     const auto count = [&](size_t piece) { return std::min(kPieceBytes, bytes - piece * kPieceBytes); };
     const auto take = [&] {
       wait_until(used[slot(taken)]);
-      std::memcpy(host + taken * kPieceBytes, memory + slot(taken) * kPieceBytes, count(taken));
+      std::memcpy(host + taken * kPieceBytes, memory.get() + slot(taken) * kPieceBytes, count(taken));
       ++taken;
     };
     for (size_t piece = 0; piece < pieces; ++piece) {
       if (piece - taken == kPieces) take();
       wait_until(used[slot(piece)]);  // of an upload, perhaps
-      CUDA_TRY(cudaMemcpyAsync(memory + slot(piece) * kPieceBytes, device + piece * kPieceBytes, count(piece), cudaMemcpyDeviceToHost,
+      CUDA_TRY(cudaMemcpyAsync(memory.get() + slot(piece) * kPieceBytes, device + piece * kPieceBytes, count(piece), cudaMemcpyDeviceToHost,
                                cuda.stream()));
       used[slot(piece)] = cuda.record();
     }
@@ -121,7 +155,7 @@ struct Cuda::Staging {
     next = slot(pieces);
   }
 
-  char* memory = nullptr;
+  PinnedMemory memory = pinned_memory(kPieces * kPieceBytes);
   size_t next = 0;
   std::array<Event, kPieces> used;
 };
@@ -129,13 +163,16 @@ struct Cuda::Staging {
 Cuda::Cuda(int index, bool allow_tf32, int64_t budget_bytes)
     : index_(index), allow_tf32_(allow_tf32), description_(describe_gpu(index)), memory_(GpuMemory::of(index)) {
   activate();
-  CUDA_TRY(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-  graphs_ = std::make_unique<GraphCapture>(index_, stream_, memory_, !synchronous());
-  CUDA_TRY(cudaMalloc(reinterpret_cast<void**>(&report_), kReportBytes));
-  CUDA_TRY(cudaMalloc(&workspace_, kWorkspaceBytes));
-  CUDA_TRY(cudaMallocHost(reinterpret_cast<void**>(&report_on_host_), kReportBytes));
-  CUDA_TRY(cudaMemsetAsync(report_, 0xff, sizeof(Faults), stream_));
+  Stream stream = new_stream();
+  graphs_ = std::make_unique<GraphCapture>(index_, stream.get(), memory_, !synchronous());
+  DeviceMemory report = device_memory(kReportBytes), workspace = device_memory(kWorkspaceBytes);
+  PinnedMemory report_on_host = pinned_memory(kReportBytes);
+  CUDA_TRY(cudaMemsetAsync(report.get(), 0xff, sizeof(Faults), stream.get()));
   memory_->enter(*this, budget_bytes, kOwnBytes);
+  stream_ = stream.release();
+  report_ = static_cast<char*>(report.release());
+  workspace_ = workspace.release();
+  report_on_host_ = report_on_host.release();
 }
 
 Cuda::~Cuda() {

@@ -1,4 +1,4 @@
-// What a GPU that failed leaves behind: an error, and not the end of the process.
+// What is left when a GPU has failed, or had no memory: errors, no end of the process, and no byte that is kept.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
@@ -36,6 +36,29 @@ TEST_F(CudaTrainingFailure, OfAKernelLetsDevicesGoThatHandedMemoryOver) {
     reader.reset();
     emulation::reset();
   }
+}
+
+/// Of GPU 0 and of pinned memory.
+size_t bytes_taken() { return emulation::allocated_bytes(0) + emulation::allocated_bytes(-1); }
+
+// A caller may try again with fewer devices, or less of a budget.
+TEST_F(CudaTrainingFailure, ToMakeADeviceKeepsNoMemory) {
+  const size_t before = bytes_taken();
+  std::string last;
+  for (uint64_t allocations = 0;; ++allocations) {
+    emulation::refuse_allocations_after(allocations);
+    try {
+      make_device("cuda:0");
+      EXPECT_GT(allocations, 0u);
+      break;
+    } catch (const ResourceError& error) {
+      last = error.what();
+      EXPECT_EQ(bytes_taken(), before) << "after " << allocations << " allocations";
+    }
+  }
+  emulation::refuse_allocations_after(UINT64_MAX);
+  EXPECT_EQ(bytes_taken(), before);
+  EXPECT_NE(last.find("left to pin for transfers to GPUs; end other programs on this machine"), std::string::npos) << last;
 }
 
 }  // namespace

@@ -14,6 +14,8 @@ namespace {
 void allocate(Runtime& state, void** memory, size_t bytes, int device) {
   *memory = nullptr;
   if (bytes == 0) return;
+  check(state.allocations_left > 0, cudaErrorMemoryAllocation, "no allocation is left before refuse_allocations_after() is called again");
+  --state.allocations_left;
   if (device != Memory::kHost) {
     size_t free = 0, total = 0;
     cudaMemGetInfo(&free, &total);

@@ -74,6 +74,11 @@ void reset_peak_bytes(int device) {
   runtime().memory.reset_peak(device);
 }
 
+void refuse_allocations_after(uint64_t count) {
+  std::lock_guard lock(runtime().mutex);
+  runtime().allocations_left = count;
+}
+
 uint64_t host_reads() {
   std::lock_guard lock(runtime().mutex);
   return runtime().host_reads;

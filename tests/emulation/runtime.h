@@ -71,6 +71,7 @@ struct Runtime {
   std::string fault;                                   ///< of a kernel; until `reset`
   uint64_t seed = 1, launches = 0;
   uint64_t host_reads = 0, stream_waits = 0;  ///< copies from a device to the host; calls that wait for a stream
+  uint64_t allocations_left = UINT64_MAX;
   bool has_peer_access = true;
   Ranks ranks;  ///< that wait for each other
 

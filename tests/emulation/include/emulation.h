@@ -23,6 +23,9 @@ size_t allocated_bytes(int device);
 size_t peak_bytes(int device);
 void reset_peak_bytes(int device);
 
+/// The next `count` allocations on devices and of pinned memory succeed, and none after them until this is called again; at first all do.
+void refuse_allocations_after(uint64_t count);
+
 /// So far: copies from devices to the host, and calls in which the host waits for a stream.
 uint64_t host_reads();
 uint64_t stream_waits();
