@@ -22,11 +22,10 @@ inline void ldmatrix_x4_trans(uint32_t (&registers)[4], const void* row) { emula
 
 template <int kBytes>
 void copy_async(void* shared, const void* global, bool is_there) {
-  const auto* from = static_cast<const char*>(global);
-  for (int i = 0; i < kBytes; ++i) static_cast<char*>(shared)[i] = is_there ? from[i] : 0;
+  emulation::copy_async(shared, global, kBytes, is_there);
 }
-inline void commit_copies() {}
-inline void wait_for_copies() {}
+inline void commit_copies() { emulation::commit_copies(); }
+inline void wait_for_copies() { emulation::wait_for_copies(); }
 
 inline uint32_t pack_bf16(float low, float high) { return bfloat16(low).bits | uint32_t{bfloat16(high).bits} << 16; }
 inline float fast_exp2(float x) { return exp2f(x); }

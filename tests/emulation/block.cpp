@@ -43,6 +43,11 @@ void Block::prepare(const Launch& launch, uint3 index, Random& random) {
   random_ = &random;
   const uint32_t count = launch.threads();
   threads_.assign(count, {});
+  copies_.resize(std::max<size_t>(count, copies_.size()));
+  for (Copies& copies : copies_) {
+    copies.under_way.clear();
+    copies.committed = 0;
+  }
   warps_.resize((count + kWarp - 1) / kWarp);
   for (Warp& warp : warps_) {
     warp.exited = 0;
@@ -189,6 +194,23 @@ int Block::barrier(const char* name, bool predicate) {
   return static_cast<int>(released_predicates_);
 }
 
+void Block::copy_async(void* shared, const void* global, size_t bytes) {
+  std::memset(shared, 0xff, bytes);
+  copies_[current_].under_way.push_back({shared, global, bytes});
+}
+
+void Block::wait_for_copies() {
+  Copies& copies = copies_[current_];
+  const auto end = copies.under_way.begin() + static_cast<std::ptrdiff_t>(copies.committed);
+  for (auto copy = copies.under_way.begin(); copy != end; ++copy)
+    if (copy->from)
+      std::memcpy(copy->to, copy->from, copy->bytes);
+    else
+      std::memset(copy->to, 0, copy->bytes);
+  copies.under_way.erase(copies.under_way.begin(), end);
+  copies.committed = 0;
+}
+
 void Block::abandon() {
   Fiber::switch_to(*fiber_, caller_);
   __builtin_unreachable();
@@ -229,6 +251,13 @@ uint32_t lanes_of_warp() { return Block::running()->lanes_of_warp(); }
 void warp_operation(const WarpOperation& operation, uint32_t mask, void* operand) {
   Block::running()->warp_operation(operation, mask, operand);
 }
+void copy_async(void* shared, const void* global, size_t bytes, bool is_there) {
+  if (reinterpret_cast<uintptr_t>(shared) % bytes != 0 || reinterpret_cast<uintptr_t>(global) % bytes != 0)
+    fail(join("cp.async: needs both ends at multiples of ", bytes, " bytes; check the row pitch and the view's offset"));
+  Block::running()->copy_async(shared, is_there ? global : nullptr, bytes);
+}
+void commit_copies() { Block::running()->commit_copies(); }
+void wait_for_copies() { Block::running()->wait_for_copies(); }
 int block_barrier(const char* name, bool predicate) { return Block::running()->barrier(name, predicate); }
 
 void check_shuffle(const char* name, uint32_t mask, unsigned from, int width) {

@@ -45,6 +45,9 @@ class Block {
   /// @{
   void warp_operation(const WarpOperation& operation, uint32_t mask, void* operand);
   int barrier(const char* name, bool predicate);
+  void copy_async(void* shared, const void* global, size_t bytes);
+  void commit_copies() { copies_[current_].committed = copies_[current_].under_way.size(); }
+  void wait_for_copies();
   uint32_t lanes_of_warp() const;
   unsigned lane() const { return current_ % kWarp; }
   void set_fault(const std::string& what) { fault_ = place() + what; }
@@ -63,6 +66,16 @@ class Block {
     const char* waits_for = nullptr;
     uint32_t mask = 0;
     bool exited = false;
+  };
+  /// To shared memory.
+  struct Copies {
+    struct Copy {
+      void* to;
+      const void* from;  ///< null: zeros
+      size_t bytes;
+    };
+    std::vector<Copy> under_way;
+    size_t committed = 0;  ///< of them
   };
   struct Gathering {
     const WarpOperation* operation = nullptr;
@@ -90,6 +103,7 @@ class Block {
   const Launch* launch_ = nullptr;
   Random* random_ = nullptr;
   std::vector<Thread> threads_;
+  std::vector<Copies> copies_;  ///< by thread
   std::vector<Warp> warps_;
   RandomBag ready_;
   uint32_t current_ = 0, exited_ = 0;

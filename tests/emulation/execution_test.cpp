@@ -254,5 +254,37 @@ TEST(Execution, LaunchesBeyondTheLimitsAreRefused) {
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidValue);
 }
 
+/// Each thread copies an element through shared memory, and waits or not.
+__global__ void copy_beside(const float* x, float* y, bool commits, bool waits) {
+  __shared__ float place[32];
+  copy_async(place + threadIdx.x, x + threadIdx.x, sizeof(float), threadIdx.x < 30);
+  if (commits) commit_copies();
+  if (waits) wait_for_copies();
+  y[threadIdx.x] = place[threadIdx.x];
+}
+
+TEST(Execution, ACopyToSharedMemoryHasComeWhenItsThreadHasWaitedForIt) {
+  const DeviceArray<float> x(std::vector<float>(30, 7.f)), y(32);
+  std::vector<float> expected(32, 7.f);
+  expected[30] = expected[31] = 0;
+  ASSERT_EQ(run({1, 32}, copy_beside, x.data, y.data, true, true), cudaSuccess);
+  EXPECT_EQ(y.values(), expected);
+  for (const auto& [commits, waits] : {std::pair(true, false), std::pair(false, true)}) {
+    ASSERT_EQ(run({1, 32}, copy_beside, x.data, y.data, commits, waits), cudaSuccess);
+    for (const float value : y.values()) EXPECT_TRUE(std::isnan(value));
+  }
+}
+
+__global__ void copy_pair(const float* x) {
+  __shared__ __align__(16) float place[8];
+  copy_async(place, x, 16, true);
+}
+
+TEST(Execution, ACopyToSharedMemoryNeedsBothEndsAligned) {
+  const DeviceArray<float> x(8);
+  EXPECT_EQ(fault_of({1, 1}, copy_pair, x.data), "");
+  EXPECT_TRUE(holds(fault_of({1, 1}, copy_pair, x.data + 1), "cp.async: needs both ends at multiples of 16 bytes"));
+}
+
 }  // namespace
 }  // namespace sluice::emulation

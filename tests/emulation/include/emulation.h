@@ -50,6 +50,12 @@ struct WarpOperation {
 /// Waits until all lanes of `mask` are here with the same operation and mask; faults when one cannot come any more.
 void warp_operation(const WarpOperation& operation, uint32_t mask, void* operand);
 
+/// Copies to shared memory that run beside the thread: they arrive as late as it may rely on, at its wait after the commit. Until then 0xff
+/// stands where they go. Copies that nobody waits for never arrive.
+void copy_async(void* shared, const void* global, size_t bytes, bool is_there);
+void commit_copies();
+void wait_for_copies();
+
 /// Waits until all threads of the block are here; returns how many of them gave `predicate`.
 int block_barrier(const char* name, bool predicate);
 /// @}
