@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "core/cuda/event.h"
 #include "core/cuda/launch.h"
@@ -316,6 +317,16 @@ Event Cuda::receive(const Cuda& other, const void* from, void* to, size_t bytes,
     if (event) CUDA_TRY(cudaStreamWaitEvent(stream, event->handle(), 0));
   CUDA_TRY(cudaMemcpyPeerAsync(to, index_, from, other.index_, bytes, stream));
   return std::make_shared<const CudaEvent>(index_, stream, false);
+}
+
+void allow_shared_bytes(const Cuda& cuda, const void* kernel, size_t bytes) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, const void*>, size_t> allowed;  // by GPU and kernel
+  std::lock_guard lock(mutex);
+  size_t& most = allowed[{cuda.index(), kernel}];
+  if (bytes <= most) return;
+  CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+  most = bytes;
 }
 
 void after_launch(Cuda& cuda, const char* kernel) {

@@ -15,15 +15,17 @@ struct LaunchShape {
 /// Waits for the launch when SLUICE_SYNC=1 is set. Errors  DeviceError naming the kernel.
 void after_launch(Cuda& cuda, const char* kernel);
 
+/// From now on the kernel may have as much dynamic shared memory on this GPU. Never less again: other devices of the GPU launch it too.
+/// Threads  any. Errors  DeviceError.
+void allow_shared_bytes(const Cuda& cuda, const void* kernel, size_t bytes);
+
 /// Enqueues kernel(arguments...) on the device's stream; an empty grid enqueues nothing. `name` is for messages.
 /// Errors  DeviceError when the launch is refused.
 template <class... Parameters, class... Arguments>
 void launch(Cuda& cuda, const char* name, const LaunchShape& shape, void (*kernel)(Parameters...), Arguments&&... arguments) {
   if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return;
   // Above 48 KiB a kernel has to ask for what is dynamic, and its static shared memory, at most 9 KiB of kernels that have both, counts too.
-  if (shape.shared_bytes > size_t{32} << 10)
-    CUDA_TRY(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  static_cast<int>(shape.shared_bytes)));
+  if (shape.shared_bytes > size_t{32} << 10) allow_shared_bytes(cuda, reinterpret_cast<const void*>(kernel), shape.shared_bytes);
   cudaLaunchConfig_t config{};
   config.gridDim = shape.grid;
   config.blockDim = shape.block;

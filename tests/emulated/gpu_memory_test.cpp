@@ -2,11 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "autograd/ops/concat.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reshape.h"
 #include "core/cuda/cuda.h"
+#include "core/cuda/launch.h"
 #include "emulation.h"
 #include "parallel/plan/predict.h"
 #include "parallel/trainer.h"
@@ -168,6 +170,27 @@ TEST(CudaTrainingMemory, OfATensorWhosePartCrossesStagesIsNotHeldByTheReceiver) 
     ASSERT_NO_THROW(training.run()) << training.text();
     EXPECT_LE(static_cast<int64_t>(emulation::peak_bytes(0)), training.planned(0)) << training.text();
   }
+}
+
+__global__ void nothing() {}
+
+// What a kernel may have is the GPU's, not a launch's: the other device took away between asking and launching what one had asked for.
+TEST(CudaTrainingMemory, SharedByTheThreadsOfABlockIsEnoughWhereTwoDevicesLaunchAKernelWithDifferentSizes) {
+  const auto gpus = devices("cuda:0,cuda:0");
+  std::string errors[2];
+  const auto launch_often = [&](int at, size_t shared_bytes) {
+    try {
+      for (int i = 0; i < 20000; ++i) launch(gpus[at]->cuda(), "nothing", {1, 1, shared_bytes}, nothing);
+    } catch (const Error& error) {
+      errors[at] = error.what();
+    }
+  };
+  std::thread other([&] { gpus[1]->cuda().activate(), launch_often(1, size_t{160} << 10); });
+  gpus[0]->cuda().activate();
+  launch_often(0, size_t{64} << 10);
+  other.join();
+  EXPECT_EQ(errors[0], "");
+  EXPECT_EQ(errors[1], "");
 }
 
 /// What the host reads of emulated GPUs, and how often it waits for a stream, while something runs.
