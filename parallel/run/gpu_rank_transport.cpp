@@ -54,11 +54,11 @@ class GpuRankTransport : public Transport {
 
   std::optional<Message> receive(const ChannelEnds& ends, const MessageKey& key, double seconds) override {
     if (is_local(ends)) return local_->receive(ends, key, seconds);
-    const LinkTransferPtr transfer = end_of(posted_, ends, key, seconds);
-    if (!transfer) return std::nullopt;
-    if (transfer->heard == LinkTransfer::kLeftOut) return Message{};
-    bytes_from_ranks_ += transfer->heard;
-    return Message{std::move(transfer->tensor), {}, transfer->heard};
+    auto ended = end_of(posted_, ends, key, seconds);
+    if (!ended) return std::nullopt;
+    if (ended->heard == LinkTransfer::kLeftOut) return Message{};
+    bytes_from_ranks_ += ended->heard;
+    return Message{std::move(ended->tensor), {}, ended->heard};
   }
 
   std::optional<When> finish_send(const ChannelEnds& ends, const MessageKey& key, double seconds) override {
@@ -118,17 +118,22 @@ class GpuRankTransport : public Transport {
     return transfer.is_begun && transfer.telling->is_done && (!transfer.has_ended || transfer.has_ended());
   }
 
-  LinkTransferPtr end_of(Transfers& transfers, const ChannelEnds& ends, const MessageKey& key, double seconds) {
+  struct Ended {
+    Tensor tensor;
+    int64_t heard;
+  };
+  /// The tensor is the caller's alone: the thread of the links may hold the transfer for as long as its call for another one takes.
+  std::optional<Ended> end_of(Transfers& transfers, const ChannelEnds& ends, const MessageKey& key, double seconds) {
     std::unique_lock lock(mutex_);
     const auto found = transfers.find({ends, key});
     require<Error>(found != transfers.end(), "transport: needs a transfer that has begun, got ", key,
                    "; this is a fault of Sluice, report it");
     const LinkTransferPtr transfer = found->second;
     lock.unlock();
-    if (!wait(*transfer, deadline_in(seconds))) return nullptr;
+    if (!wait(*transfer, deadline_in(seconds))) return std::nullopt;
     lock.lock();
     transfers.erase({ends, key});
-    return transfer;
+    return Ended{std::move(transfer->tensor), transfer->heard};
   }
 
   /// The thread of a device has nothing else to do, so it looks all the time before it sleeps: a core that slept wakes late.

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
+#include <future>
 #include <mutex>
 #include <thread>
 
@@ -164,6 +166,55 @@ TEST(ChannelsBetweenRanks, AreThoseThatTheProgramUses) {
   const std::set<ChannelEnds> between = {{0, 2}, {0, 3}, {1, 2}, {2, 0}, {2, 1}, {3, 0}};
   EXPECT_EQ(channels_between_ranks(program, DeviceRanks(4, *groups[0])), between);
   EXPECT_EQ(channels_between_ranks(program, DeviceRanks(4)), std::set<ChannelEnds>());
+}
+
+/// Calls a function where NCCL would be called, and has ended at once.
+class PlantedLink : public GpuLink {
+ public:
+  explicit PlantedLink(std::function<void()> call) : call_(std::move(call)) {}
+  HasEnded send(const Tensor&, const Event&) override { return call_(), nullptr; }
+  HasEnded receive(const Tensor&, const Event&) override { return call_(), nullptr; }
+  void check() override {}
+  void abandon() noexcept override {}
+
+ private:
+  std::function<void()> call_;
+};
+
+// The thread that begins transfers was the last to let go of a tensor: memory that a program had freed was still charged, or a device went
+// beyond its budget, whenever that thread was in another call of NCCL.
+TEST(GpuRankTransport, LetsGoOfWhatWasSentWhileAnotherTransferBegins) {
+  constexpr ChannelEnds kThere{0, 1}, kBack{1, 0};
+  const auto key = [](int micro_batch) { return MessageKey{{Payload::activation, 5, -1, 0, 1}, micro_batch}; };
+  const DevicePtr devices[2] = {make_device("cuda:0"), make_device("cuda:1")};
+  const auto groups = make_thread_groups(2);
+  std::unique_ptr<Transport> transports[2];
+  std::promise<void> end_of_call;
+  GpuLinks links[2];
+  const auto link = [&](int rank, const ChannelEnds& ends, std::function<void()> call) {
+    links[rank].emplace(ends, std::make_unique<PlantedLink>(std::move(call)));
+  };
+  const auto tensor = [&](int rank) { return full({8}, 1, DType::f32, devices[rank]); };
+  const auto post = [&](int rank, const ChannelEnds& ends, int micro_batch) {
+    transports[rank]->post(ends, key(micro_batch), {devices[rank], tensor(rank), {}});
+  };
+  link(0, kThere, [&, back = tensor(1)] { transports[1]->send(kBack, key(1), {back, {}, 0}); });
+  link(0, kBack, [&] { end_of_call.get_future().wait(); });
+  link(1, kThere, [] {});
+  link(1, kBack, [] {});
+  for (int rank = 0; rank < 2; ++rank)
+    transports[rank] = make_gpu_rank_transport(*groups[rank], DeviceRanks(2, *groups[rank]), links[rank], make_local_transport(1));
+  post(1, kThere, 0);
+  post(0, kBack, 1);
+  const int64_t before = devices[0]->live_bytes();
+  transports[0]->send(kThere, key(0), {tensor(0), {}, 0});
+  EXPECT_TRUE(transports[0]->finish_send(kThere, key(0), kPatience));
+  EXPECT_EQ(devices[0]->live_bytes(), before);
+  end_of_call.set_value();
+  EXPECT_TRUE(transports[0]->receive(kBack, key(1), kPatience));
+  EXPECT_TRUE(transports[1]->finish_send(kBack, key(1), kPatience));
+  EXPECT_TRUE(transports[1]->receive(kThere, key(0), kPatience));
+  for (auto& transport : transports) transport.reset();
 }
 
 /// Two ranks with a device each, in one thread.
