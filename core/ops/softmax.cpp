@@ -27,6 +27,7 @@ Tensor over_rows(const char* op, const Tensor& x, int axis, const Kernel& kernel
 template <class Kernel>
 Tensor over_rows_backward(const char* op, const Tensor& y, const Tensor& dy, const Kernel& kernel) {
   require(y.shape() == dy.shape() && y.dtype() == dy.dtype(), op, ": needs y and dy of one shape and dtype, got ", y, " and ", dy);
+  require_elements(op, y, -1);
   const Tensor kept = y.contiguous(), rows = dy.contiguous(), dx = empty_like(y);
   const auto bytes = static_cast<double>(y.bytes());
   run_kernel(op, {kept, rows}, {kFlops * static_cast<double>(y.elements()), 2 * bytes, bytes},

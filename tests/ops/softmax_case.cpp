@@ -74,6 +74,24 @@ OP_CASES(softmax) {
   add({.name = "attention", .inputs = {randn({8 * 6 * 256, 256})}, .run = run, .bench = true});
 }
 
+/// The gradient of rows that are not there.
+OpCase refused_gradient(const std::string& name, const Shape& shape, Tensor (*backward)(const Tensor&, const Tensor&)) {
+  return {.name = name,
+          .inputs = {randn(shape), randn(shape)},
+          .run = [=](const auto& x) { return Var(backward(x[0].value(), x[1].value())); },
+          .throws = "_backward: needs a non-empty axis"};
+}
+
+OP_CASES(softmax_backward) {
+  add(refused_gradient("no_columns", {2, 0}, softmax_backward));
+  add(refused_gradient("scalar", {}, softmax_backward));
+}
+
+OP_CASES(log_softmax_backward) {
+  add(refused_gradient("no_columns", {2, 0}, log_softmax_backward));
+  add(refused_gradient("scalar", {}, log_softmax_backward));
+}
+
 OP_CASES(log_softmax) {
   add({.name = "axis_1",
        .inputs = {randn({3, 5, 4})},
