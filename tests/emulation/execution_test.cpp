@@ -251,6 +251,9 @@ TEST(Execution, LaunchesBeyondTheLimitsAreRefused) {
   EXPECT_EQ(cudaFuncSetAttribute(asks_for_more, cudaFuncAttributeMaxDynamicSharedMemorySize, (227 << 10) + 1), cudaErrorInvalidValue);
   EXPECT_EQ(cudaFuncSetAttribute(asks_for_more, cudaFuncAttributeMaxDynamicSharedMemorySize, 227 << 10), cudaSuccess);
   EXPECT_EQ(run({1, 32, 227 << 10}, asks_for_more, 0), cudaSuccess);
+  EXPECT_EQ(cudaSetDevice(1), cudaSuccess);
+  EXPECT_EQ(run({1, 32, 227 << 10}, asks_for_more, 0), cudaErrorInvalidValue) << "allowed on another device alone";
+  EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidValue);
 }
 

@@ -46,7 +46,7 @@ void run_grid(Runtime& state, const Launch& launch) {
 
 cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel, std::function<void()> thread) {
   return call([&](Runtime& state) {
-    const auto allowed = state.shared_bytes_allowed.find(kernel);
+    const auto allowed = state.shared_bytes_allowed.find({current_device(), kernel});
     check_limits(config, allowed == state.shared_bytes_allowed.end() ? SharedMemory::kUnaskedBytes : allowed->second);
     check(state.queue_of(config.stream)->device() == current_device(), cudaErrorInvalidResourceHandle,
           "launch: the stream belongs to device ", state.queue_of(config.stream)->device(), ", the current one is ", current_device(),
@@ -67,7 +67,7 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return;
     check(value >= 0 && static_cast<size_t>(value) <= SharedMemory::kMostBytes, cudaErrorInvalidValue,
           "cudaFuncSetAttribute: a block has at most ", SharedMemory::kMostBytes, " bytes of dynamic shared memory, asked for ", value);
-    state.shared_bytes_allowed[kernel] = static_cast<size_t>(value);
+    state.shared_bytes_allowed[{current_device(), kernel}] = static_cast<size_t>(value);
   });
 }
 

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "cuda_runtime_api.h"
@@ -65,10 +66,10 @@ struct Runtime {
   Memory memory;
   SharedMemory shared_memory;
   Block block;
-  std::vector<std::shared_ptr<Queue>> queues;          ///< of live streams; the first kDevices are the devices' default streams
-  std::vector<cudaStream_t> captured;                  ///< streams with a capture under way
-  std::map<const void*, size_t> shared_bytes_allowed;  ///< by kernel, where it asked
-  std::string fault;                                   ///< of a kernel; until `reset`
+  std::vector<std::shared_ptr<Queue>> queues;  ///< of live streams; the first kDevices are the devices' default streams
+  std::vector<cudaStream_t> captured;          ///< streams with a capture under way
+  std::map<std::pair<int, const void*>, size_t> shared_bytes_allowed;  ///< by device and kernel, where it asked
+  std::string fault;                                                   ///< of a kernel; until `reset`
   uint64_t seed = 1, launches = 0;
   uint64_t host_reads = 0, stream_waits = 0;  ///< copies from a device to the host; calls that wait for a stream
   uint64_t allocations_left = UINT64_MAX;
