@@ -146,7 +146,8 @@ def execute(command, test, timeout_s, running):
 
 
 class Running:
-    """The programs under test that run. Each leads a process group, and what it started ends with it."""
+    """The programs under test that run. Each leads a process group (in a session of its own: Python 3.10 has no other way), and what it started
+    ends with it."""
 
     def __init__(self):
         self.processes, self.lock, self.is_over = set(), threading.Lock(), False
@@ -155,7 +156,7 @@ class Running:
         with self.lock:
             if self.is_over:
                 raise InterruptedError("the tests were ended")
-            process = subprocess.Popen(command, process_group=0, **options)
+            process = subprocess.Popen(command, start_new_session=True, **options)
             self.processes.add(process)
         return process
 
