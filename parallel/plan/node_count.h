@@ -18,7 +18,8 @@ struct NodeCount {
   int64_t owned_elements = 0;  ///< of the parameters that the optimizer changes for this node
 };
 
-/// Counts every node for `samples` samples on `device`, a meta device.
+/// Counts every node for `samples` samples on `device`, a meta device, as one stage of all nodes runs it: its gradient comes in the form in
+/// which the nodes behind leave it.
 /// Errors  UsageError when an input of the graph has no known shape; what a node throws, with its name. SearchTimeOver of `watch`.
 std::vector<NodeCount> count_nodes(const layers::Graph& graph, int64_t samples, const DevicePtr& device, Precision precision,
                                    const Optimizer& optimizer, SearchWatch* watch = nullptr);
