@@ -7,9 +7,8 @@
 
 #include "core/device_speeds.h"
 #include "parallel/plan/model_topology.h"
-#include "parallel/plan/node_bytes.h"
 #include "parallel/plan/stage_chain.h"
-#include "parallel/program/simulate.h"
+#include "parallel/plan/windows.h"
 #include "parallel/run/device_links.h"
 
 namespace sluice::parallel {
@@ -17,8 +16,7 @@ namespace sluice::parallel {
 namespace {
 
 constexpr int kMostCorrections = 5;
-constexpr double kSlack = 1.25;    // of the budgets: what the search's estimate may be above what is counted
-constexpr double kWorthIt = 1e-3;  // of the step: what a wider window has to save
+constexpr double kSlack = 1.25;  // of the budgets: what the search's estimate may be above what is counted
 
 /// Whether nothing is left to choose.
 bool is_settled(const PlanChoices& choices, int devices) {
@@ -74,7 +72,6 @@ class Chooser {
       set_budgets(slack);
       search_and_correct();
     }
-    leave_room_for_transfers();
     if (best_) return assemble(*best_);
     const PlanSearchResult nearest = is_out_of_time_ ? last_ : nearest_result();
     return nearest.best ? assemble(with_window(nearest)) : at_once();
@@ -85,8 +82,7 @@ class Chooser {
   struct Candidate {
     PlanSearchResult result;
     Plan plan;
-    double step_seconds = 0;         ///< with the window; those of the result are without any
-    std::vector<int64_t> lacking{};  ///< by device: bytes for a wider window that is worth them; empty: it has the one that it wants
+    double step_seconds = 0;  ///< with the window; those of the result are with all receives posted at once
   };
 
   void count_nodes() {
@@ -128,21 +124,6 @@ class Chooser {
         worst[device] = std::max(worst[device], peaks[device] - last_.best->peak_bytes[device]);
       const bool moved = correct(last_.best->peak_bytes, peaks);
       if (!moved || (fit(peaks) && is_near(last_.best->peak_bytes, peaks))) break;
-    }
-  }
-
-  /// The search knows of no bytes of transfers: where the best plan's window had to be narrowed for them, and that costs time, it is asked for
-  /// what leaves room for a wider one.
-  void leave_room_for_transfers() {
-    for (int round = 0; round < kMostCorrections && best_ && !best_->lacking.empty() && !is_out_of_time_; ++round) {
-      const double before = best_->step_seconds;
-      for (size_t device = 0; device < budgets_.size(); ++device)
-        if (budgets_[device] != kUnlimited)
-          problem_.budgets[device] = std::max<int64_t>(1, problem_.budgets[device] - best_->lacking[device]);
-      last_ = search();
-      if (!last_.best) return;
-      take(last_);
-      if (best_->step_seconds >= before) return;
     }
   }
 
@@ -208,38 +189,14 @@ class Chooser {
     const FoundPlan& found = *result.best;
     Candidate candidate{result, plan_of(found), found.seconds};
     if (devices_.size() == 1) return candidate;
-    auto windows = windows_worth_their_bytes(found);
-    candidate.plan.window = windows.back().second;
-    while (windows.size() > 1 && has_budgets()) {
-      const auto peaks = counted_peaks(candidate.plan);
-      if (fit(peaks)) break;
-      if (candidate.lacking.empty())
-        std::ranges::transform(peaks, budgets_, std::back_inserter(candidate.lacking),
-                               [](int64_t bytes, int64_t budget) { return std::max<int64_t>(0, bytes - budget); });
+    auto windows = windows_worth_their_bytes(problem_, found);
+    candidate.plan.window = windows.back().window;
+    while (windows.size() > 1 && has_budgets() && !fit(counted_peaks(candidate.plan))) {
       windows.pop_back();
-      candidate.plan.window = windows.back().second;
+      candidate.plan.window = windows.back().window;
     }
-    candidate.step_seconds = windows.back().first;
+    candidate.step_seconds = windows.back().seconds;
     return candidate;
-  }
-
-  /// The seconds of a step with each, each next one shorter.
-  std::vector<std::pair<double, TransferWindow>> windows_worth_their_bytes(const FoundPlan& found) const {
-    constexpr int kWidest = 64;
-    const Schedule schedule = in_segments(found.schedule, found.segments);
-    const Layout layout{problem_.topology, found.partition, schedule.device_of_stage, found.rematerialize, schedule.device_count(), true};
-    const auto costs = simulation_costs(layout, problem_.costs.at(found.micro_batches), problem_.links, found.peak_bytes);
-    const auto seconds = [&](const TransferWindow& window) {
-      return simulate(lower(layout.topology, layout.partition, schedule, layout.rematerialize, window), costs).seconds;
-    };
-    const double open = seconds(kOpenWindow);
-    std::vector<std::pair<double, TransferWindow>> windows{{seconds({}), {}}};
-    for (int actions = 2; windows.back().first > open * (1 + kWorthIt) && actions <= kWidest; actions *= 2) {
-      const TransferWindow wider{actions, actions};
-      const double shorter = seconds(wider);
-      if (shorter < windows.back().first * (1 - kWorthIt)) windows.push_back({shorter, wider});
-    }
-    return windows;
   }
 
   /// The estimate leaves next to no room unused.
@@ -397,37 +354,6 @@ class Chooser {
 };
 
 }  // namespace
-
-std::vector<DevicePtr> one_of_each_kind(const std::vector<DevicePtr>& devices) {
-  const auto kinds = device_kinds(devices);
-  std::vector<DevicePtr> first;
-  for (size_t device = 0; device < devices.size(); ++device)
-    if (kinds[device] == static_cast<int>(first.size())) first.push_back(devices[device]);
-  return first;
-}
-
-std::vector<NodeTimes> node_times(const layers::Graph& graph, const PlanOptions& options, const DevicePtr& device, int64_t samples,
-                                  int micro_batches, SearchWatch& watch) {
-  if (options.times) return options.times(samples, device);
-  return counted_nodes(graph, samples, nominal_speed(*device, options.precision), options.precision, optimizer_of(options),
-                       device->backend(), &watch, micro_batches);
-}
-
-const Optimizer& optimizer_of(const PlanOptions& options) {
-  static const AdamW usual({});
-  return options.optimizer ? *options.optimizer : usual;
-}
-
-ModelCosts model_costs(const layers::Graph& graph, const PlanOptions& options, const std::vector<DevicePtr>& devices, int micro_batches,
-                       SearchWatch& watch) {
-  const int64_t samples = (options.batch + micro_batches - 1) / micro_batches;
-  ModelCosts costs{{}, device_kinds(devices)};
-  for (const auto& device : one_of_each_kind(devices)) {
-    costs.kinds.push_back(model_bytes(graph, samples, options.precision, device->backend(), optimizer_of(options), &watch));
-    set_times(costs.kinds.back(), node_times(graph, options, device, samples, micro_batches, watch));
-  }
-  return costs;
-}
 
 Plan choose_plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options, PlanChoices choices,
                  const ReplicaShare& share) {

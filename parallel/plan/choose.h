@@ -1,4 +1,5 @@
 #pragma once
+#include "parallel/plan/model_costs.h"
 #include "parallel/plan/options.h"
 #include "parallel/plan/search.h"
 
@@ -20,9 +21,6 @@ Plan choose_plan(const layers::Graph& graph, std::vector<DevicePtr> devices, con
 Plan plan_of_pipeline(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options,
                       const ReplicaShare& share = {});
 
-/// Whose states are planned for.
-const Optimizer& optimizer_of(const PlanOptions& options);
-
 /// What no step of any plan takes less than (bound_seconds), over all numbers of micro-batches that may be chosen.
 struct StepBound {
   double seconds = 0;
@@ -37,16 +35,5 @@ StepBound step_bound(const layers::Graph& graph, const std::vector<DevicePtr>& d
 
 /// The bytes that each device will hold at most, exact, whatever the budgets: one step on meta devices.
 std::vector<int64_t> counted_peak_bytes(const layers::Graph& graph, const Plan& plan, const Optimizer& optimizer, int64_t batch);
-
-/// What the nodes take on a device, of a micro-batch of `samples` in a step of `micro_batches`: measured, or counted.
-std::vector<NodeTimes> node_times(const layers::Graph& graph, const PlanOptions& options, const DevicePtr& device, int64_t samples,
-                                  int micro_batches, SearchWatch& watch);
-
-/// The first device of each kind.
-std::vector<DevicePtr> one_of_each_kind(const std::vector<DevicePtr>& devices);
-
-/// What the nodes take on each kind of device when the mini-batch is cut into `micro_batches`; of uneven micro-batches the largest.
-ModelCosts model_costs(const layers::Graph& graph, const PlanOptions& options, const std::vector<DevicePtr>& devices, int micro_batches,
-                       SearchWatch& watch);
 
 }  // namespace sluice::parallel

@@ -52,9 +52,11 @@ class WorkCounter {
 
  private:
   struct Run {
+    Run() { work.imbue(std::locale::classic()); }
     layers::Call call;
     Var y;
     Cost cost;
+    std::ostringstream work;
     NodeCount count;
   };
 
@@ -62,25 +64,22 @@ class WorkCounter {
   void at(int node, SearchWatch* watch, const Work& work) {
     if (watch) watch->check();
     const WhereScope place({graph_.nodes()[node].name.c_str()});
-    located([&] { work(); });
+    located(work);
   }
 
   void count_forward(int node, Run& run) {
-    std::ostringstream work;
-    work.imbue(std::locale::classic());
     run.call = call_of(node);
     const Cost before = device_->counted();  // without a table that this node is the first to read: it is made once, not a step
-    for (const auto& input : run.call.inputs) add_type(work, input.value());
-    work << "; parameters";
-    for (const auto& parameter : run.call.parameters) add_type(work, parameter.value());
+    for (const auto& input : run.call.inputs) add_type(run.work, input.value());
+    run.work << "; parameters";
+    for (const auto& parameter : run.call.parameters) add_type(run.work, parameter.value());
     Tensor& made = values_[topology_.value_of(node)];
     NodeTimes& times = run.count.times;
     times.forward = times.recompute = timed([&] {
       run.y = graph_.nodes()[node].module->forward(run.call);
       made = handed_on(run.y.value());
     });
-    work << recorded_ops(run.y.node());
-    run.count.work = std::move(work).str();
+    run.work << recorded_ops(run.y.node());
     run.cost = device_->counted() - before;
     times.copy = timed([&] { made.dense(); });
   }
@@ -90,21 +89,23 @@ class WorkCounter {
     if (run.y.node() && topology_.differentiable[topology_.value_of(node)]) {  // else no gradient comes
       Tensor& arrived = gradients_[topology_.value_of(node)];
       const Tensor dy = arrived.defined() ? std::exchange(arrived, Tensor()) : empty_like(run.y.value());
-      Backward backward(std::exchange(run.y, Var()), dy);
-      run.count.times.backward = timed([&] {
-        backward.run();
-        hand_on_gradients(node, run.call, backward);
-      });
+      run.count.times.backward = whole_backward(node, run.call, {std::exchange(run.y, Var()), dy});
       count_split(node, dy, run.count.times);
       count_accumulation(node, dy, run.count);
     }
     run.call = {};
     count_step(node, run.count);
     run.cost += device_->counted() - before;
-    std::ostringstream work;
-    work.imbue(std::locale::classic());
-    work << "; " << run.cost.flops << ' ' << run.cost.bytes_read << ' ' << run.cost.bytes_written << " step " << run.count.owned_elements;
-    run.count.work += std::move(work).str();
+    run.work << "; " << run.cost.flops << ' ' << run.cost.bytes_read << ' ' << run.cost.bytes_written << " step "
+             << run.count.owned_elements;
+    run.count.work = std::move(run.work).str();
+  }
+
+  double whole_backward(int node, const layers::Call& call, Backward backward) {
+    return timed([&] {
+      backward.run();
+      hand_on_gradients(node, call, backward);
+    });
   }
 
   /// As Stage::distribute does with those that stay. Of several for one value the first one's memory holds the sum.
@@ -158,11 +159,7 @@ class WorkCounter {
     const layers::Call call = call_of(node);
     for (size_t i = 0; i < call.parameters.size(); ++i)
       if (const NodePtr& leaf = call.parameters[i].node()) leaf->accumulator = empty(call.parameters[i].shape(), DType::f32, device_);
-    Backward backward(graph_.nodes()[node].module->forward(call), dy);
-    const double seconds = timed([&] {
-      backward.run();
-      hand_on_gradients(node, call, backward);
-    });
+    const double seconds = whole_backward(node, call, {graph_.nodes()[node].module->forward(call), dy});
     result.accumulation = std::max(0.0, seconds - result.times.backward);
   }
 

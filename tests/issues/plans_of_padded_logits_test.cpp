@@ -20,12 +20,12 @@ namespace {
 const AdamW kOptimizer({.lr = 1e-3});
 
 /// Logits of a vocabulary whose rows are no whole number of 16 bytes, and are most of the work.
-layers::Graph language_model(int64_t layers = 2, int64_t vocabulary = 20'001) {
+layers::Graph language_model(int64_t layers = 2) {
   models::TransformerOptions options;
   options.layers = layers;
   options.dim = 128;
   options.heads = 2;
-  options.vocab = vocabulary;
+  options.vocab = 20'001;
   options.context = 128;
   return models::transformer_lm(options);
 }
@@ -55,18 +55,20 @@ TEST(PlansOfPaddedLogits, TakeTheTimesThatTheirNodesTake) {
     }
 }
 
+/// With as much work before the logits as theirs, two devices are busy nearly all the time.
 TEST(PlansOfPaddedLogits, KeepToTheirBound) {
-  const auto graph = language_model(1);
-  for (const char* names : {"2x h100", "3x h100"})
-    for (const int micro_batches : {1, 8, 32}) {
-      const auto devices = sluice::devices(names);
+  for (const int layers : {1, 8}) {
+    const auto graph = language_model(layers);
+    const auto devices = sluice::devices("2x h100");
+    for (const int micro_batches : {1, 16, 32}) {
       PlanOptions options = options_of(micro_batches);
       const double bound = plan(graph, devices, options).bound_seconds;
-      for_each_cut(static_cast<int>(graph.nodes().size()), static_cast<int>(devices.size()), [&](const Partition& cut) {
+      for_each_cut(static_cast<int>(graph.nodes().size()), 2, [&](const Partition& cut) {
         options.partition = cut;
-        EXPECT_GE(predicted(graph, plan(graph, devices, options)).step_seconds, bound) << names << ", " << micro_batches;
+        EXPECT_GE(predicted(graph, plan(graph, devices, options)).step_seconds, bound) << layers << ", " << micro_batches;
       });
     }
+  }
 }
 
 /// The logits are copied where they leave, and their gradient at both ends of its way.
@@ -103,37 +105,46 @@ TEST(PlansOfPaddedLogits, HoldTheGradientInTheirPlace) {
   EXPECT_NEAR(estimated / counted, 1, 0.1) << "logits are " << costs.any().nodes.rbegin()[1].output_bytes / counted << " of it";
 }
 
-/// What fits in less room fits in more, and a plan fits in the bytes that it was counted to take.
+layers::Graph gpt2() {
+  models::TransformerOptions options;
+  options.layers = 12;
+  options.dim = 768;
+  options.heads = 12;
+  options.vocab = 50'257;
+  options.context = 1024;
+  options.dropout = 0.1;
+  return models::transformer_lm(options);
+}
+
+/// What fits in less room fits in more, and a plan fits in the bytes that it was counted to take. The search for zb-h1 in four fifths of the
+/// bytes went round in circles between plans that lacked some MiB, and recomputed everything; 1f1b in two fifths found no cut at all.
 TEST(PlansOfPaddedLogits, AreNotSlowerInMoreRoom) {
-  const auto graph = language_model(12, 5'001);
-  for (const NamedSchedule schedule : {NamedSchedule::one_f_one_b, NamedSchedule::zb_h1}) {
+  const auto graph = gpt2();
+  for (const auto& [schedule, least_share] : {std::pair(NamedSchedule::one_f_one_b, 40), {NamedSchedule::zb_h1, 70}}) {
     const auto devices = sluice::devices("4x h100");
     const auto most_bytes = [](const Prediction& prediction) {
-      int64_t most = 0;
-      for (const auto& device : prediction.devices) most = std::max(most, device.peak_bytes);
-      return most;
+      return std::ranges::max(prediction.devices, {}, &DevicePrediction::peak_bytes).peak_bytes;
     };
     PlanOptions options = options_of(8, schedule);
-    const int64_t all = most_bytes(predicted(graph, plan(graph, devices, options)));
+    options.batch = 32;
+    const auto step_in = [&](int64_t bytes) {
+      for (const auto& device : devices) device->set_budget_bytes(bytes);
+      const Plan chosen = plan(graph, devices, options);
+      return predict(graph, chosen, kOptimizer, options.batch, nominal_speeds_of(devices, options.precision));
+    };
+    const int64_t all = most_bytes(step_in(kUnlimited));
     options.remat = kOpen;
     double least = std::numeric_limits<double>::infinity();
-    int fitting = 0;
-    for (const double share : {0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0}) {
+    for (int share = least_share; share <= 100; share += 5) {
       SCOPED_TRACE(share);
-      const auto step_in = [&](int64_t bytes) {
-        for (const auto& device : devices) device->set_budget_bytes(bytes);
-        return predicted(graph, plan(graph, devices, options));
-      };
-      const Prediction chosen = step_in(static_cast<int64_t>(share * static_cast<double>(all)));
-      if (!chosen.fits) continue;
-      ++fitting;
-      EXPECT_LE(chosen.step_seconds, 1.02 * least);
+      const Prediction chosen = step_in(all / 100 * share);
+      ASSERT_TRUE(chosen.fits);
+      EXPECT_LE(chosen.step_seconds, 1.01 * least);
       least = std::min(least, chosen.step_seconds);
       const Prediction again = step_in(most_bytes(chosen));
-      EXPECT_TRUE(again.fits);
-      EXPECT_LE(again.step_seconds, 1.02 * chosen.step_seconds);
+      ASSERT_TRUE(again.fits);
+      EXPECT_LE(again.step_seconds, 1.01 * chosen.step_seconds);
     }
-    EXPECT_GE(fitting, 3);
   }
 }
 
