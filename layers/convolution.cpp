@@ -80,12 +80,12 @@ Var Conv1d::forward(const Call& call) const {
   return squeeze(y, 1);
 }
 
-FactorizedReduction::FactorizedReduction(int64_t in, int64_t out) {
+FactorizedReduction::FactorizedReduction(int64_t in, int64_t out, bool relu) {
   require(out > 0 && out % 2 == 0, "FactorizedReduction: needs an even number of channels, got ", out);
   // These name the weights of a product that takes both.
   add("even", Conv2d(in, out / 2, {}));
   add("odd", Conv2d(in, out / 2, {}));
-  norm_ = add("norm", BatchNorm(out));
+  norm_ = add("norm", BatchNorm(out, {.relu = relu}));
 }
 
 Var FactorizedReduction::forward(const Call& call) const {

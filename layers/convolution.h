@@ -58,12 +58,12 @@ class Conv1d : public Composite {
 };
 
 /// Halves an image without losing every second pixel: one half of the channels from the pixels at even places, the other from those at odd
-/// places (with zeros past the edge), and one BatchNorm over both.
+/// places (with zeros past the edge), and one BatchNorm over both, with max(y, 0) after it where `relu`.
 /// Shape   x [B, H, W, in] -> y [B, ceil(H / 2), ceil(W / 2), out], out even.
 /// Source  Zoph, Vasudevan, Shlens, Le 2017, arXiv:1707.07012, appendix.
 class FactorizedReduction : public Composite {
  public:
-  FactorizedReduction(int64_t in, int64_t out);
+  FactorizedReduction(int64_t in, int64_t out, bool relu = false);
   Var forward(const Call& call) const override;
 
  private:

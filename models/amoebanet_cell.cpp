@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "autograd/ops/concat.h"
+#include "autograd/ops/concat_sums.h"
 #include "autograd/ops/drop_path.h"
 #include "autograd/ops/elementwise.h"
 #include "layers/batch_norm.h"
@@ -83,8 +83,8 @@ Sequence conv_norm(int64_t in, int64_t out, const Window& window, bool relu_afte
 Sequence rectified(bool is_already) { return is_already ? Sequence() : Sequence().then("relu", ReLU()); }
 
 /// What makes a state of an input.
-Sequence relu_conv_norm(int64_t in, int64_t out, bool is_rectified) {
-  return rectified(is_rectified).then("conv", Conv2d(in, out, {})).then("norm", BatchNorm(out));
+Sequence relu_conv_norm(int64_t in, int64_t out, bool is_rectified, bool relu_after) {
+  return rectified(is_rectified).then("conv", Conv2d(in, out, {})).then("norm", norm(out, relu_after));
 }
 
 /// The convolutions of `windows` on a quarter of the output's channels, between two 1x1 convolutions; ReLU before each but the first.
@@ -118,6 +118,22 @@ Sequence pooled(int64_t in, int64_t out, const Window& window) {
 /// Whether it reads its state through ReLU, which the cell takes once for all its edges.
 bool reads_rectified(CellOp op) {
   return op == conv_1x1 || op == conv_3x3 || op == conv_1x7_7x1 || op == separable_3x3 || op == separable_5x5;
+}
+
+/// How the cell holds its states.
+std::array<Cell::Held, 7> held_states(const Cell::Options& options) {
+  using enum Cell::Held;
+  std::array<Cell::Held, 7> held;
+  held.fill(as_addends);
+  for (const CellEdge& edge : options.genotype->edges) {
+    Cell::Held& state = held[edge.state];
+    state = reads_rectified(edge.op) && state != as_it_is ? rectified : as_it_is;
+  }
+  if (!options.rectifies)
+    for (int state : options.genotype->outputs)
+      if (held[state] == rectified) held[state] = as_it_is;
+  if (options.keeps_before()) held[1] = as_it_is;
+  return held;
 }
 
 /// What an edge computes on its state, or on ReLU of it.
@@ -154,14 +170,18 @@ Cell::Cell(const Options& options)
     : genotype_(options.genotype),
       filters_(options.filters),
       rectifies_(options.rectifies),
+      held_(held_states(options)),
       drop_path_keep_(options.drop_path_keep),
       drop_path_steps_(options.drop_path_steps) {
-  last_ = add("last", relu_conv_norm(options.last, filters_, options.last_is_rectified));
+  last_ = add("last", relu_conv_norm(options.last, filters_, options.last_is_rectified, held_[0] == Held::rectified));
   const int64_t before = options.keeps_before() ? options.before : filters_;
+  const bool rectifies_before = held_[1] == Held::rectified;
   if (options.before_is_larger && !options.keeps_before())
-    before_ = add("before", rectified(options.before_is_rectified).then("reduction", FactorizedReduction(options.before, filters_)));
+    before_ =
+        add("before",
+            rectified(options.before_is_rectified).then("reduction", FactorizedReduction(options.before, filters_, rectifies_before)));
   else if (!options.keeps_before())
-    before_ = add("before", relu_conv_norm(options.before, filters_, options.before_is_rectified));
+    before_ = add("before", relu_conv_norm(options.before, filters_, options.before_is_rectified, rectifies_before));
   for (size_t i = 0; i < edges_.size(); ++i) {
     const CellEdge& edge = genotype_->edges[i];
     const int64_t stride = options.is_reduction && edge.state < 2 ? 2 : 1;
@@ -175,19 +195,21 @@ int Cell::add_edge(int number, const CellEdge& edge, int64_t in, int64_t stride)
 }
 
 Var Cell::forward(const Call& call) const {
-  std::vector<Var> states{run(call, last_, {call.inputs[0]}), before_ < 0 ? call.inputs[1] : run(call, before_, {call.inputs[1]})};
+  std::vector<SummedVar> states{{run(call, last_, {call.inputs[0]})},
+                                {before_ < 0 ? call.inputs[1] : run(call, before_, {call.inputs[1]})}};
   // The probability falls with training: early on a path that is missing teaches nothing.
   const double share = std::min(1.0, static_cast<double>(call.random.step) / static_cast<double>(drop_path_steps_));
   const double keep = call.training ? 1 - share * (1 - drop_path_keep_) : 1;
   std::map<int, Var> rectified_states;
   const auto read_by = [&](const CellEdge& edge) {
-    if (!reads_rectified(edge.op)) return states[edge.state];
+    const Var& state = states[edge.state].a;
+    if (!reads_rectified(edge.op) || held_[edge.state] == Held::rectified) return state;
     const auto [found, is_new] = rectified_states.try_emplace(edge.state);
-    if (is_new) found->second = relu(states[edge.state]);
+    if (is_new) found->second = relu(state);
     return found->second;
   };
   for (size_t i = 0; i < edges_.size(); i += 2) {
-    Var sum;
+    Var made[2];
     for (size_t side = i; side < i + 2; ++side) {
       Var y = read_by(genotype_->edges[side]);
       if (edges_[side] >= 0) {
@@ -195,14 +217,17 @@ Var Cell::forward(const Call& call) const {
         const RandomStream stream = side == 0 ? call.random : part_of(call.random, static_cast<int>(side) - 1);
         y = drop_path(run(call, edges_[side], {y}), keep, stream);
       }
-      sum = side == i ? y : sluice::add(sum, y);
+      made[side - i] = y;
     }
-    states.push_back(sum);
+    const SummedVar sum{made[0], made[1]};
+    const Held held = held_[states.size()];
+    states.push_back(held == Held::as_addends  ? sum
+                     : held == Held::rectified ? SummedVar{concat_sums({sum}, true)}
+                                               : SummedVar{sluice::add(sum.a, sum.b)});
   }
-  std::vector<Var> outputs;
+  std::vector<SummedVar> outputs;
   for (int state : genotype_->outputs) outputs.push_back(states[state]);
-  const Var all = concat(outputs, 3);
-  return rectifies_ ? relu(all) : all;
+  return concat_sums(outputs, rectifies_);
 }
 
 }  // namespace sluice::models

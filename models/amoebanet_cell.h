@@ -31,7 +31,7 @@ const Genotype& reduction_genotype(AmoebaNet network);
 
 /// One cell. Inputs {last output, the output before}: [B, H, W, C], and [B, H, W, C'] or twice as large; a reduction cell halves the image.
 /// Where two cells read its output and both take it through ReLU, it may do so itself, once: their gradients are added up before that of
-/// ReLU, which gives the same bits, and one image is kept for both.
+/// ReLU, and one image is kept for both.
 class Cell : public layers::Composite {
  public:
   struct Options {
@@ -49,6 +49,13 @@ class Cell : public layers::Composite {
     /// Whether state 1 is the input before and not made of it by ReLU and a convolution.
     bool keeps_before() const { return takes_before_as_it_is || (!before_is_larger && before == filters); }
   };
+  /// How a state is held for those that read it.
+  enum class Held {
+    as_addends,  ///< no edge reads it: the sum is made with the output
+    rectified,   ///< all that read it do so through ReLU, which is taken as it is made
+    as_it_is,    ///< some read it so; edges that read ReLU of it share that
+  };
+
   explicit Cell(const Options& options);
   layers::InputCount input_count() const override { return {2, 2}; }
   Var forward(const layers::Call& call) const override;
@@ -59,6 +66,7 @@ class Cell : public layers::Composite {
   const Genotype* genotype_;
   int64_t filters_;
   bool rectifies_;
+  std::array<Held, 7> held_{};   ///< by state
   int last_ = -1, before_ = -1;  ///< children; -1 takes the input as it is
   std::array<int, 10> edges_{};  ///< children; -1 for none
   double drop_path_keep_;
