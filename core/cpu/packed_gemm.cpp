@@ -23,9 +23,9 @@ constexpr bool kIsWide = kLanes == 16;
 constexpr int64_t kTileRows = kLanes < 8 ? 4 : 6, kTileRegisters = kIsWide ? 4 : 2, kTileColumns = kTileRegisters * kLanes;
 // Rows of a for one tile lie in the first-level cache, a block of them and a panel of b in the second, and b's panels in the third. A wide tile
 // is the deeper one, as it is read and written once for each block of depth.
-constexpr int64_t kDepth = kIsWide ? 1536 : 384, kBlockRows = (kIsWide ? 14 : 24) * kTileRows, kBlockColumns = kIsWide ? 1024 : 1536;
+constexpr int64_t kDepth = kIsWide ? 768 : 384, kBlockRows = (kIsWide ? 28 : 24) * kTileRows, kBlockColumns = kIsWide ? 1024 : 1536;
 // Of a result that does not hold the sums, f32 ones of so many rows lie beside it, while its depth does not fit into one block.
-constexpr int64_t kSummedRows = (kIsWide ? 12 : 7) * kBlockRows;
+constexpr int64_t kSummedRows = (kIsWide ? 6 : 7) * kBlockRows;
 static_assert(kTileRows <= kLanes && kBlockColumns % kTileColumns == 0);
 
 constexpr int64_t rounded_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }

@@ -50,7 +50,7 @@ bool is_faster_by_blas(const onednn::Product& whole) {
 /// The gradient of a weight with many more rows than columns, such as that of a vocabulary: cut by rows, the libraries read short pieces of
 /// a's rows, which lie far apart.
 bool is_tall_gradient(const onednn::Product& whole) {
-  return whole.transpose_a && !whole.transpose_b && whole.m >= 8 * whole.n && packs(whole.m, whole.n, whole.k);
+  return whole.transpose_a && !whole.transpose_b && whole.m >= 4 * whole.n && packs(whole.m, whole.n, whole.k);
 }
 
 /// oneDNN has the product, and where several `add_up` one that adds to the result.
