@@ -23,7 +23,7 @@ constexpr bool kIsWide = kLanes == 16;
 constexpr int64_t kTileRows = kLanes < 8 ? 4 : 6, kTileRegisters = kIsWide ? 4 : 2, kTileColumns = kTileRegisters * kLanes;
 // Rows of a for one tile lie in the first-level cache, a block of them and a panel of b in the second, and b's panels in the third. A wide tile
 // is the deeper one, as it is read and written once for each block of depth.
-constexpr int64_t kDepth = kIsWide ? 768 : 384, kBlockRows = (kIsWide ? 28 : 24) * kTileRows, kBlockColumns = kIsWide ? 1024 : 1536;
+constexpr int64_t kDepth = kIsWide ? 512 : 384, kBlockRows = (kIsWide ? 28 : 24) * kTileRows, kBlockColumns = kIsWide ? 512 : 1536;
 // Of a result that does not hold the sums, f32 ones of so many rows lie beside it, while its depth does not fit into one block.
 constexpr int64_t kSummedRows = (kIsWide ? 6 : 7) * kBlockRows;
 static_assert(kTileRows <= kLanes && kBlockColumns % kTileColumns == 0);
@@ -120,6 +120,7 @@ template <int64_t Width, class T>
 void pack_along(const Runs<T>& runs, int64_t first, int64_t count, int64_t first_depth, int64_t depth, float* to) {
   constexpr bool kIsNarrow = Width == kTileRows;  // of rows of a
   constexpr int64_t kRuns = kIsNarrow ? 16 : 1;
+  constexpr int64_t kCopied = kIsNarrow && Width < 8 ? 8 : Width;  // what one register holds: the next row overwrites the rest
   float room[kRuns][kIsNarrow ? kBlockRows : kBlockColumns];
   const float* from[kRuns];
   for (int64_t d = 0; d < depth; d += kRuns) {
@@ -127,6 +128,9 @@ void pack_along(const Runs<T>& runs, int64_t first, int64_t count, int64_t first
     for (int64_t i = 0; i < height; ++i) from[i] = as_floats(runs.at(first_depth + d + i) + first, count, room[i]);
     float* row = to + d * Width;
     int64_t panel = 0;
+    if (d + height < depth)
+      for (; panel + kCopied <= count; panel += Width, row += depth * Width)
+        for (int64_t i = 0; i < height; ++i) std::memcpy(row + i * Width, from[i] + panel, kCopied * sizeof(float));
     for (; panel + Width <= count; panel += Width, row += depth * Width)
       for (int64_t i = 0; i < height; ++i) std::memcpy(row + i * Width, from[i] + panel, Width * sizeof(float));
     for (int64_t i = 0; panel < count && i < height; ++i)
@@ -152,15 +156,24 @@ struct Tile {
 /// kTileRows rows of a: a panel, or where they lie, with elements of a row side by side.
 using RowsOfTile = kernels::Elements<float>;
 
+/// What the next tile will read and write, where that is not in panels. With all of it in the cache tiles run at the speed of the arithmetic;
+/// what a product loses is waiting for memory (docs/performance.md).
+struct AheadOfTile {
+  kernels::Ahead<float, true> c;
+  kernels::Ahead<float, false> a;
+};
+
 /// As many registers across as hold the columns.
 template <int Registers = kTileRegisters>
-void multiply_panels(int64_t columns, int64_t depth, const RowsOfTile& a, const float* b, bool adds, float* c, int64_t step) {
+void multiply_panels(int64_t columns, int64_t depth, const RowsOfTile& a, const float* b, bool adds, float* c, int64_t step,
+                     const AheadOfTile& ahead) {
   if constexpr (Registers > 1)
-    if (columns <= (Registers - 1) * kLanes) return multiply_panels<Registers - 1>(columns, depth, a, b, adds, c, step);
+    if (columns <= (Registers - 1) * kLanes) return multiply_panels<Registers - 1>(columns, depth, a, b, adds, c, step, ahead);
+  const kernels::PaddedRows<const float> panel{b, kTileColumns};
   if (a.by_row == 1)
-    kernels::tiles::multiply<float, kTileRows, Registers>(depth, {a.data, 1, kTileRows}, {b, kTileColumns}, adds, {c, step});
+    kernels::tiles::multiply<float, kTileRows, Registers>(depth, {a.data, 1, kTileRows}, panel, adds, {c, step}, ahead.c, ahead.a);
   else
-    kernels::tiles::multiply<float, kTileRows, Registers>(depth, {a.data, a.by_row, 1}, {b, kTileColumns}, adds, {c, step});
+    kernels::tiles::multiply<float, kTileRows, Registers>(depth, {a.data, a.by_row, 1}, panel, adds, {c, step}, ahead.c, ahead.a);
 }
 
 /// Where the chains of a tile's elements begin and end within a depth.
@@ -174,18 +187,20 @@ struct Chains {
 };
 
 /// One tile's product. Its chains begin with zeros, the bias, or what is there.
-void multiply_tile(int64_t depth, const RowsOfTile& a, const float* b, const Chains<float>& chains, const Tile<float>& tile) {
+void multiply_tile(int64_t depth, const RowsOfTile& a, const float* b, const Chains<float>& chains, const Tile<float>& tile,
+                   const AheadOfTile& ahead) {
   const bool has_bias = chains.is_first && chains.bias, begins_with_c = !chains.is_first || chains.adds || has_bias;
   if (has_bias)
     for (int64_t i = 0; i < tile.height; ++i) std::copy_n(chains.bias, tile.width, tile.row(i));
-  if (tile.is_whole()) return multiply_panels(tile.width, depth, a, b, begins_with_c, tile.row(0), tile.step);
+  if (tile.is_whole()) return multiply_panels(tile.width, depth, a, b, begins_with_c, tile.row(0), tile.step, ahead);
   alignas(64) float sums[kTileRows * kTileColumns] = {};
   if (begins_with_c)
     for (int64_t i = 0; i < tile.height; ++i) std::copy_n(tile.row(i), tile.width, sums + i * kTileColumns);
-  multiply_panels(tile.width, depth, a, b, begins_with_c, sums, kTileColumns);
+  multiply_panels(tile.width, depth, a, b, begins_with_c, sums, kTileColumns, ahead);
   for (int64_t i = 0; i < tile.height; ++i) std::copy_n(sums + i * kTileColumns, tile.width, tile.row(i));
 }
-void multiply_tile(int64_t depth, const RowsOfTile& a, const float* b, const Chains<bfloat16>& chains, const Tile<bfloat16>& tile) {
+void multiply_tile(int64_t depth, const RowsOfTile& a, const float* b, const Chains<bfloat16>& chains, const Tile<bfloat16>& tile,
+                   const AheadOfTile& ahead) {
   alignas(64) float sums[kTileRows * kTileColumns] = {};
   for (int64_t i = 0; i < tile.height; ++i) {
     float* row = sums + i * kTileColumns;
@@ -196,7 +211,7 @@ void multiply_tile(int64_t depth, const RowsOfTile& a, const float* b, const Cha
     else if (chains.adds)
       copy_floats(tile.row(i), tile.width, row);
   }
-  multiply_panels(tile.width, depth, a, b, !chains.is_first || chains.bias || chains.adds, sums, kTileColumns);
+  multiply_panels(tile.width, depth, a, b, !chains.is_first || chains.bias || chains.adds, sums, kTileColumns, ahead);
   for (int64_t i = 0; i < tile.height; ++i) {
     const float* row = sums + i * kTileColumns;
     if (chains.is_last)
@@ -223,6 +238,18 @@ Block rows_of_block(bool transposed, const Runs<float>& a, int64_t first, int64_
       pack_across<kTileRows>(a, first + i, std::min(kTileRows, height - i), k, depth, panels + i * depth);
   }
   return block;
+}
+
+/// Of the tile that follows i in its block, whose columns are those of `next`, the same ones of the next rows: b's first panel is the first to
+/// read the rows of a.
+template <class C>
+AheadOfTile ahead_of(const Tile<C>& next, const RowsOfTile& rows, bool is_first_panel, int64_t depth) {
+  AheadOfTile ahead;
+  if constexpr (std::is_same_v<C, float>)
+    if (next.height == kTileRows && are_together(next.rows, next.first_row))
+      ahead.c = {next.row(0), next.step, kTileRows, (next.width + ahead.c.kLine - 1) / ahead.c.kLine};
+  if (is_first_panel && rows.by_row != 1) ahead.a = {rows.data, rows.by_row, kTileRows, depth / ahead.a.kLine};
+  return ahead;
 }
 
 /// Between rows of a block in f32: more than they hold, so that rows of a power of two do not share the few places that the cache has for
@@ -288,12 +315,16 @@ void packed_gemm(const onednn::Product& p, const T* a, const T* b, const C* bias
           const int64_t height = std::min(kBlockRows, last - row);
           const Block block = rows_of_block(p.transpose_a, a_runs, row, height, k, depth, a_panels);
           for (int64_t j = 0; j < width; j += kTileColumns)
-            for (int64_t i = 0; i < height; i += kTileRows)
-              multiply_tile(
-                  depth, block[i / kTileRows], b_panels + j * depth,
-                  Chains<C>{p.has_bias ? bias + column + j : nullptr, p.beta != 0, k == 0, k + depth == p.k,
-                            sums + (row - first + i) * width + j, width},
-                  Tile<C>{c + column + j, p.c_ld, of_m, row + i, std::min(kTileRows, height - i), std::min(kTileColumns, width - j)});
+            for (int64_t i = 0; i < height; i += kTileRows) {
+              const auto tile_at = [&](int64_t at) {
+                return Tile<C>{c + column + j, p.c_ld, of_m, row + at, std::min(kTileRows, height - at), std::min(kTileColumns, width - j)};
+              };
+              const int64_t next = i + kTileRows;
+              multiply_tile(depth, block[i / kTileRows], b_panels + j * depth,
+                            Chains<C>{p.has_bias ? bias + column + j : nullptr, p.beta != 0, k == 0, k + depth == p.k,
+                                      sums + (row - first + i) * width + j, width},
+                            tile_at(i), next < height ? ahead_of(tile_at(next), block[next / kTileRows], j == 0, depth) : AheadOfTile());
+            }
         }
       }
   }

@@ -47,10 +47,16 @@ bool is_faster_by_blas(const onednn::Product& whole) {
   return whole.m * whole.n * whole.k >= least_by_blas(whole) && (!whole.has_bias || whole.k < kLongSum);
 }
 
-/// The gradient of a weight with many more rows than columns, such as that of a vocabulary: cut by rows, the libraries read short pieces of
-/// a's rows, which lie far apart.
-bool is_tall_gradient(const onednn::Product& whole) {
-  return whole.transpose_a && !whole.transpose_b && whole.m >= 4 * whole.n && packs(whole.m, whole.n, whole.k);
+/// With registers of 64 bytes these are of many rows of a weight as it lies; of gradients of weights those with many more rows than columns,
+/// such as that of a vocabulary, where the libraries read short pieces of a's rows, which lie far apart; and of others those whose results
+/// are beyond the cache (docs/performance.md).
+bool is_faster_packed(const onednn::Product& whole) {
+  constexpr int64_t kManyRows = 1024, kLarge = int64_t{1} << 23, kLargeResult = int64_t{1} << 21;
+  if (!packs(whole.m, whole.n, whole.k)) return false;
+  if (packed_gemm_is_fastest()) return true;
+  if (whole.transpose_a) return !whole.transpose_b && whole.m >= 4 * whole.n;
+  if (whole.transpose_b) return whole.m >= kManyRows && whole.m * whole.n * whole.k >= kLarge;
+  return whole.m * whole.n >= kLargeResult;
 }
 
 /// oneDNN has the product, and where several `add_up` one that adds to the result.
@@ -65,7 +71,7 @@ Way way_of(const onednn::Product& whole, bool add_up) {
   if (whole.dtype == DType::bf16) return is_compiled(whole, add_up) ? Way::compiled : Way::packed;
   const int64_t multiplications = whole.m * whole.n * whole.k;
   if (whole.dtype == DType::f64 || multiplications <= kTiny) return Way::eigen;
-  if ((packed_gemm_is_fastest() && packs(whole.m, whole.n, whole.k)) || is_tall_gradient(whole)) return Way::packed;
+  if (is_faster_packed(whole)) return Way::packed;
   if (!is_compiled(whole, add_up)) return Way::packed;
   return is_faster_by_blas(whole) ? Way::blas : Way::compiled;
 }

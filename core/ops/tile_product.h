@@ -24,23 +24,41 @@ constexpr int64_t padded_step(int64_t columns) {
   return ((columns + kLine - 1) / kLine | 1) * kLine;
 }
 
+/// Rows of cache lines, `step` elements apart, that are asked for while a tile is computed, so that they have come when they are needed; of
+/// what will be written, for that.
+template <class T, bool kIsWritten>
+struct Ahead {
+  static constexpr int64_t kLine = 64 / sizeof(T);
+  const T* data = nullptr;
+  int64_t step = 0, rows = 0, lines = 0;
+
+  void ask(int64_t row, int64_t line) const {
+    const T* place = data + row * step + line * kLine;
+    if constexpr (kIsWritten)
+      __builtin_prefetch(place, 1);
+    else
+      __builtin_prefetch(place, 0, 2);  // into the second-level cache
+  }
+};
+
 namespace tiles {
 
 /// Tiles of c are as many registers as hide the latency of multiply-adds, and leave some for b.
 template <class T>
 constexpr int kRows = sizeof(typename Lanes<T>::Register) == 64 ? 8 : 4;
 
-/// Inlined, so that strides that the caller knows are known.
-template <class T, int Rows, int Columns>
+/// Inlined, so that strides that the caller knows are known. One line of what is ahead is asked for at each step, as long as there are both.
+template <class T, int Rows, int Columns, class... Aheads>
 [[gnu::always_inline]] inline void multiply(int64_t k, const Elements<T>& a, const PaddedRows<const T>& b, bool adds,
-                                            const PaddedRows<T>& c) {
+                                            const PaddedRows<T>& c, const Aheads&... ahead) {
   using V = Lanes<T>;
   typename V::Register sums[Rows][Columns];
 #pragma GCC unroll 16
   for (int i = 0; i < Rows; ++i)
 #pragma GCC unroll 4
     for (int j = 0; j < Columns; ++j) sums[i][j] = adds ? V::load(c.data + i * c.step + j * V::kCount).all : V(0).all;
-  for (int64_t step = 0; step < k; ++step) {
+  int64_t step = 0;
+  const auto take_step = [&]() __attribute__((always_inline)) {
     typename V::Register row[Columns];
 #pragma GCC unroll 4
     for (int j = 0; j < Columns; ++j) row[j] = V::load(b.data + step * b.step + j * V::kCount).all;
@@ -51,7 +69,17 @@ template <class T, int Rows, int Columns>
 #pragma GCC unroll 4
       for (int j = 0; j < Columns; ++j) sums[i][j] = Eigen::internal::pmadd(factor, row[j], sums[i][j]);
     }
-  }
+    ++step;
+  };
+  [[maybe_unused]] const auto ask_for = [&](const auto& lines_ahead) __attribute__((always_inline)) {
+    for (int64_t row = 0; row < lines_ahead.rows; ++row)
+      for (int64_t line = 0; line < lines_ahead.lines && step < k; ++line) {
+        lines_ahead.ask(row, line);
+        take_step();
+      }
+  };
+  (ask_for(ahead), ...);
+  while (step < k) take_step();
 #pragma GCC unroll 16
   for (int i = 0; i < Rows; ++i)
 #pragma GCC unroll 4
