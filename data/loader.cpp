@@ -29,6 +29,8 @@ Batch load_batch(const DatasetPtr& dataset, Split split, int64_t epoch, std::vec
   std::map<std::string, Ready> ready;
   for (const auto& input : prefetched.inputs) {
     const SampleRange range = prefetched.part(input, count);
+    require(range.begin >= 0 && range.end <= count, "loader: needs LoaderOptions::part() to give samples within 0..", count - 1, " of '",
+            input, "', got ", range.begin, "..", range.end - 1);
     if (range.begin < range.end) ready[input] = {range, load_samples(input, range)};
   }
   auto load = [=, ready = std::move(ready)](const std::string& input, int64_t first, int64_t rows) {

@@ -40,9 +40,9 @@ struct Prefetched {
 /// Batch `step` is a pure function of (data set, sampler, step): epochs follow each other, and which samples a batch of an epoch has is up
 /// to the sampler; without one a ShuffledSampler. So a run resumes from its step alone, and the number of threads changes nothing. Batches
 /// may have different numbers of samples. Inputs and samples that are not prefetched are loaded when asked for.
-/// Errors   UsageError for options out of range, and for a data set or sampler that is null or a sampler without mini-batches; DataError when
-///          the data set has fewer samples than a batch. What a worker meets is thrown
-///          by `at` for that step; asking again tries again.
+/// Errors   UsageError for options out of range, as a part of samples beyond the mini-batch, and for a data set or sampler that is null or a
+///          sampler without mini-batches; DataError when the data set has fewer samples than a batch. What a worker meets is thrown by `at`
+///          for that step; asking again tries again.
 /// Threads  the public functions: one at a time. A Batch may outlive the loader.
 class Loader {
  public:

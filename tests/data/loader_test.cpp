@@ -57,6 +57,14 @@ RC_GTEST_PROP(Loader, GivesTheSameBatchesForAnyNumberOfThreadsInAnyOrderOfSteps,
   }
 }
 
+/// What lies behind the samples' numbers was taken for numbers.
+TEST(Loader, RefusesAPartBeyondTheMiniBatch) {
+  for (const SampleRange wrong : {SampleRange{0, 5}, {-1, 2}}) {
+    Loader loader(synthetic(8), {.batch = 4, .part = [&](const std::string&, int64_t) { return wrong; }});
+    expect_error<UsageError>([&] { loader.at(0); }, {"LoaderOptions::part", "0..3", join("got ", wrong.begin, "..", wrong.end - 1)});
+  }
+}
+
 TEST(Loader, SeesEverySampleOnceAnEpochInAnOrderOfItsOwn) {
   const auto dataset = std::make_shared<Telltale>(20);
   Loader loader(dataset, {.batch = 3, .seed = 1, .threads = 2, .inputs = {{"sample"}}});
