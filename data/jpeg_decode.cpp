@@ -35,7 +35,8 @@ Reports& reports_of(j_common_ptr state) { return *static_cast<Reports*>(state->c
 /// Warnings have a negative level; these are the ones after which the pixels are still what the file says.
 void take_message(j_common_ptr state, int level) {
   const int code = state->err->msg_code;
-  const bool harmless = code == JWRN_EXTRANEOUS_DATA || code == JWRN_ADOBE_XFORM || code == JWRN_JFIF_MAJOR || code == JWRN_BOGUS_ICC;
+  const bool harmless = code == JWRN_EXTRANEOUS_DATA || code == JWRN_ADOBE_XFORM || code == JWRN_JFIF_MAJOR || code == JWRN_BOGUS_ICC ||
+                        code == JWRN_NOT_SEQUENTIAL;  // numbers that a sequential JPEG has no use for
   if (level < 0 && !harmless) leave(state);
 }
 

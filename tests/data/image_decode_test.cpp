@@ -114,6 +114,16 @@ TEST(JpegImage, OfGreyBecomesRgb) {
   EXPECT_EQ(decoded, (Image{8, 8, 3, std::vector<uint8_t>(192, 90)}));
 }
 
+/// Some programs leave the three bytes behind a scan's components 0, which only a progressive JPEG needs: its pixels are whole.
+TEST(JpegImage, WithoutTheNumbersThatOnlyProgressiveOnesNeedIsRead) {
+  const std::string whole = encode_jpeg(smooth_image(33, 50, 3));
+  std::string zeros = whole;
+  const size_t scan = whole.find("\xff\xda"), numbers = scan + 5 + 2 * static_cast<size_t>(whole[scan + 4]);
+  ASSERT_EQ(whole[numbers + 1], 63);
+  zeros[numbers + 1] = 0;
+  EXPECT_EQ(decode_jpeg("a.jpg", zeros), decode_jpeg("a.jpg", whole));
+}
+
 TEST(Image, CutOffAnywhereIsAnErrorThatNamesTheFile) {
   const Image image = smooth_image(40, 40, 3);
   const std::string png = encode_png(image);
