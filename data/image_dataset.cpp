@@ -20,11 +20,12 @@ namespace {
 constexpr int64_t kMostPixels = int64_t{1} << 27;
 
 Normalisation measure(const ImageSource& source, int64_t side) {
+  require(source.size() >= 1, "data: needs images to measure their mean and deviation, got none");
   const int64_t count = std::clamp<int64_t>(kMostPixels / (side * side), 1, source.size());
   const auto channels = static_cast<size_t>(source.channels());
   std::vector<uint64_t> sums(channels), squares(channels);
   for (int64_t i = 0; i < count; ++i) {
-    const Image image = resize_middle(source.image(i * source.size() / count), side);
+    const Image image = resize_middle(checked_image(source, i * source.size() / count), side);
     for (size_t at = 0; at < image.pixels.size(); at += channels)
       for (size_t c = 0; c < channels; ++c) {
         const uint64_t value = image.pixels[at + c];
@@ -81,7 +82,7 @@ Normalisation measure_normalisation(const ImageSource& source, int64_t side, con
 }
 
 ImageDataset::ImageDataset(ImageSplits splits, ImageOptions options, Normalisation normalisation)
-    : splits_(std::move(splits)),
+    : splits_(checked_splits(std::move(splits))),
       options_(options),
       normalisation_(std::move(normalisation)),
       key_(random_key(options.seed, "image augmentation")),
@@ -108,7 +109,7 @@ const ImageSource& ImageDataset::source(Split split, int64_t sample) const {
 }
 
 Image ImageDataset::image(Split split, int64_t epoch, int64_t sample) const {
-  const Image image = source(split, sample).image(sample);
+  const Image image = checked_image(source(split, sample), sample);
   if (split == Split::validation) return resize_middle(image, options_.image_size);
   return augment(image, options_.image_size, options_.augmentation, fill_, {key_, epoch, sample});
 }

@@ -16,7 +16,7 @@ struct Normalisation {
 /// Mean and standard deviation over the images, each resized to side x side; over an even sample of them where they have more than 2^27
 /// pixels in all. Sums are exact. The result is kept in `cache_folder` under the hash of what it depends on, and a damaged copy there is
 /// replaced; an empty `cache_folder` keeps nothing. A channel of one value gets a deviation of 1 / 255.
-/// Errors  DataError for a damaged image; ResourceError when the cache cannot be written.
+/// Errors  UsageError for a source without images; DataError for a damaged image; ResourceError when the cache cannot be written.
 Normalisation measure_normalisation(const ImageSource& source, int64_t side, const std::string& cache_folder);
 
 /// A normalisation as text, and back. Errors  DataError naming `name` for another text.
@@ -33,7 +33,7 @@ struct ImageOptions {
 /// images are the largest square in the middle, resized.
 class ImageDataset : public Dataset {
  public:
-  /// Errors  UsageError for a size < 1 or a normalisation of other channels.
+  /// Errors  UsageError for a size < 1, a normalisation of other channels, and as checked_splits.
   ImageDataset(ImageSplits splits, ImageOptions options, Normalisation normalisation);
 
   int64_t image_size() const { return options_.image_size; }

@@ -1,5 +1,6 @@
 #include "data/image_source.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "core/error.h"
@@ -15,6 +16,29 @@ namespace {
 std::string_view bytes_of(const std::vector<uint8_t>& bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 }  // namespace
+
+ImageSplits checked_splits(ImageSplits splits) {
+  require(splits.train != nullptr, "images: needs a source of images to train on, got a null pointer");
+  if (!splits.validation) return splits;
+  require(splits.validation->channels() == splits.train->channels(), "images: needs validation images of ", splits.train->channels(),
+          " channels, as the training images have, got ", splits.validation->channels());
+  const auto &wanted = splits.train->class_names(), &got = splits.validation->class_names();
+  const auto at = static_cast<size_t>(std::ranges::mismatch(wanted, got).in1 - wanted.begin());
+  const auto name = [at](const std::vector<std::string>& names) { return at < names.size() ? join("'", names[at], "'") : "none"; };
+  require(wanted == got, "images: needs the classes of the training images, in their order, in the validation split, as labels are ",
+          "their numbers; class ", at, " is ", name(wanted), " in training and ", name(got), " in validation");
+  return splits;
+}
+
+Image checked_image(const ImageSource& source, int64_t index) {
+  Image image = source.image(index);
+  const bool is_sound = image.height >= 1 && image.width >= 1 && image.channels == source.channels() &&
+                        image.pixels.size() == static_cast<size_t>(image.height * image.width * image.channels);
+  require(is_sound, "images: needs a source of images of its ", source.channels(), " channels with a byte a pixel and channel, got ",
+          image.height, " x ", image.width, " x ", image.channels, " in ", image.pixels.size(), " bytes for image ", index,
+          "; see ImageSource::channels() and image()");
+  return image;
+}
 
 ImageArray::ImageArray(int64_t height, int64_t width, int64_t channels, std::vector<uint8_t> pixels, std::vector<uint8_t> labels,
                        std::vector<std::string> class_names)

@@ -30,6 +30,12 @@ struct ImageSplits {
   ImageSourcePtr train, validation;
 };
 
+/// The splits. Errors  UsageError for none to train on, and for validation images of other channels or classes than the training images.
+ImageSplits checked_splits(ImageSplits splits);
+
+/// Image `index`, of the source's channels and with as many bytes as its size says. Errors  UsageError for a source that gives another.
+Image checked_image(const ImageSource& source, int64_t index);
+
 /// Images of one size, in memory.
 class ImageArray : public ImageSource {
  public:

@@ -32,6 +32,7 @@ class ShuffledPart : public ImageSource {
 }  // namespace
 
 ImageSplits split_by_seed(ImageSplits splits, double fraction, uint64_t seed) {
+  splits = checked_splits(std::move(splits));
   if (splits.validation) return splits;
   require(fraction >= 0 && fraction <= 0.5, "data: needs a validation fraction in [0, 0.5], got ", fraction);
   const int64_t size = splits.train->size();

@@ -90,6 +90,49 @@ TEST(ImageDataset, SaysWhichFileIsDamagedWhenItIsLoaded) {
   expect_error<DataError>([&] { loader.at(0); }, {"bad.jpg: is neither"});
 }
 
+ImageSourcePtr black_images(int64_t channels, const std::vector<std::string>& class_names) {
+  return std::make_shared<ImageArray>(1, 1, channels, std::vector<uint8_t>(static_cast<size_t>(channels)), std::vector<uint8_t>{0},
+                                      class_names);
+}
+
+/// With three channels its rows were written beyond the tensor of one.
+TEST(ImageDataset, RefusesValidationImagesOfOtherChannelsOrClasses) {
+  const auto dataset_of = [](const ImageSourcePtr& train, const ImageSourcePtr& validation) {
+    ImageDataset({train, validation}, {.image_size = 1}, {{0.5}, {0.25}});
+  };
+  const auto train = black_images(1, {"cat", "dog"});
+  dataset_of(train, black_images(1, {"cat", "dog"}));
+  expect_error<UsageError>([&] { dataset_of(train, black_images(3, {"cat", "dog"})); }, {"validation images of 1 channels", "got 3"});
+  expect_error<UsageError>([&] { dataset_of(train, black_images(1, {"dog", "cat"})); }, {"class 0 is 'cat' in training and 'dog'"});
+  expect_error<UsageError>([&] { dataset_of(train, black_images(1, {"cat"})); }, {"class 1 is 'dog' in training and none"});
+}
+
+TEST(ImageDataset, NeedsImagesToTrainOn) {
+  expect_error<UsageError>([] { ImageDataset({}, {.image_size = 1}, {{0.5}, {0.25}}); }, {"to train on", "null pointer"});
+  expect_error<UsageError>([] { split_by_seed({}, 0.1, 1); }, {"to train on", "null pointer"});
+  const ImageArray none(1, 1, 1, {}, {}, {"black"});
+  expect_error<UsageError>([&] { measure_normalisation(none, 1, ""); }, {"needs images", "got none"});
+}
+
+/// A source of a user's own whose images have a channel more than it says, or fewer bytes than they have pixels.
+class WrongImages : public ImageArray {
+ public:
+  explicit WrongImages(Image image) : ImageArray(1, 1, 3, {0, 0, 0}, {0}, {"black"}), image_(std::move(image)) {}
+  Image image(int64_t) const override { return image_; }
+
+ private:
+  Image image_;
+};
+
+TEST(ImageDataset, RefusesImagesThatAreNotAsTheirSourceSays) {
+  for (const Image& wrong : {Image::of_size(2, 2, 4), Image{2, 2, 3, std::vector<uint8_t>(5)}, Image{}}) {
+    const auto source = std::make_shared<WrongImages>(wrong);
+    const ImageDataset dataset({source, nullptr}, {.image_size = 1}, kPlain);
+    expect_error<UsageError>([&] { dataset.load("image", Split::train, 0, std::vector<int64_t>{0}); }, {"3 channels", "image 0"});
+    expect_error<UsageError>([&] { measure_normalisation(*source, 1, ""); }, {"3 channels", "image 0"});
+  }
+}
+
 TEST(Normalisation, IsMeanAndDeviationOfTheTrainingImages) {
   const Normalisation measured = measure_normalisation(*four_images(), 1, "");
   EXPECT_NEAR(measured.mean[0], 0.5, 1e-12);
