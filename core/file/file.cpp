@@ -5,13 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <random>
 #include <vector>
 
 #include "core/error.h"
@@ -145,9 +145,10 @@ bool is_written_in_place(const std::filesystem::path& path) {
   return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) && !std::filesystem::is_directory(status);
 }
 
+/// The numbers of processes are not enough to tell names apart: containers and machines that share a folder have the same ones.
 std::filesystem::path temporary_beside(const std::filesystem::path& path) {
-  static std::atomic<int> count{0};
-  return join(path.string(), ".", getpid(), ".", count++, ".tmp");
+  std::random_device random;
+  return join(path.string(), ".", random(), "-", random(), ".tmp");
 }
 
 /// `path` is behind links. What is there keeps its permissions.

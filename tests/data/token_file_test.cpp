@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
+#include <sched.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "core/error.h"
@@ -103,6 +107,41 @@ TEST(Tokenize, SaysWhenTheCacheCannotBeWritten) {
   const auto file = folder.write("file", "not a folder");
   expect_error<ResourceError>([&] { tokenize({{"a", "text"}}, ByteTokenizer(), file / "cache"); }, {"file/cache", "folder"});
   expect_error<ResourceError>([&] { write_atomically("/dev/full/x", "bytes"); }, {"/dev/full"});
+}
+
+/// The name under which a process writes first that is process 1 of a container of its own; empty where no container can be made.
+std::string temporary_name_in_a_container(const std::filesystem::path& path) {
+  int ends[2];
+  if (::pipe(ends) != 0) return "";
+  const pid_t outside = ::fork();
+  if (outside == 0) {
+    if (::unshare(CLONE_NEWPID) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) ::_exit(1);
+    const pid_t inside = ::fork();
+    if (inside == 0 && ::getpid() == 1)
+      write_atomically(path, [&](const std::filesystem::path& temporary) {
+        const std::string name = temporary.string();
+        if (::write(ends[1], name.data(), name.size()) > 0) write_file(temporary, "ids");
+      });
+    if (inside > 0) ::waitpid(inside, nullptr, 0);
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  char name[4096];
+  const ssize_t bytes = ::read(ends[0], name, sizeof name);
+  ::close(ends[0]);
+  if (outside > 0) ::waitpid(outside, nullptr, 0);
+  return {name, static_cast<size_t>(std::max<ssize_t>(0, bytes))};
+}
+
+/// Two of them wrote into one file and renamed it from under each other: one ended with a token file of 0 bytes, the other had no cache.
+TEST(TokenFile, IsWrittenApartByContainersThatShareAFolder) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "ids.tokens";
+  const std::string one = temporary_name_in_a_container(path), other = temporary_name_in_a_container(path);
+  if (one.empty() || other.empty()) GTEST_SKIP() << "no containers can be made here";
+  EXPECT_NE(one, other);
+  EXPECT_EQ(read_file(path), "ids");
+  EXPECT_EQ(folder.files(), 1u);
 }
 
 TEST(ContentHash, DependsOnTheBordersBetweenStrings) {
