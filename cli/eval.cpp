@@ -98,6 +98,7 @@ int evaluate(const parallel::Checkpoint& checkpoint, const Arguments& arguments)
   const auto graph = build_graph(settings);
   const Corpus corpus = load_corpus(settings, preparation_of(checkpoint));
   warn_of_other_data(checkpoint, corpus, arguments.list("--set"));
+  warn_of_other_classes(checkpoint, corpus);
   const Validation validation = validate(*build_evaluator(checkpoint, graph, settings), corpus, settings);  // its memory is free then
   Json json = {{"parameters", graph.parameter_count()}, {"steps", checkpoint.step}, {"weights_hash", checkpoint.weights_hash}};
   std::string details = tell_of_validation(json, validation, corpus, settings);

@@ -81,6 +81,7 @@ class Training {
           load_corpus(settings_, resumed_ ? preparation_of(*resumed_) : Preparation{model ? tokenizer_to_keep(*model, settings_) : "", {}});
       if (settings_.flag("train.baseline")) require_text(corpus_);
     });
+    if (resumed_) parallel::on_root(ranks(), [&] { warn_of_other_classes(*resumed_, corpus_); });
     say("{}", corpus_.parallel.summary);
     parallel::on_root(ranks(), [&] { note_predicted_peaks(); });  // refuses lengths that do not fit
     if (corpus_.parallel.dataset) replanner_.require_room_for(mini_batch_shapes(corpus_, graph_, settings_));

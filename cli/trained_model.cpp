@@ -1,6 +1,7 @@
 #include "cli/trained_model.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "cli/build.h"
 #include "core/error.h"
@@ -77,11 +78,45 @@ Preparation preparation_of(const parallel::Checkpoint& checkpoint) {
   return preparation;
 }
 
+namespace {
+
+/// Folders may have names that are no UTF-8.
+std::string text_of(const std::vector<std::string>& class_names) {
+  return nlohmann::json(class_names).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::vector<std::string> classes_in(const std::string& text) { return nlohmann::json::parse(text).get<std::vector<std::string>>(); }
+
+std::vector<std::string> parse_classes(const parallel::Checkpoint& checkpoint) {
+  const std::filesystem::path file = checkpoint.path_of(kClassesFile);
+  try {
+    return classes_in(read_file(file));
+  } catch (const nlohmann::json::exception& error) {
+    throw DataError(join(file.string(), ": needs a list of the names of classes: ", error.what()));
+  }
+}
+
+}  // namespace
+
 std::map<std::string, std::string> files_of(const Corpus& corpus) {
   std::map<std::string, std::string> files;
   if (corpus.tokenizer) files[kTokenizerFile] = corpus.tokenizer->serialized();
-  if (corpus.images) files[kNormalisationFile] = data::text_of(corpus.images->normalisation());
+  if (!corpus.images) return files;
+  files[kNormalisationFile] = data::text_of(corpus.images->normalisation());
+  files[kClassesFile] = text_of(corpus.class_names);
   return files;
+}
+
+void warn_of_other_classes(const parallel::Checkpoint& checkpoint, const Corpus& corpus) {
+  if (!corpus.images || !checkpoint.has_file(kClassesFile)) return;
+  const auto trained = parse_classes(checkpoint), now = classes_in(text_of(corpus.class_names));
+  for (const auto& names : {trained, now})
+    if (names == data::numbered_classes(static_cast<int64_t>(names.size()))) return;
+  const std::string other = data::class_difference(trained, now, "in the data now");
+  if (other.empty()) return;
+  warn(join(
+      checkpoint.folder, ": was trained on other classes than those of the data now: ", other,
+      "; labels are numbers of classes, so what is counted as right is not; give data with the classes of the training, in their order"));
 }
 
 }  // namespace sluice::cli

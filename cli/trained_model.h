@@ -17,6 +17,8 @@ namespace sluice::cli {
 /// Files of a checkpoint that say how samples are made: of text, of images. Checkpoints of synthetic text have none.
 inline constexpr const char* kTokenizerFile = "tokenizer.model";
 inline constexpr const char* kNormalisationFile = "normalisation.json";
+/// Of images: the names of the classes in the order of their numbers. Older checkpoints have none.
+inline constexpr const char* kClassesFile = "classes.json";
 
 /// Calls `use` with the checkpoint of `path` and returns the exit code that it gives. A training that goes on in a folder of checkpoints may
 /// remove the newest one while it is read: `use` is then called again with the newest one of that time, so it has to read before it prints.
@@ -36,7 +38,11 @@ std::string tokenizer_of(const parallel::Checkpoint& checkpoint);
 
 /// What the samples of a checkpoint's training were made with. Errors  DataError for a damaged normalisation.
 Preparation preparation_of(const parallel::Checkpoint& checkpoint);
-/// The same as files of a checkpoint: name -> content.
+/// The same as files of a checkpoint, with what tells whether other data fit: name -> content.
 std::map<std::string, std::string> files_of(const Corpus& corpus);
+
+/// Warns where images have other classes than the checkpoint was trained on, whose numbers mean something else to it; not where one of the two
+/// has numbers for names. Errors  DataError for a damaged file.
+void warn_of_other_classes(const parallel::Checkpoint& checkpoint, const Corpus& corpus);
 
 }  // namespace sluice::cli

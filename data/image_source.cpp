@@ -17,16 +17,20 @@ std::string_view bytes_of(const std::vector<uint8_t>& bytes) { return {reinterpr
 
 }  // namespace
 
+std::string class_difference(const std::vector<std::string>& training, const std::vector<std::string>& other, const std::string& where) {
+  if (training == other) return "";
+  const auto at = static_cast<size_t>(std::ranges::mismatch(training, other).in1 - training.begin());
+  const auto name = [at](const std::vector<std::string>& names) { return at < names.size() ? join("'", names[at], "'") : "none"; };
+  return join("class ", at, " is ", name(training), " in training and ", name(other), " ", where);
+}
+
 ImageSplits checked_splits(ImageSplits splits) {
   require(splits.train != nullptr, "images: needs a source of images to train on, got a null pointer");
   if (!splits.validation) return splits;
   require(splits.validation->channels() == splits.train->channels(), "images: needs validation images of ", splits.train->channels(),
           " channels, as the training images have, got ", splits.validation->channels());
-  const auto &wanted = splits.train->class_names(), &got = splits.validation->class_names();
-  const auto at = static_cast<size_t>(std::ranges::mismatch(wanted, got).in1 - wanted.begin());
-  const auto name = [at](const std::vector<std::string>& names) { return at < names.size() ? join("'", names[at], "'") : "none"; };
-  require(wanted == got, "images: needs the classes of the training images, in their order, in the validation split, as labels are ",
-          "their numbers; class ", at, " is ", name(wanted), " in training and ", name(got), " in validation");
+  const std::string other = class_difference(splits.train->class_names(), splits.validation->class_names(), "in validation");
+  require(other.empty(), "images: needs the classes of the training images, in their order, in the validation split; ", other);
   return splits;
 }
 

@@ -30,6 +30,10 @@ struct ImageSplits {
   ImageSourcePtr train, validation;
 };
 
+/// Where classes are others than in training, as labels are their numbers: "class 0 is 'cat' in training and 'dog' in validation". Empty where
+/// they are the same.
+std::string class_difference(const std::vector<std::string>& training, const std::vector<std::string>& other, const std::string& where);
+
 /// The splits. Errors  UsageError for none to train on, and for validation images of other channels or classes than the training images.
 ImageSplits checked_splits(ImageSplits splits);
 

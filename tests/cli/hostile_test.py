@@ -486,10 +486,29 @@ class Preparation(ProgramTest):
             (folder / f"{split}-labels-idx1-ubyte").write_bytes(idx([i % 3 for i in range(len(pixels) // 64)], len(pixels) // 64))
         return folder
 
+    def keys_of(self, images):
+        return dict(model__name="resnet50", model__filters=4, model__classes=3, model__channels=1, model__image_size=8, data__kind="idx",
+                    data__path=images, data__cache=self.folder / "cache", train__steps=2, train__batch=4, pipeline__micro_batches=1)
+
+    def test_images_of_other_classes_are_told(self):
+        """Labels of the data were taken for the numbers of other classes, and the accuracy was of no meaning."""
+        keys = self.keys_of(self.images("dark", 10))
+        self.train(data__class_names='["cat", "dog", "eel"]', **keys)
+
+        def told(command, *classes):
+            done = sluice(*command, *sets(data__class_names=json.dumps(classes)))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return [line for line in done.stderr.splitlines() if "on other classes" in line]
+
+        resuming = ["train", "tiny", "--resume", self.folder / "run", *sets(output__dir=self.folder / "other", **keys)]
+        for command in ["eval", self.folder / "run"], resuming:
+            with self.subTest(command[0]):
+                self.assertEqual(told(command, "cat", "dog", "eel"), [])
+                self.assertEqual(told(command), [], "numbers say nothing of what they stand for")
+                self.assertIn("class 0 is 'cat' in training and 'dog' in the data now", "".join(told(command, "dog", "cat", "eel")))
+
     def test_images_are_normalised_as_in_training_whatever_the_folder(self):
-        keys = dict(model__name="resnet50", model__filters=4, model__classes=3, model__channels=1, model__image_size=8, data__kind="idx",
-                    data__path=self.images("dark", 10), data__cache=self.folder / "cache", train__steps=2, train__batch=4, pipeline__micro_batches=1)
-        trained = self.train(**keys)
+        trained = self.train(**self.keys_of(self.images("dark", 10)))
         other = json.loads(sluice("eval", self.folder / "run", "--json", "-", *sets(data__path=self.images("bright", 200))).stdout)
         self.assertEqual(other["loss"]["validation"], trained["loss"]["validation"])
         self.assertEqual(len(list((self.folder / "run").glob("step-*/normalisation.json"))), 1)
