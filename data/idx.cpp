@@ -70,8 +70,11 @@ struct LabelledFiles {
   IdxArray images, labels;
 };
 
+fs::path images_of(const fs::path& folder, const std::string& set) { return find_file(folder, set + "-images", "idx3"); }
+fs::path labels_of(const fs::path& folder, const std::string& set) { return find_file(folder, set + "-labels", "idx1"); }
+
 LabelledFiles read_set(const fs::path& folder, const std::string& set) {
-  const fs::path image_file = find_file(folder, set + "-images", "idx3"), label_file = find_file(folder, set + "-labels", "idx1");
+  const fs::path image_file = images_of(folder, set), label_file = labels_of(folder, set);
   for (const auto& [file, kind] : {std::pair(image_file, "-images-idx3"), std::pair(label_file, "-labels-idx1")})
     require<DataError>(!file.empty(), folder.string(), ": lacks the file ", set, kind, "-ubyte (or the same with .gz)");
   LabelledFiles files{image_file, label_file, parse_idx(image_file.string(), read_file(image_file)),
@@ -119,7 +122,7 @@ ImageSplits open_idx(const std::string& folder, std::vector<std::string> class_n
     class_names = numbered_classes(static_cast<uint8_t>(*largest) + 1);
   }
   ImageSplits splits{source_of(std::move(train), class_names), nullptr};
-  if (!find_file(folder, "t10k-images", "idx3").empty()) {
+  if (!images_of(folder, "t10k").empty() || !labels_of(folder, "t10k").empty()) {
     LabelledFiles validation = read_set(folder, "t10k");
     const std::string file = validation.image_file.string();
     splits.validation = source_of(std::move(validation), class_names);

@@ -76,6 +76,14 @@ TEST(IdxFolder, HasNoValidationWhereTheFilesHaveNone) {
   EXPECT_EQ(open_idx(folder.path()).validation, nullptr);
 }
 
+/// With the labels alone a part of the training images was validated on, and nobody was told.
+TEST(IdxFolder, NeedsTheValidationImagesThatLabelsAreThereFor) {
+  const TemporaryFolder folder;
+  write_set(folder, "train", {0, 1});
+  folder.write("t10k-labels-idx1-ubyte.gz", gzip(idx_bytes({1}, "\1")));
+  expect_error<DataError>([&] { open_idx(folder.path()); }, {"lacks the file t10k-images-idx3-ubyte"});
+}
+
 TEST(IdxFolder, TakesClassNamesFromTheCallOrAFile) {
   const TemporaryFolder folder;
   write_set(folder, "train", {0, 1});
