@@ -18,7 +18,7 @@ struct IdxArray {
 /// Source  LeCun, Cortes, Burges, "The MNIST database".
 IdxArray parse_idx(const std::string& name, std::string bytes);
 
-/// A folder of files as MNIST, Fashion-MNIST, KMNIST and EMNIST name them: `train-images-idx3-ubyte`, `train-labels-idx1-ubyte` and the
+/// A folder of files as MNIST, Fashion-MNIST and KMNIST name them: `train-images-idx3-ubyte`, `train-labels-idx1-ubyte` and the
 /// same with `t10k` for validation, which may be missing; `.gz` behind them or not, and a point instead of the second minus or not.
 /// Images are [count, height, width] or [count, height, width, channels]. Class names: those given, else the lines of `classes.txt` in
 /// the folder, else the numbers up to the largest training label.
