@@ -34,6 +34,9 @@ fs::file_status status_of(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!is_absence(error)) require_no_error(error, path, kCannotLookUp);
+  std::error_code ignored;
+  require<DataError>(fs::exists(status) || !fs::is_symlink(path, ignored), path.string(),
+                     ": is a link to something that is not there; point it elsewhere, mount what it leads to, or remove it");
   return status;
 }
 

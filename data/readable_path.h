@@ -10,10 +10,11 @@ namespace sluice::data {
 /// that ran out, or, with an error code, say "no" of what they could not look up. These tell what is absent from what cannot be read.
 /// Errors  DataError naming the path, the system's reason and the cure, for links that lead in a circle and for what may not be read.
 
-/// False where nothing is, as behind a link to nothing.
+/// False where nothing is. Errors  DataError also for a link to nothing: whoever made it did not mean that nothing is there.
 bool exists_readably(const std::filesystem::path& path);
 
-/// False where nothing is, or something else than a folder; a link to a folder is one. Of an entry the folder's own list is asked first.
+/// False where nothing is, or something else than a folder; a link to a folder is one. Errors  of a path as exists_readably. Of an entry the
+/// folder's own list is asked first, and a link to nothing is no folder.
 bool is_folder_readably(const std::filesystem::path& path);
 bool is_folder_readably(const std::filesystem::directory_entry& entry);
 

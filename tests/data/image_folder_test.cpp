@@ -80,6 +80,17 @@ TEST(ImageFolder, NamesALinkThatLeadsBackToItself) {
   }
 }
 
+/// A part of the training images was validated on where the validation images were on a disk that was not there.
+TEST(ImageFolder, NamesALinkToNothingInThePlaceOfASplit) {
+  for (const char* name : {"train", "val", "test"}) {
+    const TemporaryFolder folder;
+    folder.write("train/a/1.png", encode_png(kImage));
+    std::filesystem::remove_all(folder.path() / name);
+    std::filesystem::create_symlink("/proc/nothing", folder.path() / name);
+    expect_error<DataError>([&] { open_image_folder(folder.path()); }, {(folder.path() / name).string(), "not there", "mount"});
+  }
+}
+
 TEST(ImageFolder, NamesAnEmptyClass) {
   const TemporaryFolder folder;
   folder.write("a/1.png", encode_png(kImage));
