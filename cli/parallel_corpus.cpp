@@ -90,18 +90,15 @@ std::vector<data::ParallelText> read_tsv_folder(const Settings& settings, const 
   return texts;
 }
 
-bool has_tsv(const fs::path& folder) {
-  return std::ranges::any_of(data::entries_of(folder), [](const auto& entry) { return entry.path().extension() == ".tsv"; });
-}
-
 std::vector<data::ParallelText> read_texts(const Settings& settings, std::string& summary) {
   require(!settings.text("data.path").empty(),
           "data.path: needs a .tsv, .mo or .po file, the stem of a pair of files, or a folder of SOURCE-TARGET.tsv files or "
           "of locales such as /usr/share/locale, got none; set it, or data.kind = \"synthetic\"");
   const fs::path path = settings.text("data.path");
   const std::string& source = settings.text("data.source_language");
-  if (data::is_folder_readably(path)) return has_tsv(path) ? read_tsv_folder(settings, path) : read_tree(settings, path, summary);
-  if (path.extension() == ".tsv") return read_tsv(settings, path);
+  if (data::is_folder_readably(path))
+    return data::tsv_files_in(path).empty() ? read_tree(settings, path, summary) : read_tsv_folder(settings, path);
+  if (data::ending_of(path) == ".tsv") return read_tsv(settings, path);
   if (path.extension() == ".mo" || path.extension() == ".po") return {data::read_catalogue(path, source, the_language(settings, path))};
   return read_moses(settings, path);
 }

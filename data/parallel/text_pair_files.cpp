@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/file/byte_order_mark.h"
 #include "core/file/file.h"
+#include "data/readable_path.h"
 
 namespace sluice::data {
 
@@ -59,15 +60,16 @@ ParallelText read_tsv_pairs(const std::filesystem::path& path, const std::string
   return {source_language, target_language, parse_tsv_pairs(path.string(), read_file(path))};
 }
 
-std::vector<ParallelText> read_tsv_folder(const std::filesystem::path& folder) {
+std::vector<std::filesystem::path> tsv_files_in(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> files;
-  try {
-    for (const auto& entry : std::filesystem::directory_iterator(folder))
-      if (entry.is_regular_file() && entry.path().extension() == ".tsv") files.push_back(entry.path());
-  } catch (const std::filesystem::filesystem_error& error) {
-    throw DataError(join("corpus ", folder.string(), ": cannot read the folder: ", error.what()));
-  }
+  for (const auto& entry : entries_of(folder))
+    if (!is_hidden(entry.path()) && ending_of(entry.path()) == ".tsv") files.push_back(entry.path());
   std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::vector<ParallelText> read_tsv_folder(const std::filesystem::path& folder) {
+  const auto files = tsv_files_in(folder);
   std::vector<ParallelText> texts;
   for (const auto& file : files) {
     const std::string name = file.stem().string();

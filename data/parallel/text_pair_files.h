@@ -16,8 +16,13 @@ std::vector<TextPair> parse_tsv_pairs(const std::string& name, std::string_view 
 /// The same of a file.
 ParallelText read_tsv_pairs(const std::filesystem::path& path, const std::string& source_language, const std::string& target_language);
 
-/// The texts of a folder: of each file SOURCE-TARGET.tsv in it, such as en-pt_BR.tsv, one, in the order of their names.
-/// Errors  DataError for a folder without such a file or one that cannot be read, for a file named after one language twice, and as above.
+/// What is in a folder and ends in .tsv (in small or capital letters), in the order of the names. Hidden files are left out.
+/// Errors  DataError for a folder that cannot be read.
+std::vector<std::filesystem::path> tsv_files_in(const std::filesystem::path& folder);
+
+/// The texts of a folder: of each of tsv_files_in, which has a name SOURCE-TARGET.tsv, such as en-pt_BR.tsv, one.
+/// Errors  DataError for a folder without such a file or one that cannot be read, for a file named after one language twice, for a link to
+///         nothing and what else is no file, and as above.
 std::vector<ParallelText> read_tsv_folder(const std::filesystem::path& folder);
 
 /// A corpus in the layout of Moses: line i of `STEM.SOURCE` is translated by line i of `STEM.TARGET`, the endings being the languages.

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <filesystem>
 #include <set>
 
 #include "core/error.h"
@@ -60,6 +61,18 @@ TEST(TsvPairs, OfAFolderHaveTheLanguagesOfTheirNames) {
   one_language.write("en-en.tsv", "one\tuno\n");
   expect_error<DataError>([&] { read_tsv_folder(one_language.path()); }, {"en-en.tsv", "got en for both", "rename"});
   EXPECT_THROW(read_tsv_folder(folder.path() / "none"), DataError);
+}
+
+/// A file of another spelling or a link to nothing was passed over, and a hidden file, as macOS writes them, was taken for a language.
+TEST(TsvPairs, OfAFolderAreThoseOfAllItsFilesButHiddenOnes) {
+  const TemporaryFolder folder;
+  folder.write("en-de.TSV", "one\teins\n");
+  folder.write(".en-fr.tsv", "one\tun\n");
+  const auto texts = read_tsv_folder(folder.path());
+  ASSERT_EQ(texts.size(), 1u);
+  EXPECT_EQ(texts[0].source_language + texts[0].target_language, "ende");
+  std::filesystem::create_symlink("/proc/nothing", folder.path() / "en-it.tsv");
+  expect_error<DataError>([&] { read_tsv_folder(folder.path()); }, {"en-it.tsv", "no such file"});
 }
 
 TEST(MosesPairs, AreLinesWithTheSameNumber) {
