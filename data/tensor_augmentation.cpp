@@ -137,7 +137,8 @@ SampleFunction normalisation(const std::vector<double>& mean, const std::vector<
     require(is_floating(image.dtype()) || image.dtype() == DType::u8, "normalisation: needs floats or u8, got ", image,
             "; cast() it before");
     const Tensor x = is_floating(image.dtype()) ? image : cast(image, DType::f32);
-    return div(sub(x, tensor_of(mean, {channels}, x.dtype())), tensor_of(deviation, {channels}, x.dtype()));
+    const Shape of_channels = channels == 1 ? Shape{} : Shape{channels};  // one number takes no axis, which a sample may lack
+    return div(sub(x, tensor_of(mean, of_channels, x.dtype())), tensor_of(deviation, of_channels, x.dtype()));
   };
 }
 

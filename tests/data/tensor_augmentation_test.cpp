@@ -169,6 +169,15 @@ TEST(Normalisation, TakesANumberForEachChannelOrOneForAll) {
   expect_error<UsageError>([] { normalisation({1}, {1})(zeros({2}, DType::i32), view(0)); }, {"needs floats or u8", "i32"});
 }
 
+/// A batch of such targets had an axis more, which models refused.
+TEST(Normalisation, OfANumberForEachSampleKeepsItsShape) {
+  const auto source = std::make_shared<TensorDataset>(TensorDataset::Inputs{{"price", tensor_of({1, 3, 5}, {3})}});
+  const MapDataset normalised(source, {{"price", normalisation({3}, {2})}});
+  const Tensor prices = normalised.load("price", Split::train, 0, std::vector<int64_t>{0, 2});
+  EXPECT_EQ(prices.shape(), (Shape{2}));
+  EXPECT_EQ(prices.to_vector(), (Values{-1, 1}));
+}
+
 TEST(TensorAugmentation, IsOneAnswerForAnyNumberOfThreadsAndAnotherInEveryEpoch) {
   const Tensor images = rand({8, 6, 6, 3}, 1);
   const auto source = std::make_shared<TensorDataset>(TensorDataset::Inputs{{"image", images}});
