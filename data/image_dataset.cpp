@@ -47,7 +47,8 @@ Normalisation measure(const ImageSource& source, int64_t side) {
 bool is_sound(const Normalisation& normalisation, int64_t channels) {
   const auto count = static_cast<size_t>(channels);
   return normalisation.mean.size() == count && normalisation.deviation.size() == count &&
-         std::all_of(normalisation.deviation.begin(), normalisation.deviation.end(), [](double deviation) { return deviation > 0; });
+         std::ranges::all_of(normalisation.mean, [](double mean) { return std::isfinite(mean); }) &&
+         std::ranges::all_of(normalisation.deviation, [](double deviation) { return deviation > 0 && std::isfinite(deviation); });
 }
 
 }  // namespace
@@ -89,8 +90,8 @@ ImageDataset::ImageDataset(ImageSplits splits, ImageOptions options, Normalisati
       normalised_(static_cast<size_t>(channels())) {
   require(options_.image_size >= 1, "data: needs an image size of at least 1, got ", options_.image_size);
   require(channels() <= static_cast<int64_t>(fill_.size()), "data: needs images of at most ", fill_.size(), " channels, got ", channels());
-  require(is_sound(normalisation_, channels()), "data: needs a mean and a deviation above 0 for each of ", channels(), " channels, got ",
-          text_of(normalisation_));
+  require(is_sound(normalisation_, channels()), "data: needs a finite mean and a finite deviation above 0 for each of ", channels(),
+          " channels, got ", text_of(normalisation_));
   for (size_t c = 0; c < normalised_.size(); ++c) {
     fill_[c] = static_cast<uint8_t>(std::clamp(std::lround(normalisation_.mean[c] * 255), 0L, 255L));
     for (size_t byte = 0; byte < 256; ++byte)

@@ -129,7 +129,9 @@ SampleFunction random_colour(double brightness, double contrast) {
 SampleFunction normalisation(const std::vector<double>& mean, const std::vector<double>& deviation) {
   require(!mean.empty() && mean.size() == deviation.size(), "normalisation: needs a mean and a deviation for each channel, got ",
           mean.size(), " and ", deviation.size());
-  for (const double of_channel : deviation) require(of_channel > 0, "normalisation: needs deviations > 0, got ", of_channel);
+  for (const double of_channel : mean) require(std::isfinite(of_channel), "normalisation: needs finite means, got ", of_channel);
+  for (const double of_channel : deviation)
+    require(of_channel > 0 && std::isfinite(of_channel), "normalisation: needs finite deviations > 0, got ", of_channel);
   const auto channels = static_cast<int64_t>(mean.size());
   return [=](const Tensor& image, const SampleView&) {
     require(channels == 1 || (image.rank() > 0 && image.dim(-1) == channels), "normalisation: needs ", channels,

@@ -47,7 +47,7 @@ SampleFunction random_colour(double brightness, double contrast);
 /// (x - mean) / deviation, in both splits.
 /// Shape   mean and deviation: a number for each channel, of the last axis, or one for all.
 /// Dtypes  f32, f64, bf16; u8 becomes f32 without being scaled.
-/// Errors  UsageError for a deviation that is not > 0, and for another number of channels.
+/// Errors  UsageError for a number that is not finite, a deviation that is not > 0, and for another number of channels.
 SampleFunction normalisation(const std::vector<double>& mean, const std::vector<double>& deviation);
 
 /// One after another.

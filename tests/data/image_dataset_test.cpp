@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <set>
 
 #include "core/error.h"
@@ -56,6 +57,9 @@ TEST(ImageDataset, RefusesUnknownInputsSamplesAndConstants) {
   expect_error<UsageError>([&] { dataset.load("image", Split::train, 0, outside); }, {"0..3", "got 4"});
   EXPECT_THROW(ImageDataset({four_images(), nullptr}, {.image_size = 0}, {{0.5}, {0.25}}), UsageError);
   expect_error<UsageError>([] { ImageDataset({four_images(), nullptr}, {.image_size = 1}, {{0.5}, {0}}); }, {"deviation above 0"});
+  constexpr double kInfinity = std::numeric_limits<double>::infinity(), kNaN = std::numeric_limits<double>::quiet_NaN();
+  for (const auto& [mean, deviation] : {std::pair(0.5, kInfinity), {kNaN, 0.25}})
+    expect_error<UsageError>([=] { ImageDataset({four_images(), nullptr}, {.image_size = 1}, {{mean}, {deviation}}); }, {"finite"});
   EXPECT_THROW(ImageDataset({four_images(), nullptr}, {.image_size = 1}, kPlain), UsageError);
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <set>
 
 #include "core/error.h"
@@ -164,7 +165,10 @@ TEST(Normalisation, TakesANumberForEachChannelOrOneForAll) {
   EXPECT_EQ(of_bytes.dtype(), DType::f32);
   EXPECT_EQ(of_bytes.to_vector(), (Values{-2, 127.0 / 64}));
   expect_error<UsageError>([] { normalisation({1, 2}, {1}); }, {"a mean and a deviation for each channel, got 2 and 1"});
-  expect_error<UsageError>([] { normalisation({1}, {0}); }, {"normalisation: needs deviations > 0, got 0"});
+  constexpr double kInfinity = std::numeric_limits<double>::infinity(), kNaN = std::numeric_limits<double>::quiet_NaN();
+  expect_error<UsageError>([] { normalisation({1}, {kInfinity}); }, {"needs finite deviations > 0, got inf"});  // made all images alike
+  expect_error<UsageError>([] { normalisation({kNaN}, {1}); }, {"needs finite means, got nan"});
+  expect_error<UsageError>([] { normalisation({1}, {0}); }, {"normalisation: needs finite deviations > 0, got 0"});
   expect_error<UsageError>([&] { normalisation({1, 2, 3}, {1, 1, 1})(image, view(0)); }, {"needs 3 channels", "got [1, 2, 2]"});
   expect_error<UsageError>([] { normalisation({1}, {1})(zeros({2}, DType::i32), view(0)); }, {"needs floats or u8", "i32"});
 }
