@@ -12,7 +12,8 @@ namespace sluice::data {
 
 namespace {
 
-/// Every block of 8 x 8 pixels of the largest component takes at least one bit, in the first scan.
+/// Of Huffman codes every block of 8 x 8 pixels of the largest component takes at least one bit, in the first scan. Arithmetic codes have no
+/// least length.
 constexpr int64_t kMostPixelsPerByte = 512;
 
 /// libjpeg reports through C functions, so errors leave by longjmp: no frame between `run` and libjpeg holds what needs a destructor.
@@ -97,7 +98,7 @@ Image decode_jpeg(const std::string& name, std::string_view bytes, const DecodeL
     jpeg_mem_src(&state, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
     jpeg_read_header(&state, TRUE);
   });
-  check_size(name, bytes, state.image_height, state.image_width, kMostPixelsPerByte, limits);
+  check_size(name, bytes, state.image_height, state.image_width, state.arith_code ? limits.pixels : kMostPixelsPerByte, limits);
   const bool cmyk = state.num_components == 4;
   state.out_color_space = cmyk ? JCS_CMYK : JCS_RGB;
   Image image = Image::of_size(state.image_height, state.image_width, 3);

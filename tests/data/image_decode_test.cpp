@@ -102,7 +102,7 @@ TEST(PngImage, WithColoursBeyondItsPaletteIsRefused) {
 
 TEST(JpegImage, ComesBackNearlyAsItWas) {
   const Image image = smooth_image(33, 50, 3);
-  for (const JpegKind kind : {JpegKind::plain, JpegKind::progressive, JpegKind::cmyk}) {
+  for (const JpegKind kind : {JpegKind::plain, JpegKind::progressive, JpegKind::cmyk, JpegKind::arithmetic}) {
     const Image decoded = decode_image("a.jpg", encode_jpeg(image, kind));
     ASSERT_EQ(decoded.pixels.size(), image.pixels.size());
     EXPECT_LE(largest_difference(decoded, image), 6) << static_cast<int>(kind);
@@ -112,6 +112,14 @@ TEST(JpegImage, ComesBackNearlyAsItWas) {
 TEST(JpegImage, OfGreyBecomesRgb) {
   const Image decoded = decode_jpeg("a.jpg", encode_jpeg({8, 8, 1, std::vector<uint8_t>(64, 90)}));
   EXPECT_EQ(decoded, (Image{8, 8, 3, std::vector<uint8_t>(192, 90)}));
+}
+
+/// It has fewer bytes than Huffman codes can have for its pixels.
+TEST(JpegImage, OfOneColourInArithmeticCodesIsRead) {
+  const Image white{1000, 1000, 1, std::vector<uint8_t>(1'000'000, 255)};
+  const std::string jpeg = encode_jpeg(white, JpegKind::arithmetic);
+  EXPECT_LT(jpeg.size(), white.pixels.size() / 512);
+  EXPECT_EQ(decode_jpeg("a.jpg", jpeg).pixels, std::vector<uint8_t>(3'000'000, 255));
 }
 
 /// Some programs leave the three bytes behind a scan's components 0, which only a progressive JPEG needs: its pixels are whole.

@@ -59,6 +59,7 @@ std::string encode_jpeg(const Image& image, JpegKind kind) {
   jpeg_set_defaults(&state);
   jpeg_set_quality(&state, 95, TRUE);
   if (kind == JpegKind::progressive) jpeg_simple_progression(&state);
+  state.arith_code = kind == JpegKind::arithmetic;
   jpeg_start_compress(&state, TRUE);
   std::vector<uint8_t> row(static_cast<size_t>(image.width) * 4, 255);
   for (int64_t y = 0; y < image.height; ++y) {

@@ -10,7 +10,7 @@ namespace sluice::data {
 enum class PngKind { plain, interlaced, palette, interlaced_palette, sixteen_bits };
 std::string encode_png(const Image& image, PngKind kind = PngKind::plain);
 
-enum class JpegKind { plain, progressive, cmyk };
+enum class JpegKind { plain, progressive, cmyk, arithmetic };
 /// Of 1 or 3 channels; `cmyk` writes an RGB image inverted with a key of 255, as Adobe does.
 std::string encode_jpeg(const Image& image, JpegKind kind = JpegKind::plain);
 
