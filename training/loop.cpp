@@ -135,9 +135,19 @@ void Loop::begin_best() {
   });
   for (const auto& entry : history_.entries())
     if (std::to_string(entry.step) == here) kept_.add(entry);
-  if (here.empty() && options_.keep_best && on_warning)
+  if (!options_.keep_best || std::to_string(best->step) == here) return;
+  if (has_weights_of(best->step)) {
+    kept_.add(*best);
+    save_best();
+  } else if (here.empty() && on_warning) {
     on_warning(join("the best weights until here, of step ", best->step, ", are not in ", best_folder(),
                     ", which keeps the best of what follows"));
+  }
+}
+
+/// Of a step that was evaluated here. What ended the training then, such as a full disk, may have come before its best folder was written.
+bool Loop::has_weights_of(int64_t step) const {
+  return trainer_.steps_done() == step && (evaluated_step_ == step || last_own_step(output_->path()) == step);
 }
 
 /// Of the checkpoints in a folder, the last that this training goes on from; -1: none.

@@ -119,6 +119,7 @@ class Loop {
   void step(data::Loader& loader);
   const std::string& data_hash();
   void begin_best();
+  bool has_weights_of(int64_t step) const;
   void evaluate_now();
   void note(const Evaluation& evaluation);
   std::string save_to(parallel::OutputFolder& folder, int keep);

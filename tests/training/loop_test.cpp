@@ -401,6 +401,33 @@ TEST(TrainingLoop, SavesTheLastGoodStepBeforeAnErrorIsThrown) {
   EXPECT_EQ(parallel::open_checkpoint(saved->folder).weights_hash, trainer->weights_hash());
 }
 
+/// The evaluation went into the last checkpoint and its weights nowhere: another step took the place of the best one.
+TEST(TrainingLoop, KeepsTheBestStepThoughAnErrorFollowsItsEvaluation) {
+  const TemporaryFolder folder;
+  LoopOptions options = options_of(40);
+  options.evaluate_every = 1;
+  options.keep_best = true;
+  std::optional<int64_t> bad_step;
+  const auto run = [&](const char* name) {
+    options.output = folder.path() / name;
+    const auto trainer = trainer_over("cpu:0", 0.3);  // a rate that soon goes up and down
+    Loop loop(*trainer, point_dataset(), options);
+    loop.on_warning = [](const std::string& text) { ADD_FAILURE() << text; };
+    loop.on_evaluation = [&](int64_t step, const Evaluation&) { require<DataError>(step != bad_step, "the log is full"); };
+    loop.resume();
+    loop.run();
+    return parallel::find_latest(folder.path() / name / Loop::kBestFolder, {}).value();
+  };
+  const auto best = run("undisturbed");
+  ASSERT_LT(best.step, 40) << "the test needs a best step before the last";
+  bad_step = best.step;
+  expect_error<DataError>([&] { run("disturbed"); }, {"the log is full"});
+  bad_step.reset();
+  const auto kept = run("disturbed");
+  EXPECT_EQ(kept.step, best.step);
+  EXPECT_EQ(kept.weights_hash, best.weights_hash);
+}
+
 TEST(TrainingLoop, RefusesOptionsOutOfRangeAndNamesThem) {
   const auto trainer = trainer_over("cpu:0");
   const auto made = [&](const auto& change) {
