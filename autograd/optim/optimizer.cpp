@@ -67,9 +67,9 @@ void Optimizer::step_groups(const std::vector<OptimizerSlot>& slots, const Updat
     Update own = update;
     if (const auto lr = groups_[i].settings.lr) own.learning_rate *= *lr / rate.base;
     own.weight_decay = groups_[i].settings.weight_decay;
-    apply(parts[i], own);
+    if (!parts[i].empty()) apply(parts[i], own);
   }
-  apply(parts.back(), update);
+  if (!parts.back().empty()) apply(parts.back(), update);
 }
 
 namespace {
@@ -95,6 +95,7 @@ void write_working_copies(const std::vector<OptimizerSlot>& slots) {
 }  // namespace
 
 void Optimizer::step(const std::vector<OptimizerSlot>& slots, const Update& update) const {
+  if (slots.empty()) return;
   if (is_fused()) return step_groups(slots, update);
   const double factor = factor_of(update.clip);
   if (std::isnan(factor)) return;

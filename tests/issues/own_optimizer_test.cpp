@@ -112,5 +112,28 @@ TEST(OwnOptimizer, TakesTheBytesThatArePlanned) {
   }
 }
 
+/// Reads what the first parameter says of all.
+class FirstOfAll : public PlainDescent {
+ public:
+  std::string name() const override { return "first of all"; }
+  void apply(const std::vector<OptimizerSlot>& slots, const Update& update) const override {
+    require(!slots.empty(), "first of all: was asked to step nothing");
+    PlainDescent::apply(slots, update);
+  }
+  std::unique_ptr<Optimizer> clone() const override { return std::make_unique<FirstOfAll>(*this); }
+};
+
+/// A device without parameters, and a group without one on a device, gave it an empty list.
+TEST(OwnOptimizer, IsNotAskedToStepNothing) {
+  const auto graph = image_graph();
+  PlanOptions options{.batch = kSamples, .micro_batches = 2};
+  options.partition = partition_given({7, 1}, 8);
+  FirstOfAll optimizer;
+  for (const bool grouped : {false, true}) {
+    if (grouped) optimizer.groups({{"logits.*", {.lr = kRate / 2}}, {"stem.*", {.lr = kRate}}});
+    Trainer(graph, plan(graph, devices("cpu:0,cpu:1"), options), optimizer).step(image_batch(kSamples, 1));
+  }
+}
+
 }  // namespace
 }  // namespace sluice::parallel
