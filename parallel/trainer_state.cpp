@@ -50,6 +50,8 @@ Trainer::State::State(const layers::Graph& model, Plan chosen, const Optimizer& 
   std::vector<std::string> names;
   for (const auto& parameter : graph.parameters()) names.push_back(parameter.name);
   optimizer->require_groups(names);
+  for (const auto& parameter : graph.parameters())
+    if (!parameter.frozen) optimizer->require_states(parameter.spec.shape);
   if (group) require_same_training();
   make_executor();
   if (computes_on_gpus() && options.tuning == Tuning::off) adopt({});  // and nothing of the file

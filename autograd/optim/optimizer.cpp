@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "core/name_pattern.h"
@@ -53,6 +54,14 @@ void Optimizer::check_rates() const {
 void Optimizer::require_groups(const std::vector<std::string>& parameters) const {
   check_rates();
   for (const auto& group : groups_) require_matches(name() + ": a group of parameters", group.names, parameters);
+}
+
+void Optimizer::require_states(const Shape& parameter) const {
+  std::set<std::string> names;
+  for (const OptimizerState& state : states_of(parameter)) {
+    require(names.insert(state.name).second, name(), ": Optimizer::states_of needs a name of its own for each state, got '", state.name,
+            "' twice; a checkpoint would keep one of them");
+  }
 }
 
 void Optimizer::step_groups(const std::vector<OptimizerSlot>& slots, const Update& update) const {

@@ -40,7 +40,7 @@ class Optimizer {
   virtual std::string name() const = 0;
   /// The states that these options need of any parameter.
   virtual std::vector<std::string> state_names() const = 0;
-  /// Those of a parameter of that shape. They have its dtype and start at zero.
+  /// Those of a parameter of that shape, each by a name of its own. They have its dtype and start at zero.
   virtual std::vector<OptimizerState> states_of(const Shape& parameter) const;
   /// Whether the step of an element depends on others of its parameter, so that no part of one can be stepped alone. Else all states have the
   /// parameter's shape.
@@ -64,6 +64,8 @@ class Optimizer {
   const std::vector<ParameterGroup>& groups() const { return groups_; }
   /// Errors  UsageError for a group that says none of these parameters.
   void require_groups(const std::vector<std::string>& parameters) const;
+  /// Errors  UsageError where states_of() a parameter of that shape names a state twice.
+  void require_states(const Shape& parameter) const;
   /// apply() with each group's settings. Where the norm of the gradients is not finite nothing changes.
   void step(const std::vector<OptimizerSlot>& slots, const Update& update) const;
   /// Of the moving averages at a step, from 1: min(ema, (1 + step) / (10 + step)), so that the first steps soon forget the start.

@@ -11,6 +11,7 @@
 #include "layers/losses.h"
 #include "parallel/plan/predict.h"
 #include "parallel/trainer.h"
+#include "tests/expect_error.h"
 #include "tests/parallel/tiny_models.h"
 
 namespace sluice::parallel {
@@ -133,6 +134,42 @@ TEST(OwnOptimizer, IsNotAskedToStepNothing) {
     if (grouped) optimizer.groups({{"logits.*", {.lr = kRate / 2}}, {"stem.*", {.lr = kRate}}});
     Trainer(graph, plan(graph, devices("cpu:0,cpu:1"), options), optimizer).step(image_batch(kSamples, 1));
   }
+}
+
+class WithStates : public PlainDescent {
+ public:
+  explicit WithStates(std::vector<OptimizerState> states, bool whole = false) : states_(std::move(states)), whole_(whole) {}
+  std::string name() const override { return "with states"; }
+  std::vector<std::string> state_names() const override {
+    std::vector<std::string> names;
+    for (const OptimizerState& state : states_) names.push_back(state.name);
+    return names;
+  }
+  /// A shape without axes stands for the parameter's.
+  std::vector<OptimizerState> states_of(const Shape& parameter) const override {
+    std::vector<OptimizerState> states = states_;
+    for (OptimizerState& state : states)
+      if (state.shape.rank() == 0) state.shape = parameter;
+    return states;
+  }
+  bool needs_whole_parameters() const override { return whole_; }
+  std::unique_ptr<Optimizer> clone() const override { return std::make_unique<WithStates>(*this); }
+
+ private:
+  std::vector<OptimizerState> states_;
+  bool whole_;
+};
+
+/// Of two states of one name a checkpoint kept one.
+TEST(OwnOptimizer, IsRefusedWithTwoStatesOfOneName) {
+  const auto graph = image_graph();
+  const Plan one = plan(graph, devices("cpu:0"), {.batch = kSamples});
+  expect_error<UsageError>(
+      [&] {
+        Trainer(graph, one, WithStates({{"m", {}}, {"v", {}}, {"m", {}}}));
+      },
+      {"with states", "states_of", "'m' twice"});
+  EXPECT_NO_THROW(Trainer(graph, one, WithStates({{"m", {}}, {"v", {}}})));
 }
 
 }  // namespace
