@@ -61,6 +61,8 @@ void Optimizer::require_states(const Shape& parameter) const {
   for (const OptimizerState& state : states_of(parameter)) {
     require(names.insert(state.name).second, name(), ": Optimizer::states_of needs a name of its own for each state, got '", state.name,
             "' twice; a checkpoint would keep one of them");
+    require(needs_whole_parameters() || state.shape == parameter, name(), ": needs states like their parameter ", parameter, ", got '",
+            state.name, "' ", state.shape, "; where parts of a parameter cannot be stepped alone, override needs_whole_parameters()");
   }
 }
 

@@ -64,7 +64,8 @@ class Optimizer {
   const std::vector<ParameterGroup>& groups() const { return groups_; }
   /// Errors  UsageError for a group that says none of these parameters.
   void require_groups(const std::vector<std::string>& parameters) const;
-  /// Errors  UsageError where states_of() a parameter of that shape names a state twice.
+  /// Errors  UsageError where states_of() a parameter of that shape names a state twice, or gives one another shape without
+  ///         needs_whole_parameters().
   void require_states(const Shape& parameter) const;
   /// apply() with each group's settings. Where the norm of the gradients is not finite nothing changes.
   void step(const std::vector<OptimizerSlot>& slots, const Update& update) const;

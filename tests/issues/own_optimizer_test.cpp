@@ -172,5 +172,17 @@ TEST(OwnOptimizer, IsRefusedWithTwoStatesOfOneName) {
   EXPECT_NO_THROW(Trainer(graph, one, WithStates({{"m", {}}, {"v", {}}})));
 }
 
+/// Replicas each stepped a part of a parameter by a state of its own, and one of these was saved.
+TEST(OwnOptimizer, IsRefusedWithStatesOfOtherShapesUnlessItNeedsWholeParameters) {
+  const auto graph = image_graph();
+  const Plan one = plan(graph, devices("cpu:0"), {.batch = kSamples});
+  expect_error<UsageError>(
+      [&] {
+        Trainer(graph, one, WithStates({{"m", {}}, {"scale", {1}}}));
+      },
+      {"with states", "'scale' [1]", "needs_whole_parameters"});
+  EXPECT_NO_THROW(Trainer(graph, one, WithStates({{"m", {}}, {"scale", {1}}}, true)));
+}
+
 }  // namespace
 }  // namespace sluice::parallel
