@@ -87,6 +87,9 @@ struct StateParts {
 
 /// Trains a graph by running its plan's program: one worker thread a device.
 ///
+/// Graph, plan and optimizer are copied (Optimizer::clone): what is changed in them later has no part in the training. A learning rate that
+/// is to follow what a training shows is a LearningRate::function.
+///
 /// Over several ranks each has a trainer of the same graph, plan, optimizer and options, which holds its own devices' stages alone. They call
 /// together whatever is not const, and weights_hash(), and get the same results. Before a run they agree on it: what one of them throws, as
 /// where it cannot load its part of the mini-batch, all throw, naming the rank, and the trainers go on.
