@@ -47,8 +47,9 @@ class Optimizer {
   virtual bool needs_whole_parameters() const { return false; }
   /// Those that only other options need. A checkpoint may have them, of a training with such options; they are left aside then.
   virtual std::vector<std::string> unneeded_state_names() const { return {}; }
-  /// Changes the parameters, one at least, and their states, which come in the order of states_of(), in place. All are of one device. Groups have no part
-  /// in it; nor, unless is_fused(), have the clip and working copies: gradients come clipped and finite, and step() writes the copies.
+  /// Changes the parameters, one at least, and their states, which come in the order of states_of(), in place. All are of one device. Groups
+  /// have no part in it; nor, unless is_fused(), have the clip and working copies: gradients come clipped and finite, and step() writes the
+  /// copies.
   virtual void apply(const std::vector<OptimizerSlot>& slots, const Update& update) const = 0;
   /// Whether apply() heeds `update.clip` itself and writes the working copies, as the passes of core/ops/optimizer_step.h do. For others
   /// step() reads the norm, which waits for a GPU, and makes passes of its own. A class made from a fused one whose apply() no longer calls
