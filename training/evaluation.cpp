@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/steady_clock.h"
+#include "core/where.h"
 
 namespace sluice::training {
 
@@ -19,6 +20,13 @@ std::optional<parallel::EvaluationResult> evaluate_unless(const std::function<bo
   return trainer.evaluate(batch, with_output, stop);
 } catch (const parallel::StoppedError&) {
   return std::nullopt;
+}
+
+/// What an error of the data says of an input that the model does not have is of a metric that reads it.
+void add(Metric& metric, const std::string& name, const Tensor& output, const Batch& batch) try {
+  metric.add(output, batch);
+} catch (const Error&) {
+  rethrow_at(join(" (metric '", name, "')"));
 }
 
 void note_times(std::vector<double> seconds, int64_t samples, Evaluation& evaluation) {
@@ -51,7 +59,7 @@ Evaluation evaluate(parallel::Trainer& trainer, data::ValidationLoader& batches,
     samples += batch.samples;
     loss += result->loss_sum;
     weight += result->weight;
-    for (const auto& [name, metric] : metrics) metric->add(result->output, batch);
+    for (const auto& [name, metric] : metrics) add(*metric, name, result->output, batch);
     evaluation.wish = result->wish;
     evaluation.is_complete = !trainer.group() || !stop || evaluation.wish.signal == 0;
     if (!evaluation.is_complete) break;

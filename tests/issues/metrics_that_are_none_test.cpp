@@ -27,5 +27,10 @@ TEST(MetricsThatAreNone, AreNotCalledAsTheLossIs) {
   expect_error<UsageError>([&] { train_with({{"loss", metric}}); }, {"LoopOptions::metrics", "'loss'", "LoopOptions::watched"});
 }
 
+/// Said that the model asks for the input, which has none of that name.
+TEST(MetricsThatAreNone, OfWhatTheDataSetHasNotAreNamed) {
+  expect_error<UsageError>([] { train_with({{"mine", accuracy("labels")}}); }, {"input 'labels'", "metric 'mine'"});
+}
+
 }  // namespace
 }  // namespace sluice::training
