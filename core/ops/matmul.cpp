@@ -20,7 +20,8 @@ Shape leading(const Tensor& x) { return x.shape().without(-1).without(-1); }
 
 void check(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b) {
   require(a.rank() >= 2 && b.rank() >= 2, "matmul_into: needs matrices, got ", a.shape(), " and ", b.shape());
-  require(a.dtype() == b.dtype() && is_floating(a.dtype()), "matmul: needs two operands of one floating dtype, got ", a, " and ", b);
+  require(a.dtype() == b.dtype() && is_floating(a.dtype()), "matmul: needs two operands of one floating dtype, got ", a, " and ", b,
+          "; cast one of them");
   require(columns_of(a, transpose_a) == rows_of(b, transpose_b), "matmul: needs equal inner extents, got ", a.shape(),
           transpose_a ? " transposed" : "", " and ", b.shape(), transpose_b ? " transposed" : "");
   require(are_matrices(a.shape(), b.shape()), "matmul: needs equal leading axes or one single matrix, got ", a.shape(), " and ", b.shape());

@@ -53,6 +53,12 @@ void add_to(const Shape& sample, M module) {
   graph.add("layer", std::move(module), graph.input("image", sample));
 }
 
+/// As one writes it who trains in f32.
+struct Product : Module {
+  std::vector<ParameterSpec> parameters() const override { return {{"weight", {8, 4}, Initializer::normal(1)}}; }
+  Var forward(const Call& call) const override { return matmul(call.inputs[0], parameter(call, "weight")); }
+};
+
 struct Mistake {
   const char* name;
   std::function<void()> make;
@@ -214,6 +220,16 @@ const std::vector<Mistake>& mistakes_of_training() {
       {"MoreMicroBatchesThanSamples",
        [] { plan_of(whole_graph(), "cpu:0", {.batch = 8, .micro_batches = 9}); },
        {"PlanOptions::micro_batches", "1 to the 8 samples", "got 9"}},
+      {"AnOwnLayerOfF32InputsInBf16",
+       [] {
+         Graph graph;
+         const auto x = graph.input("x", {8}), target = graph.input("target", {4});
+         graph.loss(graph.add("loss", MeanSquaredError(), {graph.add("own", Product(), x), target}));
+         parallel::PlanOptions options{.batch = 8};
+         options.precision = Precision::bf16;
+         step(graph, batch_of({{"x", numbers()}, {"target", zeros({8, 4})}}), SGD({}), options);
+       },
+       {"node 'own'", "one floating dtype", "f32 [8, 8]", "bf16 [8, 4]", "cast one of them"}},
       {"NoSamples", [] { plan_of(whole_graph(), "cpu:0", {.batch = 0}); }, {"PlanOptions::batch", "got 0"}},
       {"MoreDevicesThanNodes", [] { plan_of(whole_graph(), "cpu:0,cpu:1,cpu:2,cpu:3"); }, {"4 devices for 3 nodes", "fewer devices"}},
       {"APartitionOfAnotherModel",
