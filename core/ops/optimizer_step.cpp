@@ -14,8 +14,9 @@ void require_rounded_together(const char* op, int64_t first_element) {
 }
 
 void check_like(const char* op, const OptimizerSlot& slot, const char* what, const Tensor& x, DType dtype) {
-  require(x.defined() && x.shape() == slot.parameter.shape() && x.dtype() == dtype && x.is_contiguous(), op, ": needs ", what, " ",
-          name_of(dtype), " like the parameter, contiguous: ", slot.parameter, ", got ", x);
+  require(x.defined() && x.shape() == slot.parameter.shape() && x.dtype() == dtype, op, ": needs ", what, " ", name_of(dtype),
+          " like the parameter, ", slot.parameter, ", got ", x);
+  require(x.is_contiguous(), op, ": needs ", what, " that is contiguous, got a strided view, ", x, "; take contiguous() of it");
 }
 
 void check(const char* op, const OptimizerSlot& slot) {

@@ -230,6 +230,14 @@ const std::vector<Mistake>& mistakes_of_training() {
          step(graph, batch_of({{"x", numbers()}, {"target", zeros({8, 4})}}), SGD({}), options);
        },
        {"node 'own'", "one floating dtype", "f32 [8, 8]", "bf16 [8, 4]", "cast one of them"}},
+      {"AGradientThatIsAStridedView",
+       [] {
+         const Tensor weight = zeros({2, 3});
+         const Var w = Var::parameter(weight);
+         const Tensor gradient = gradients(sum(permute(w, {1, 0}) * Var(randn({3, 2}, 1))), {w})[0];
+         SGD({}).step({{weight, gradient, {zeros({2, 3})}}}, {0.1, 1});
+       },
+       {"sgd_step", "a gradient", "strided view", "contiguous()"}},
       {"NoSamples", [] { plan_of(whole_graph(), "cpu:0", {.batch = 0}); }, {"PlanOptions::batch", "got 0"}},
       {"MoreDevicesThanNodes", [] { plan_of(whole_graph(), "cpu:0,cpu:1,cpu:2,cpu:3"); }, {"4 devices for 3 nodes", "fewer devices"}},
       {"APartitionOfAnotherModel",
