@@ -4,6 +4,7 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <sstream>
@@ -93,6 +94,14 @@ bool value_of(const Option& option, const toml::node& node, OptionValue& value) 
       return text_of(node, value) || list_of<std::string>(node, value);
   }
   return false;
+}
+
+/// Of a number that others write so, such as ".9" and "5.": how it is written here. Else nothing.
+std::string as_toml_writes(const std::string& text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_number = error == std::errc() && end == text.data() + text.size() && std::isfinite(number);
+  return is_number ? fmt::format("; in TOML that is {}", number) : "";
 }
 
 [[noreturn]] void refuse(const Option& option, const std::string& where, const std::string& got) {
@@ -233,7 +242,7 @@ void Settings::set(const std::string& assignment) {
     if (parsed.size() != 1 || !value_of(option, *parsed.get("value"), value)) refuse(option, where, text);
     store(option, std::move(value), {where, false});
   } catch (const toml::parse_error&) {
-    refuse(option, where, join("'", text, "'"));
+    refuse(option, where, join("'", text, "'", as_toml_writes(text)));
   }
 }
 

@@ -174,6 +174,8 @@ ROWS = [
     Row("--top-k beyond the vocabulary", lambda t: ("generate", t.text_run, "--prompt", "a", "--tokens", 3, "--top-k", 2**62), 0),
 
     # Words.
+    Row("a number that begins with its point", ("plan", "tiny"), 2, "optimizer.ema", "< 1, got '.9'; in TOML that is 0.9", optimizer__ema=".9"),
+    Row("a number that ends with its point", ("plan", "tiny"), 2, "optimizer.lr", "got '5.'; in TOML that is 5", optimizer__lr="5."),
     Row("remat that is no node", ("plan", "tiny"), 2, "pipeline.remat", "nosuch", "none, full, auto", absent=("''",), pipeline__remat="nosuch"),
     Row("remat that is nearly a node", ("plan", "tiny"), 2, "did you mean 'block0.attention'", pipeline__remat="block0.atention"),
     Row("remat=full that does not fit", ("plan", "tiny"), 4, absent=('remat = "full"', "remat=full"), pipeline__remat="full", pipeline__memory="300KiB",
