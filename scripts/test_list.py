@@ -20,6 +20,7 @@ TESTS = {
     "include rule finds planted offences": Expected(1),
     "guide finds planted differences": Expected(1),
     "configuring": Expected(15),
+    "fresh systems": Expected(2),
     "loss curves": Expected(1),
     "test runner": Expected(30),
     "machine code finds planted offences": Expected(1),

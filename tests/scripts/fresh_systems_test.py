@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""scripts/install-dependencies and scripts/quickstart on systems that lack something; stand-ins play the system."""
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
+
+
+class FreshSystem(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        self.tools = self.root / "tools"
+        self.program("tools/id", "echo 0")      # root, who needs no sudo
+
+    def program(self, name, body):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{body}\n")
+        path.chmod(0o755)
+
+    def run_script(self, path, *arguments):
+        done = subprocess.run([path, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.root,
+                              env={**os.environ, "PATH": f"{self.tools}:{os.environ['PATH']}"})
+        return done.returncode, done.stdout
+
+
+class InstallDependencies(FreshSystem):
+    def setUp(self):
+        super().setUp()
+        self.program("tools/dpkg-query", "")    # nothing is installed
+        self.program("tools/apt-cache", "")     # and no package is known
+
+    def test_says_whether_archives_lack_a_package_or_cannot_be_reached(self):
+        self.program("tools/apt-get", "exit 0")
+        code, output = self.run_script(SCRIPTS / "install-dependencies", "run")
+        self.assertEqual(code, 1, output)
+        self.assertIn("use Debian 12", output)
+        # Without a network `apt-get update` warns and ends with 0, unless it is asked not to.
+        self.program("tools/apt-get", 'for word; do [ "$word" != APT::Update::Error-Mode=any ] || exit 100; done')
+        code, output = self.run_script(SCRIPTS / "install-dependencies", "run")
+        self.assertEqual(code, 1, output)
+        self.assertIn("no package 'meson' in the package lists of this system; make 'apt-get update' work", output)
+
+
+if __name__ == "__main__":
+    unittest.main()
