@@ -2,6 +2,7 @@
 """scripts/install-dependencies and scripts/quickstart on systems that lack something; stand-ins play the system."""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -46,6 +47,27 @@ class InstallDependencies(FreshSystem):
         code, output = self.run_script(SCRIPTS / "install-dependencies", "run")
         self.assertEqual(code, 1, output)
         self.assertIn("no package 'meson' in the package lists of this system; make 'apt-get update' work", output)
+
+
+class Quickstart(FreshSystem):
+    def setUp(self):
+        super().setUp()
+        for name in ("quickstart", "gpu-arch"):
+            (self.root / "scripts").mkdir(exist_ok=True)
+            shutil.copy(SCRIPTS / name, self.root / "scripts")
+        self.program("scripts/install-dependencies", "")
+        self.program("scripts/configure", 'echo "configured: $*"')
+        self.program("tools/ninja", "")
+        self.program("build/cli/sluice", "")
+
+    def configured(self, capability):
+        self.program("tools/nvidia-smi", f"echo {capability}")
+        code, output = self.run_script(self.root / "scripts" / "quickstart", "text")
+        self.assertEqual(code, 0, output)
+        return re.search("^configured: (.*)$", output, re.MULTILINE)[1]
+
+    def test_a_GPU_without_a_toolkit_is_left_out(self):
+        self.assertEqual(self.configured(8.9), "build -Dgpu_arch=89 -Dcuda=auto")
 
 
 if __name__ == "__main__":
