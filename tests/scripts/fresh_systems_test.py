@@ -69,6 +69,11 @@ class Quickstart(FreshSystem):
     def test_a_GPU_without_a_toolkit_is_left_out(self):
         self.assertEqual(self.configured(8.9), "build -Dgpu_arch=89 -Dcuda=auto")
 
+    def test_a_GPU_that_kernels_are_not_written_for_is_left_out(self):
+        for capability in (6.1, 7.5, "[N/A]"):
+            self.assertEqual(self.configured(capability), "build -Dcuda=disabled")
+        self.assertEqual(self.configured(12.0), "build -Dgpu_arch=120 -Dcuda=auto")
+
 
 if __name__ == "__main__":
     unittest.main()
