@@ -66,6 +66,16 @@ class Configure(unittest.TestCase):
             self.assertEqual(done.returncode, 1, done.stdout)
             self.assertIn(f"""built in folders without " and \\ in their names, got {root}""", done.stdout)
 
+    def test_refuses_an_nvcc_that_does_not_know_the_standard(self):
+        tools = self.root / "tools"
+        tools.mkdir()
+        (tools / "nvcc").write_text('#!/bin/sh\nfor word; do [ "$word" != -std=c++20 ] || exit 1; done\n')     # as that of CUDA 11
+        (tools / "nvcc").chmod(0o755)
+        done = subprocess.run([SCRIPT, self.root.parent / "build", "-Dcuda=enabled"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"})
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn(f"{tools / 'nvcc'}: kernels need an nvcc that takes -std=c++20, as CUDA 12 has it", done.stdout)
+
 
 if __name__ == "__main__":
     unittest.main()
