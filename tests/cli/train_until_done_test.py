@@ -124,6 +124,19 @@ class TrainUntilDone(ProgramTest):
         self.assertIn("ended by a signal after step", output)
         self.assertIn("stopped by SIGTERM", messages)
 
+    def test_an_interrupt_before_the_first_step_is_the_end(self):
+        begun = self.folder / "begun"
+        process = subprocess.Popen([SCRIPT, "--", self.stand_in(f'touch "{begun}"; exec sleep 60'), "train"], stderr=subprocess.PIPE, text=True,
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))     # as a terminal starts it
+        while not begun.exists():
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        _, messages = process.communicate(timeout=patience(90))
+        self.assertIn("stopped by SIGINT", messages)
+        self.assertEqual(process.returncode, 130, messages)
+        self.assertLess(time.monotonic() - began, 50)
+
     def test_a_signal_between_two_starts_is_the_end(self):
         script = self.folder / "script"     # whose number the first start notes, for a date that sends the signal
         program = self.stand_in(f'[ ! -e "{script}" ] || exec sleep 30; echo $PPID > "{script}"; exit 5')
