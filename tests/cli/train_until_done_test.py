@@ -96,6 +96,10 @@ class TrainUntilDone(ProgramTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual((self.folder / "starts").read_text().split(), ["6", "6", "3", "3", "2"])
 
+    def test_names_the_ranks_in_arguments_of_the_training_too(self):
+        done = until_done("--ranks", 2, "--", PROGRAM, *self.tiny("--set", "pipeline.micro_batches={ranks}"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_finds_the_checkpoints_in_a_folder_of_any_name(self):
         for name in ('with "quotes"', "with \\ a backslash", "with\ta tab", 'both \\" of them', "ü's"):
             folder = self.folder / name
