@@ -76,6 +76,13 @@ class Configure(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertIn(f"{tools / 'nvcc'}: kernels need an nvcc that takes -std=c++20, as CUDA 12 has it", done.stdout)
 
+    def test_refuses_flags_that_make_compilers_forget_NaN(self):
+        for flag in ("-ffast-math", "-Ofast"):
+            done = subprocess.run([SCRIPT, self.root.parent / "build"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  env={**os.environ, "CXXFLAGS": flag})
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertIn("leave -ffast-math, -Ofast and -ffinite-math-only out of CXXFLAGS", done.stdout)
+
 
 if __name__ == "__main__":
     unittest.main()
