@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""scripts/install-dependencies and scripts/quickstart on systems that lack something; stand-ins play the system."""
+"""scripts/install-dependencies, gpu-check-prepare and quickstart on systems that lack something; stand-ins play the system."""
 import os
 import pathlib
 import re
@@ -47,6 +47,19 @@ class InstallDependencies(FreshSystem):
         code, output = self.run_script(SCRIPTS / "install-dependencies", "run")
         self.assertEqual(code, 1, output)
         self.assertIn("no package 'meson' in the package lists of this system; make 'apt-get update' work", output)
+
+
+class GpuCheckPrepare(FreshSystem):
+    def test_without_pip_it_says_so_and_keeps_what_is_there(self):
+        self.program("scripts/gpu-check-prepare", "")
+        shutil.copy(SCRIPTS / "gpu-check-prepare", self.root / "scripts")
+        self.program(".gpu-check/bin/meson", "")
+        self.program("tools/apt-get", "")
+        self.program("tools/python3", "echo No module named pip; exit 1")
+        code, output = self.run_script(self.root / "scripts" / "gpu-check-prepare")
+        self.assertEqual(code, 1, output)
+        self.assertIn("needs pip: apt-get install python3-pip", output)
+        self.assertTrue((self.root / ".gpu-check" / "bin" / "meson").exists())
 
 
 class Quickstart(FreshSystem):
