@@ -48,6 +48,20 @@ class InstallDependencies(FreshSystem):
         self.assertEqual(code, 1, output)
         self.assertIn("no package 'meson' in the package lists of this system; make 'apt-get update' work", output)
 
+    def test_says_what_it_cannot_install_without_root_or_sudo(self):
+        self.program("tools/id", "echo 1000")
+        self.program("tools/apt-get", "")
+        self.program("tools/meson", "echo 1.0.1")
+        self.program("tools/g++", "echo 12.2.0")
+        for name in ("bash", "env", "sort"):
+            (self.tools / name).symlink_to(shutil.which(name))
+        for lacking, code, words in (("meson", 1, "needs root or sudo to install: meson\n"), ("ccache", 0, "optional and needs root or sudo to install: ccache\n")):
+            self.program("tools/dpkg-query", f'[ "$3" = {lacking} ] || printf installed')
+            done = subprocess.run([SCRIPTS / "install-dependencies", "run"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  env={"PATH": str(self.tools)})
+            self.assertEqual(done.returncode, code, done.stdout)
+            self.assertIn(words, done.stdout)
+
 
 class GpuCheckPrepare(FreshSystem):
     def test_without_pip_it_says_so_and_keeps_what_is_there(self):
