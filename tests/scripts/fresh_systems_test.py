@@ -55,7 +55,9 @@ class InstallDependencies(FreshSystem):
         self.program("tools/g++", "echo 12.2.0")
         for name in ("bash", "env", "sort"):
             (self.tools / name).symlink_to(shutil.which(name))
-        for lacking, code, words in (("meson", 1, "needs root or sudo to install: meson\n"), ("ccache", 0, "optional and needs root or sudo to install: ccache\n")):
+        for lacking, code, words in (("meson", 1, "needs root or sudo to install: meson\n"),
+                                     ("libprotobuf-dev", 1, "needs root or sudo to install: libprotobuf-dev\n"),   # Debian 13's sentencepiece.pc asks for it
+                                     ("ccache", 0, "optional and needs root or sudo to install: ccache\n")):
             self.program("tools/dpkg-query", f'[ "$3" = {lacking} ] || printf installed')
             done = subprocess.run([SCRIPTS / "install-dependencies", "run"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                   env={"PATH": str(self.tools)})
