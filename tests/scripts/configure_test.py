@@ -38,6 +38,13 @@ class Configure(unittest.TestCase):
                 self.assertEqual((code, "word is second" in output), (0, True), output)
                 shutil.rmtree(self.root / "build")
 
+    def test_options_reach_a_folder_of_another_meson(self):
+        self.assertEqual(self.configure("build", "-Dword=first")[0], 0)
+        (self.root / "build" / "meson-private" / "coredata.dat").write_bytes(b"of another one")
+        os.utime(self.root / "build" / "meson-private" / "coredata.dat")
+        code, output = self.configure("build", "-Dword=second")
+        self.assertEqual((code, "word is second" in output), (0, True), output)
+
     def test_says_what_it_needs(self):
         for arguments in ((), ("-Dword=first",)):
             self.assertEqual(self.configure(*arguments), (2, "usage: scripts/configure BUILD_DIR [-Doption=value]...\n"))
