@@ -45,6 +45,17 @@ class Configure(unittest.TestCase):
         code, output = self.configure("build", "-Dword=second")
         self.assertEqual((code, "word is second" in output), (0, True), output)
 
+    def test_a_clone_that_was_moved_is_set_up_where_it_is(self):
+        self.assertEqual(self.configure("build", "-Dword=first")[0], 0)
+        moved = self.root.parent / "moved"
+        self.root.rename(moved)
+        self.root = moved
+        code, output = self.configure("build")
+        self.assertEqual(code, 0, output)
+        self.assertIn(f"Source dir: {moved.resolve()}", output)
+        self.assertIn("word is first", output)
+        self.assertNotIn("Source dir", self.configure("build")[1])      # which needs no more then
+
     def test_says_what_it_needs(self):
         for arguments in ((), ("-Dword=first",)):
             self.assertEqual(self.configure(*arguments), (2, "usage: scripts/configure BUILD_DIR [-Doption=value]...\n"))
