@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <numeric>
 
 #include "core/device_speeds.h"
@@ -15,8 +14,9 @@ namespace sluice::parallel {
 
 namespace {
 
-constexpr int kMostCorrections = 5;
-constexpr double kSlack = 1.25;  // of the budgets: what the search's estimate may be above what is counted
+constexpr int kMostCorrections = 8;
+constexpr int kMostInMoreRoom = 4;  // plans of a search in more room than the budgets that are counted
+constexpr double kSlack = 1.25;     // of the budgets: what the search's estimate may be above what is counted
 
 /// Whether nothing is left to choose.
 bool is_settled(const PlanChoices& choices, int devices) {
@@ -102,16 +102,11 @@ class Chooser {
   void search_and_correct() {
     std::vector<FoundPlan> counted;
     std::vector<int64_t> wide, narrow;  // budgets in which it found what does not fit, and in which it found nothing
-    std::vector<int64_t> worst(budgets_.size(), std::numeric_limits<int64_t>::min());  // by device: what an estimate was too low by
     for (int round = 0; round < kMostCorrections && !is_out_of_time_; ++round) {
       last_ = search();
       const bool is_new = last_.best && std::ranges::find(counted, *last_.best) == counted.end();
       if (!is_new) {
         if (best_) break;
-        if (last_.best) {  // it goes round in circles: each plan's estimate is off by something else
-          if (!hold_back(worst)) break;
-          continue;
-        }
         narrow = problem_.budgets;
         if (wide.empty()) break;
         std::ranges::transform(wide, narrow, problem_.budgets.begin(), [](int64_t a, int64_t b) { return std::midpoint(a, b); });
@@ -120,18 +115,20 @@ class Chooser {
       counted.push_back(*last_.best);
       const auto peaks = take(last_);
       wide = problem_.budgets;
-      for (size_t device = 0; device < worst.size(); ++device)
-        worst[device] = std::max(worst[device], peaks[device] - last_.best->peak_bytes[device]);
       const bool moved = correct(last_.best->peak_bytes, peaks);
       if (!moved || (fit(peaks) && is_near(last_.best->peak_bytes, peaks))) break;
     }
   }
 
-  /// Counts a plan, and keeps it where it fits and is the best so far. Returns the bytes of its devices.
+  /// Counts a plan. It is kept where it fits and is the best so far, and not found again where it does not fit. Returns the bytes of its devices.
   std::vector<int64_t> take(const PlanSearchResult& result) {
     const auto peaks = counted_peaks(plan_of(*result.best));
     note_nearest(result, peaks);
-    if (!fit(peaks) || (best_ && result.best->seconds > best_->step_seconds)) return peaks;  // no window makes it shorter
+    if (!fit(peaks)) {
+      problem_.excluded.push_back(*result.best);
+      return peaks;
+    }
+    if (best_ && result.best->seconds > best_->step_seconds) return peaks;  // no window makes it shorter
     Candidate candidate = with_window(result);
     if (is_better(candidate)) best_ = std::move(candidate);
     return peaks;
@@ -208,17 +205,10 @@ class Chooser {
 
   /// Shifts the budgets of the search by what its estimate was off. Returns whether any moved.
   bool correct(const std::vector<int64_t>& estimated, const std::vector<int64_t>& counted) {
-    std::vector<int64_t> low;
-    std::ranges::transform(counted, estimated, std::back_inserter(low), std::minus<>());
-    return hold_back(low);
-  }
-
-  /// Leaves so many bytes of each budget out of the search.
-  bool hold_back(const std::vector<int64_t>& bytes) {
     bool moved = false;
     for (size_t device = 0; device < budgets_.size(); ++device) {
       if (budgets_[device] == kUnlimited) continue;
-      const int64_t budget = std::max<int64_t>(1, budgets_[device] - bytes[device]);
+      const int64_t budget = std::max<int64_t>(1, budgets_[device] - (counted[device] - estimated[device]));
       moved = moved || budget != problem_.budgets[device];
       problem_.budgets[device] = budget;
     }
@@ -240,17 +230,20 @@ class Chooser {
   }
 
   /// The search's estimate may be above what is counted: then it would leave out the fastest, and recompute for nothing. So it is asked first
-  /// what is fastest in more room, without rematerialization where that is open, and whether that fits.
+  /// what is fastest in more room, without rematerialization where that is open, and whether that fits; then what comes next.
   void take_without_recomputation() {
     if (!has_budgets()) return;
-    const PlanProblem problem = problem_;
-    const bool is_open = !problem.choices.rematerialize;
+    const PlanChoices choices = problem_.choices;
+    const bool is_open = !choices.rematerialize;
     if (is_open) problem_.choices.rematerialize = std::vector<bool>(graph_.nodes().size(), false);
     set_budgets(kSlack);
-    PlanSearchResult result = search();
-    problem_ = problem;
-    if (is_open) result.is_exact = false;  // of all choices
-    if (result.best) take(result);
+    for (int round = 0; round < kMostInMoreRoom && !best_ && !is_out_of_time_; ++round) {
+      PlanSearchResult result = search();
+      if (is_open) result.is_exact = false;  // of all choices
+      if (!result.best) break;
+      take(result);
+    }
+    problem_.choices = choices;
   }
 
   /// Keeps what passes its budgets by the smallest share.

@@ -125,6 +125,7 @@ std::optional<double> PlanTrials::consider(const SegmentedPartition& cut, const 
     return std::nullopt;
   }
   if (part_.is_open()) take_faster_order(plan, stages, chain);
+  if (std::ranges::find(problem.excluded, plan) != problem.excluded.end()) return std::nullopt;
   ++result_.evaluated;
   const double seconds = plan.seconds;
   if (!result_.best || seconds < result_.best->seconds) {

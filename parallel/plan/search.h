@@ -23,16 +23,6 @@ struct PlanChoices {
   bool segments = true;                              ///< where that is open, stages may be recomputed in segments (in_segments)
 };
 
-/// What is given and what is open when a model is to be trained on some devices. Units: seconds and bytes.
-struct PlanProblem {
-  Topology topology;
-  PlanChoices choices;
-  std::map<int, ModelCosts> costs;  ///< by number of micro-batches, for all that may be chosen
-  std::vector<int64_t> budgets;     ///< by device
-  Links links{};
-  int exhaustive_limit = 4096;  ///< up to so many pairs of partition and rematerialization all are tried
-};
-
 struct FoundPlan {
   int micro_batches = 0;
   ScheduleFamily family;
@@ -43,6 +33,17 @@ struct FoundPlan {
   double seconds = 0;               ///< of a step, with the optimizer
   std::vector<int64_t> peak_bytes;  ///< by device, as device_peak_bytes estimates
   bool operator==(const FoundPlan&) const = default;
+};
+
+/// What is given and what is open when a model is to be trained on some devices. Units: seconds and bytes.
+struct PlanProblem {
+  Topology topology;
+  PlanChoices choices;
+  std::map<int, ModelCosts> costs;  ///< by number of micro-batches, for all that may be chosen
+  std::vector<int64_t> budgets;     ///< by device
+  Links links{};
+  std::vector<FoundPlan> excluded{};  ///< never found: they were counted, and do not fit whatever is estimated
+  int exhaustive_limit = 4096;        ///< up to so many pairs of partition and rematerialization all are tried
 };
 
 struct PlanSearchResult {
