@@ -107,13 +107,15 @@ LinkDescription link_of(const toml::table& table, const std::string& file, const
   return {keys.text("name"), keys.number("bytes_per_second", kLeastSpeed), keys.number("latency_seconds", 0)};
 }
 
+constexpr double kLeastEfficiency = 1e-6;  // what is below is a slip of the pen as well
+
 /// Of every op that the table names.
 std::map<std::string, double, std::less<>> efficiencies(const toml::table& table, const std::string& file) {
   std::map<std::string, double, std::less<>> result;
   for (const auto& [key, value] : table) {
     const auto number = value.value<double>();
-    require(number && *number > 0 && *number <= 1, file, ":", value.source().begin.line, ": needs efficiency.", key.str(),
-            " to be a fraction, > 0 and <= 1");
+    require(number && *number >= kLeastEfficiency && *number <= 1, file, ":", value.source().begin.line, ": needs efficiency.", key.str(),
+            " to be a fraction, >= ", kLeastEfficiency, " and <= 1");
     result.emplace(key.str(), *number);
   }
   return result;

@@ -119,7 +119,8 @@ TEST(DeviceDescription, RefusesFilesThatAreWrongWithFileAndKey) {
                {"latency_seconds = 0.01", "latency_seconds = -1", "link.latency_seconds", ">= 0"},
                {"[link]", "[lnk]", "unknown key 'lnk'", ""},
                {"backend = \"cpu\"", "backend = \"tpu\"", "backend", "got 'tpu'"},
-               {"[link]", "[efficiency]\nmatmul = 1.5\n[link]", "efficiency.matmul", "a fraction, > 0 and <= 1"},
+               {"[link]", "[efficiency]\nmatmul = 1.5\n[link]", "efficiency.matmul", "a fraction, >= 1e-06 and <= 1"},
+               {"[link]", "[efficiency]\nother = 5e-324\n[link]", "efficiency.other", "a fraction, >= 1e-06 and <= 1"},
                {"[link]", "[link", ":7: ", ""}};
   for (const auto& wrong : cases) {
     const auto file = folder.write("wrong.toml", changed(kOwn, wrong.line, wrong.by)).string();
