@@ -10,8 +10,6 @@ namespace sluice::parallel {
 
 namespace {
 
-bool is_time(double seconds) { return seconds >= 0 && std::isfinite(seconds); }
-
 /// Sums of sizes that were checked one by one do not overflow in 64 bits.
 int64_t sum_of(const std::vector<int>& sizes) { return std::accumulate(sizes.begin(), sizes.end(), int64_t{0}); }
 
@@ -52,7 +50,8 @@ void require_numbers(const Plan& plan) {
   require_few_enough(plan.micro_batches, plan.partition.stage_count(), "Plan::micro_batches");
   require(plan.window.ahead >= 0 && plan.window.behind >= 0, "Plan::window: needs 0 or more actions ahead and behind, got ",
           plan.window.ahead, " and ", plan.window.behind, "; 0 takes the least memory");
-  require(is_time(plan.bound_seconds), "Plan::bound_seconds: needs seconds >= 0, got ", plan.bound_seconds, "; 0 claims nothing");
+  require(plan.bound_seconds >= 0 && std::isfinite(plan.bound_seconds), "Plan::bound_seconds: needs seconds >= 0, got ", plan.bound_seconds,
+          "; 0 claims nothing");
   const auto kinds = device_kinds(plan.devices);
   const auto wanted = static_cast<size_t>(std::ranges::max(kinds) + 1);
   require(plan.times.empty() || plan.times.size() == wanted, "Plan::times: needs a list for each of the ", wanted,
@@ -60,10 +59,12 @@ void require_numbers(const Plan& plan) {
   for (const auto& kind : plan.times)
     for (const NodeTimes& node : kind)
       for (const auto part : kNodeTimes)
-        require(is_time(node.*part), "Plan::times: needs finite times >= 0, got ", node.*part, "; measure again");
+        require(is_node_time(node.*part), "Plan::times: needs times >= 0 and below 9e18, got ", node.*part, "; measure again");
 }
 
 }  // namespace
+
+bool is_node_time(double value) { return value >= 0 && value < 9e18; }
 
 void require_devices(const std::vector<DevicePtr>& devices, Precision precision, std::string_view name) {
   require(!devices.empty(), name, ": needs at least one device; give make_device(\"cpu:0\")");

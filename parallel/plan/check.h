@@ -6,6 +6,9 @@
 
 namespace sluice::parallel {
 
+/// Whether a part of NodeTimes can be one: not below 0 and below 9e18, so that sums of them are finite and bytes fit into 64 bits.
+bool is_node_time(double value);
+
 /// Refuses a plan whose fields cannot be right or do not belong together, whoever made it. All that takes a plan begins with this.
 /// Errors  UsageError naming the field of Plan, what it needs and what it has.
 void require_valid(const Plan& plan);

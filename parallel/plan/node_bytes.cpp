@@ -7,6 +7,7 @@
 #include "core/ops/padded_rows.h"
 #include "core/where.h"
 #include "layers/tables.h"
+#include "parallel/plan/check.h"
 #include "parallel/plan/model_topology.h"
 #include "parallel/run/batch_shape.h"
 
@@ -226,7 +227,7 @@ void set_times(ModelCost& model, const std::vector<NodeTimes>& times) {
   for (size_t node = 0; node < times.size(); ++node) {
     const NodeTimes& time = times[node];
     for (const auto part : kNodeTimes)
-      require(time.*part >= 0 && std::isfinite(time.*part), "plan: needs finite times >= 0, got ", time.*part, " for node number ", node,
+      require(is_node_time(time.*part), "plan: needs times >= 0 and below 9e18, got ", time.*part, " for node number ", node,
               "; measure again");
     NodeCost& cost = model.nodes[node];
     cost.forward = time.forward;

@@ -1,11 +1,11 @@
 #include "parallel/plan/node_times_cache.h"
 
-#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "core/file/file.h"
 #include "core/file/hash.h"
+#include "parallel/plan/check.h"
 
 namespace sluice::parallel {
 
@@ -19,7 +19,7 @@ std::optional<NodeTimes> times_of(const nlohmann::json& list) {
   for (size_t i = 0; i < kNodeTimes.size(); ++i) {
     if (!list[i].is_number()) return std::nullopt;
     times.*kNodeTimes[i] = list[i].get<double>();
-    if (!std::isfinite(times.*kNodeTimes[i]) || times.*kNodeTimes[i] < 0) return std::nullopt;
+    if (!is_node_time(times.*kNodeTimes[i])) return std::nullopt;
   }
   return times;
 }

@@ -169,6 +169,19 @@ TEST(PlanningErrors, NameTheBudgetOfADeviceOnce) {
   }
 }
 
+/// Sums of them would not be finite, and such bytes are no number of 64 bits.
+TEST(PlanningErrors, NameTheNodeWithTimesThatNoneTakes) {
+  for (const NodeTimes& wrong : {NodeTimes{.forward = 1e300}, {.crowding_bytes = 1e40}, {.step = -1}}) {
+    const auto options = [&] {
+      PlanOptions with_times{.batch = 4, .micro_batches = 2};
+      with_times.times = [wrong](int64_t, const DevicePtr&) { return std::vector<NodeTimes>{{}, wrong, {}}; };
+      return with_times;
+    };
+    EXPECT_EQ(message_of(options).find("plan: needs times >= 0 and below 9e18, got "), 0) << message_of(options);
+    EXPECT_NE(message_of(options).find("node number 1; measure again"), std::string::npos) << message_of(options);
+  }
+}
+
 TEST(PlanningErrors, LeaveOtherWordsAlone) {
   for (const char* text :
        {"", "remat", "MyPlan::devices", "Plan::devices_of", "PlanOptions::rematerialization", "NewPlanOptions::batch", "kOpened"})

@@ -152,6 +152,19 @@ TEST(NodeTimesCache, TakesADamagedOrForeignFileForAnEmptyOneAndReplacesIt) {
   }
 }
 
+TEST(NodeTimesCache, DoesNotKnowWhatNoNodeTakes) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("times.json", "");
+  NodeTimesCache(file).keep({{"work", {.forward = 0.125}}});
+  const std::string text = read_file(file);
+  ASSERT_TRUE(NodeTimesCache(file).find("work"));
+  for (const char* wrong : {"-0.125", "1e300", "1e40", "null", "\"0.125\"", "[]"}) {
+    std::string edited = text;
+    folder.write("times.json", edited.replace(edited.find("0.125"), 5, wrong));
+    EXPECT_FALSE(NodeTimesCache(file).find("work")) << wrong;
+  }
+}
+
 TEST(NodeTimesCache, ServesTheProcessWhereTheFileCannotBeWritten) {
   NodeTimesCache none({});
   none.keep({{"work", {.forward = 1}}});
