@@ -18,6 +18,12 @@ void take_prediction(RunRecord& record, parallel::Prediction prediction) {
   record.measured_seconds = record.prediction.step_seconds;
 }
 
+std::string what_moved(const RunRecord::Move& move) {
+  const std::string to = list_text(move.to, "+") + " nodes a stage";
+  if (move.from == move.to) return "keeps " + to + " and changes their order of work, recomputation or transfer window";
+  return "moves from " + list_text(move.from, "+") + " to " + to;
+}
+
 }  // namespace
 
 std::string note_finding(const parallel::Replanner::Finding& finding, const parallel::Trainer& trainer, RunRecord& record) {
@@ -25,13 +31,13 @@ std::string note_finding(const parallel::Replanner::Finding& finding, const para
   if (!finding.was_searched) return "";
   const std::string begin = fmt::format("replan: after step {} the plan ", trainer.steps_done());
   if (!finding.next)
-    return begin + fmt::format("stays: by measured times none is {:.0f} % faster", parallel::Replanner::kWorthMoving * 100);
+    return begin + fmt::format("stays: by measured times none that fits is {:.0f} % faster", parallel::Replanner::kWorthMoving * 100);
   take_prediction(record, *finding.next);
   const double before = finding.prediction.step_seconds, after = finding.next->step_seconds;
   record.moved_at = trainer.steps_done();
   const auto& move = record.move.emplace(finding.stage_sizes, trainer.plan().partition.stage_sizes(), before, after);
-  return begin + fmt::format("moves from {} to {} nodes a stage: a step takes {:.2f} ms instead of {:.2f} ms, predicted by measured times",
-                             list_text(move.from, "+"), list_text(move.to, "+"), after * 1e3, before * 1e3);
+  return begin + what_moved(move) +
+         fmt::format(": a step takes {:.2f} ms instead of {:.2f} ms, predicted by measured times", after * 1e3, before * 1e3);
 }
 
 }  // namespace sluice::cli

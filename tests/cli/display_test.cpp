@@ -10,7 +10,10 @@
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/report/report_sections.h"
+#include "cli/run_record.h"
 #include "core/byte_units.h"
+#include "layers/cross_entropy.h"
+#include "layers/linear.h"
 #include "training/report/svg.h"
 
 namespace sluice::cli {
@@ -34,6 +37,19 @@ TEST(Help, EveryKeyIsInHelpManPageAndCompletion) {
     EXPECT_TRUE(has(man_page(), "\n.B " + key + "\n")) << name;
     for (const char* shell : {"bash", "zsh", "fish"}) EXPECT_TRUE(has(completion(shell), name + "=")) << name;
   }
+}
+
+/// Another order of the same stages was told as a move "from 2 to 2 nodes a stage".
+TEST(RunRecord, SaysOfAnotherPlanWhetherItsCutMoved) {
+  layers::Graph graph;
+  const auto x = graph.input("x", {3}), label = graph.input("label", {}, DType::i32);
+  graph.loss(graph.add("loss", layers::CrossEntropy(), {graph.add("logits", layers::Linear(3, 3), x), label}));
+  const parallel::Trainer trainer(graph, parallel::plan(graph, devices("cpu:0"), {.batch = 4}), SGD({.lr = 1}));
+  parallel::Replanner::Finding finding{{}, {2}, parallel::Prediction{}, true};
+  RunRecord record;
+  EXPECT_TRUE(has(note_finding(finding, trainer, record), "the plan keeps 2 nodes a stage and changes their order of work"));
+  finding.stage_sizes = {1, 1};
+  EXPECT_TRUE(has(note_finding(finding, trainer, record), "the plan moves from 1+1 to 2 nodes a stage: a step takes"));
 }
 
 TEST(Progress, LinesThatAreNoTerminalHaveNoEscapes) {
