@@ -47,15 +47,15 @@ bool is_faster_by_blas(const onednn::Product& whole) {
   return whole.m * whole.n * whole.k >= least_by_blas(whole) && (!whole.has_bias || whole.k < kLongSum);
 }
 
-/// With registers of 64 bytes these are of many rows of a weight as it lies; of gradients of weights those with many more rows than columns,
-/// such as that of a vocabulary, where the libraries read short pieces of a's rows, which lie far apart; and of others those whose results
-/// are beyond the cache (docs/performance.md).
+/// With registers of 64 bytes these are, of many samples, products by a weight as it lies and gradients of weights with many more rows than
+/// columns, such as that of a vocabulary, where the libraries read short pieces of a's rows, which lie far apart; and those whose results are
+/// beyond the cache (docs/performance.md).
 bool is_faster_packed(const onednn::Product& whole) {
-  constexpr int64_t kManyRows = 1024, kLarge = int64_t{1} << 23, kLargeResult = int64_t{1} << 21;
+  constexpr int64_t kManySamples = 1024, kLarge = int64_t{1} << 23, kLargeResult = int64_t{1} << 21;
   if (!packs(whole.m, whole.n, whole.k)) return false;
   if (packed_gemm_is_fastest()) return true;
-  if (whole.transpose_a) return !whole.transpose_b && whole.m >= 4 * whole.n;
-  if (whole.transpose_b) return whole.m >= kManyRows && whole.m * whole.n * whole.k >= kLarge;
+  if (whole.transpose_a) return !whole.transpose_b && whole.k >= kManySamples && whole.m >= 4 * whole.n;
+  if (whole.transpose_b) return whole.m >= kManySamples && whole.m * whole.n * whole.k >= kLarge;
   return whole.m * whole.n >= kLargeResult;
 }
 
