@@ -25,7 +25,7 @@ template <class T, class C>
 void packed_gemm(const onednn::Product& product, const T* a, const T* b, const C* bias, C* c, ListedRows rows, float* scratch);
 
 /// Whether nothing else that a build has is faster for products that are large enough to be packed: with registers of 32 bytes. With those
-/// of 64 oneDNN's products are, by some percent (docs/performance.md).
+/// of 64 that depends on a product's sizes (core/ops/matmul_cpu.cpp).
 bool packed_gemm_is_fastest();
 
 /// Of the product, and of every part of its rows or columns.
