@@ -12,14 +12,15 @@ struct PartList {
   static constexpr size_t kMost = 32;
   struct Part {
     int64_t first, width;
-    T *a, *b;  ///< what a kernel reads and adds, b being a where there is nothing to add; or a gradient, null where nobody needs it
+    T *a, *b;     ///< what a kernel reads; b is a where there is nothing to add. Or a gradient, null where nobody needs it
+    bool is_sum;  ///< a may be added to itself
   };
   int count = 0;
   int64_t columns = 0;
   Part at[kMost];
 
-  void add(int64_t width, T* a, T* b) {
-    at[count++] = {columns, width, a, b};
+  void add(int64_t width, T* a, T* b, bool is_sum) {
+    at[count++] = {columns, width, a, b, is_sum};
     columns += width;
   }
   __device__ const Part& of(int64_t column) const {
@@ -48,14 +49,13 @@ __global__ void join(const __grid_constant__ PartList<const T> parts, T* y, int6
   const int64_t row = first / parts.columns, column = first - row * parts.columns;
   const auto& part = parts.of(column);
   const int64_t from = row * part.width + column - part.first;
-  const bool is_sum = part.b != part.a;
   const auto of_a = load_whole<Run<kWidth, T>>(part.a + from), of_b = load_whole<Run<kWidth, T>>(part.b + from);
   const auto a = std::bit_cast<Run<kWidth, T>>(of_a), b = std::bit_cast<Run<kWidth, T>>(of_b);
   Run<kWidth, T> result;
 #pragma unroll
   for (int i = 0; i < kWidth; ++i) {
     const Scalar<T> left(static_cast<compute_t<T>>(a.at[i])), right(static_cast<compute_t<T>>(b.at[i]));
-    result.at[i] = static_cast<T>(Rule::value(is_sum ? left + right : left).value);
+    result.at[i] = static_cast<T>(Rule::value(part.is_sum ? left + right : left).value);
   }
   store_run(y + row * stride + column, result);
 }
@@ -117,7 +117,7 @@ void concat_sums(Cuda& cuda, const std::vector<Addends>& parts, bool relu, const
   on_float(y.dtype(), "concat_sums", [&]<class T>() {
     const auto add = [&](PartList<const T>& list, size_t i) {
       const auto& [a, b] = parts[i];
-      list.add(a.dim(-1), a.data<T>(), b.defined() ? b.data<T>() : a.data<T>());
+      list.add(a.dim(-1), a.data<T>(), b.defined() ? b.data<T>() : a.data<T>(), b.defined());
     };
     in_part_lists<const T>(parts.size(), add, [&](const PartList<const T>& list, int64_t column) {
       T* to = y.data<T>() + column;
@@ -134,7 +134,7 @@ void concat_sums_backward(Cuda& cuda, const Tensor& dy, const Tensor& y, const s
   const int64_t columns = dy.dim(-1), rows = dy.shape().elements_before(-1);
   on_float(dy.dtype(), "concat_sums_backward", [&]<class T>() {
     const auto add = [&](PartList<T>& list, size_t i) {
-      list.add(widths[i], gradients[i].defined() ? gradients[i].data<T>() : nullptr, nullptr);
+      list.add(widths[i], gradients[i].defined() ? gradients[i].data<T>() : nullptr, nullptr, false);
     };
     in_part_lists<T>(widths.size(), add, [&](const PartList<T>& list, int64_t column) {
       const T *from = dy.data<T>() + column, *result = y.defined() ? y.data<T>() + column : from;

@@ -42,6 +42,17 @@ void cases(const std::function<void(OpCase)>& add, bool relu) {
   check("no_rows", {randn({0, 4}), randn({0, 4}), randn({0, 2})});
   check("no_columns", {randn({3, 0}), randn({3, 0}), randn({3, 2}), randn({3, 0})});
   check("many_parts", std::vector<InputSpec>(100, randn({2, 3})));
+  add({.name = "added_to_itself",
+       .inputs = {randn({3, 16}), randn({3, 8})},
+       .run =
+           [relu](const std::vector<Var>& x) {
+             return concat_sums({{x[0], x[0]}, {x[1]}}, relu);
+           },
+       .expect =
+           [relu](const std::vector<Tensor>& x) {
+             const Tensor all = concat({sluice::add(x[0], x[0]), x[1]}, -1);
+             return (relu ? sluice::relu(all) : all).to_vector();
+           }});
   const auto refuse = [&](const char* name, std::vector<InputSpec> inputs, const char* message) {
     add({.name = name, .inputs = std::move(inputs), .run = run, .throws = message});
   };
