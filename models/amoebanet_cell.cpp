@@ -121,9 +121,9 @@ bool reads_rectified(CellOp op) {
 }
 
 /// How the cell holds its states.
-std::array<Cell::Held, 7> held_states(const Cell::Options& options) {
+std::array<Cell::Held, Cell::kStates> held_states(const Cell::Options& options) {
   using enum Cell::Held;
-  std::array<Cell::Held, 7> held;
+  std::array<Cell::Held, Cell::kStates> held;
   held.fill(as_addends);
   for (const CellEdge& edge : options.genotype->edges) {
     Cell::Held& state = held[edge.state];

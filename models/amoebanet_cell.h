@@ -56,6 +56,9 @@ class Cell : public layers::Composite {
     as_it_is,    ///< some read it so; edges that read ReLU of it share that
   };
 
+  /// The inputs' two, and the sum of every two edges.
+  static constexpr size_t kStates = 2 + std::tuple_size_v<decltype(Genotype::edges)> / 2;
+
   explicit Cell(const Options& options);
   layers::InputCount input_count() const override { return {2, 2}; }
   Var forward(const layers::Call& call) const override;
@@ -66,9 +69,9 @@ class Cell : public layers::Composite {
   const Genotype* genotype_;
   int64_t filters_;
   bool rectifies_;
-  std::array<Held, 7> held_{};   ///< by state
-  int last_ = -1, before_ = -1;  ///< children; -1 takes the input as it is
-  std::array<int, 10> edges_{};  ///< children; -1 for none
+  std::array<Held, kStates> held_{};  ///< by state
+  int last_ = -1, before_ = -1;       ///< children; -1 takes the input as it is
+  std::array<int, 10> edges_{};       ///< children; -1 for none
   double drop_path_keep_;
   int64_t drop_path_steps_;
 };

@@ -1,35 +1,14 @@
 #include "core/cpu/cpu.h"
 #include "core/ops/concat_sums.h"
-#include "core/ops/elementwise_rules.h"
+#include "core/ops/concat_sums_rules.h"
 #include "core/ops/lanes.h"
 
 namespace sluice::kernels {
 
-namespace {
-
-struct Unchanged {
-  template <class V>
-  static V value(V x) {
-    return x;
-  }
-  template <class V>
-  static V slope(V) {
-    return V(1);
-  }
-};
-
-template <class F>
-void on_rule(bool relu, F&& f) {
-  if (relu) return f.template operator()<rules::Relu>();
-  f.template operator()<Unchanged>();
-}
-
-}  // namespace
-
 void concat_sums(Cpu& cpu, const std::vector<Addends>& parts, bool relu, const Tensor& y) {
   const int64_t columns = y.dim(-1), rows = y.shape().elements_before(-1);
   on_float(y.dtype(), "concat_sums", [&]<class T>() {
-    on_rule(relu, [&]<class Rule>() {
+    rules::on_relu_or_unchanged(relu, [&]<class Rule>() {
       cpu.parallel_for(rows, grain_for(columns), [&](int64_t begin, int64_t end) {
         T* to = y.data<T>();
         for (const auto& part : parts) {
@@ -51,7 +30,7 @@ void concat_sums_backward(Cpu& cpu, const Tensor& dy, const Tensor& y, const std
                           const std::vector<Tensor>& gradients) {
   const int64_t columns = dy.dim(-1), rows = dy.shape().elements_before(-1);
   on_float(dy.dtype(), "concat_sums_backward", [&]<class T>() {
-    on_rule(y.defined(), [&]<class Rule>() {
+    rules::on_relu_or_unchanged(y.defined(), [&]<class Rule>() {
       cpu.parallel_for(rows, grain_for(columns), [&](int64_t begin, int64_t end) {
         int64_t first = 0;
         for (size_t i = 0; i < widths.size(); first += widths[i++]) {
