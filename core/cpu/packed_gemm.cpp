@@ -24,6 +24,8 @@ constexpr int64_t kTileRows = kLanes < 8 ? 4 : 6, kTileRegisters = kIsWide ? 4 :
 // Rows of a for one tile lie in the first-level cache, a block of them and a panel of b in the second, and b's panels in the third. A wide tile
 // is the deeper one, as it is read and written once for each block of depth.
 constexpr int64_t kDepth = kIsWide ? 512 : 384, kBlockRows = (kIsWide ? 28 : 24) * kTileRows, kBlockColumns = kIsWide ? 512 : 1536;
+// Rows that are read where they lie need no panels that are read often: fewer of them leave more of the cache to b's panels and to c.
+constexpr int64_t kBlockRowsInPlace = 8 * kTileRows;
 // Of a result that does not hold the sums, f32 ones of so many rows lie beside it, while its depth does not fit into one block.
 constexpr int64_t kSummedRows = (kIsWide ? 6 : 7) * kBlockRows;
 static_assert(kTileRows <= kLanes && kBlockColumns % kTileColumns == 0);
@@ -301,7 +303,7 @@ void packed_gemm(const onednn::Product& p, const T* a, const T* b, const C* bias
   const Runs<T> a_runs{a, p.a_ld, rows}, b_runs{b, p.b_ld, p.transpose_b ? all : of_k};
   float *const a_panels = scratch, *const b_panels = a_panels + rounded_up(a_floats(p), 16),
                *const sums = b_panels + rounded_up(b_floats(p), 16);
-  const int64_t strip = rows_at_once(p);
+  const int64_t strip = rows_at_once(p), block_rows = std::is_same_v<T, float> && !p.transpose_a ? kBlockRowsInPlace : kBlockRows;
   for (int64_t column = 0; column < p.n; column += kBlockColumns) {
     const int64_t width = std::min(kBlockColumns, p.n - column);
     for (int64_t first = 0; first < p.m; first += strip)
@@ -311,8 +313,8 @@ void packed_gemm(const onednn::Product& p, const T* a, const T* b, const C* bias
           pack_across<kTileColumns>(b_runs, column, width, k, depth, b_panels);
         else
           pack_along<kTileColumns>(b_runs, column, width, k, depth, b_panels);
-        for (int64_t row = first; row < last; row += kBlockRows) {
-          const int64_t height = std::min(kBlockRows, last - row);
+        for (int64_t row = first; row < last; row += block_rows) {
+          const int64_t height = std::min(block_rows, last - row);
           const Block block = rows_of_block(p.transpose_a, a_runs, row, height, k, depth, a_panels);
           for (int64_t j = 0; j < width; j += kTileColumns)
             for (int64_t i = 0; i < height; i += kTileRows) {

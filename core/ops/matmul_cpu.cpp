@@ -48,15 +48,15 @@ bool is_faster_by_blas(const onednn::Product& whole) {
 }
 
 /// With registers of 64 bytes these are, of many samples, products by a weight as it lies and gradients of weights with many more rows than
-/// columns, such as that of a vocabulary, where the libraries read short pieces of a's rows, which lie far apart; and those whose results are
-/// beyond the cache (docs/performance.md).
+/// columns, such as that of a vocabulary, where the libraries read short pieces of a's rows, which lie far apart; and those with large results
+/// of short sums (docs/performance.md).
 bool is_faster_packed(const onednn::Product& whole) {
-  constexpr int64_t kManySamples = 1024, kLarge = int64_t{1} << 23, kLargeResult = int64_t{1} << 21;
+  constexpr int64_t kManySamples = 512, kLarge = int64_t{1} << 23, kLargeResult = int64_t{1} << 19, kManyColumns = 1024;
   if (!packs(whole.m, whole.n, whole.k)) return false;
   if (packed_gemm_is_fastest()) return true;
-  if (whole.transpose_a) return !whole.transpose_b && whole.k >= kManySamples && whole.m >= 4 * whole.n;
+  if (whole.transpose_a) return !whole.transpose_b && whole.m >= (whole.k >= 2 * kManySamples ? 4 : 8) * whole.n;
   if (whole.transpose_b) return whole.m >= kManySamples && whole.m * whole.n * whole.k >= kLarge;
-  return whole.m * whole.n >= kLargeResult;
+  return whole.m * whole.n >= kLargeResult && whole.n >= std::max(kManyColumns, 2 * whole.k);
 }
 
 /// oneDNN has the product, and where several `add_up` one that adds to the result.
