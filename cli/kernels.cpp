@@ -98,7 +98,9 @@ void print(const parallel::KernelProfile& profile, const Limits& limits, Precisi
   const auto peak = precision == Precision::bf16 ? limits.bf16_flops : limits.f32_flops;
   fmt::print("step {:.4g} s, of which kernels {:.1f} %", profile.step_seconds, 100 * sum.seconds / profile.step_seconds);
   if (peak) fmt::print("; arithmetic {:.1f} % of the peak", 100 * sum.cost.flops / profile.step_seconds / *peak);
-  fmt::print("\n");
+  const double bytes = sum.cost.bytes_read + sum.cost.bytes_written;
+  fmt::print("\nmemory {:.4g} GB, {:.2f} times what actions take that touch all they are handed and hand on once: {:.4g} GB\n", bytes / 1e9,
+             bytes / profile.least_bytes, profile.least_bytes / 1e9);
 }
 
 Json json_of(const parallel::Plan& plan, int64_t batch, const parallel::KernelProfile& profile, const Limits& limits) {
@@ -111,8 +113,13 @@ Json json_of(const parallel::Plan& plan, int64_t batch, const parallel::KernelPr
                        {"bytes_read", row.tally.cost.bytes_read},
                        {"bytes_written", row.tally.cost.bytes_written},
                        {"of_limit", row.of_limit ? Json(*row.of_limit) : Json(nullptr)}});
-  return {{"device", plan.devices[0]->name()},   {"precision", name_of(plan.precision)}, {"samples", batch},
-          {"micro_batches", plan.micro_batches}, {"step_seconds", profile.step_seconds}, {"kernels", kernels}};
+  return {{"device", plan.devices[0]->name()},
+          {"precision", name_of(plan.precision)},
+          {"samples", batch},
+          {"micro_batches", plan.micro_batches},
+          {"step_seconds", profile.step_seconds},
+          {"least_bytes", profile.least_bytes},
+          {"kernels", kernels}};
 }
 
 /// A described device, which has a name or a file, at the efficiencies that its description gives, and launched as it says.

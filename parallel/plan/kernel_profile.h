@@ -10,6 +10,9 @@ namespace sluice::parallel {
 struct KernelProfile {
   KernelTallies kernels;    ///< of one step
   double step_seconds = 0;  ///< of one step; what no kernel has of it is allocation, dispatch and loading
+  /// Bytes that the step's actions read and write if each touches once what it is handed and hands on: inputs, weights, kept activations,
+  /// gradients and optimizer states. What kernels move beyond that goes from one kernel to the next of an action, or is read again.
+  double least_bytes = 0;
 };
 
 /// Counts a step on a meta device, on the clock of its speed.

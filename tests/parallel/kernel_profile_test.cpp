@@ -64,6 +64,30 @@ TEST(KernelProfile, CountsWholeStepsOnTheClockOfTheDevice) {
   EXPECT_EQ(profile.kernels.at("adam_step f32").calls, 1);
 }
 
+/// A micro-batch more reads the weights twice more and the sums of gradients once, and writes these once; all else is there once for every
+/// sample. What kernels move is more.
+TEST(KernelProfile, SaysWhatTheActionsOfAStepMoveAtLeast) {
+  const auto graph = models::transformer_lm(tiny_transformer_options());
+  double parameters = 0;
+  for (const auto& parameter : graph.parameters()) parameters += 4.0 * static_cast<double>(parameter.spec.shape.elements());
+  const auto profile = [&](int micro_batches, Precision precision) {
+    return counted_kernels(graph, plan_on(graph, make_device("meta:0"), micro_batches, precision), kOptimizer, 4);
+  };
+  const auto moved = [](const KernelProfile& of) {
+    double bytes = 0;
+    for (const auto& [kind, tally] : of.kernels) bytes += tally.cost.bytes_read + tally.cost.bytes_written;
+    return bytes;
+  };
+  const auto one = profile(1, Precision::f32), two = profile(2, Precision::f32), half = profile(1, Precision::bf16);
+  EXPECT_NEAR(two.least_bytes - one.least_bytes, 4 * parameters, 0.01 * parameters);
+  EXPECT_GT(one.least_bytes, (2 + 1 + 7) * parameters);  // forward and backward; gradients; AdamW's step
+  for (const auto& of : {one, two, half}) EXPECT_LT(of.least_bytes, moved(of));
+  EXPECT_LT(half.least_bytes, one.least_bytes);
+  const auto measured =
+      measured_kernels(graph, plan_on(graph, make_device("cpu:0"), 2), kOptimizer, token_batch(tiny_transformer_options(), 4, 1), 0.01);
+  EXPECT_EQ(measured.least_bytes, two.least_bytes);
+}
+
 /// On GPUs the products of weights' gradients add to the sums over micro-batches, and tokens' to their tables; what a pass adds are sums over
 /// samples: biases, gains and the table of positions.
 TEST(KernelProfile, MoreMicroBatchesMakeNoPassOverGradientsOfWeightsOnGpus) {
