@@ -24,7 +24,7 @@ struct SelectedRow {
   /// Calls f(key) for the keys of all elements.
   template <class F>
   __device__ void each_key(const F& f) const {
-    constexpr int kWidth = Pack<T>::kCount, kInFlight = 4;
+    constexpr int kWidth = Pack<T>::kCount, kInFlight = kWidth > 8 ? 2 : 4;  // the keys of 64 bytes do not fit into registers
     const int thread = static_cast<int>(threadIdx.x), past_pack = static_cast<int>(reinterpret_cast<uintptr_t>(x) % 16 / sizeof(T));
     const int head = min(n, past_pack == 0 ? 0 : kWidth - past_pack), packs = (n - head) / kWidth, tail = head + packs * kWidth;
     if (thread < head) f(key(x[thread], thread));
