@@ -41,9 +41,9 @@ def option(name, otherwise=None):
 def hang():
     """With a child, and deaf to SIGTERM, as a program is that waits for its driver."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    child = subprocess.Popen(["/bin/sleep", "60"])
+    child = subprocess.Popen(["/bin/sleep", "1000"])
     pathlib.Path(os.environ["STAND_IN_PIDS"]).open("a").write(f"{os.getpid()} {child.pid}\n")
-    time.sleep(60)
+    time.sleep(1000)
 
 
 def misbehave(how):
