@@ -4,6 +4,8 @@
 #include <chrono>
 #include <thread>
 
+#include "parallel/group/deadline.h"
+
 namespace sluice::parallel {
 
 namespace {
@@ -165,7 +167,8 @@ void heartbeats_carry_the_status(Group& group) {
       const auto heartbeat = group.heartbeats().at(other);
       return heartbeat && heartbeat->status == join("status of ", other) && heartbeat->age_seconds < kPatience;
     };
-    for (int i = 0; !is_heard(); ++i, pause(0.01)) expect(i < 1000, "rank ", group.rank(), " heard no heartbeat of rank ", other);
+    for (const auto deadline = deadline_in(kPatience); !is_heard(); pause(0.01))
+      expect(seconds_until(deadline) > 0, "rank ", group.rank(), " heard no heartbeat of rank ", other);
   }
   expect(!group.heartbeats().at(group.rank()), "a rank hears its own heartbeat");
   meet(group);
@@ -240,7 +243,8 @@ void abort_ends_all_waits(Group& group) {
   const std::string failure = group.failure();
   expect(failure.find(join("rank ", failing)) == 0 && failure.find("the disk is full") != std::string::npos,
          "not a good reason: ", failure);
-  for (int i = 0; !fails && calls == 0; ++i, pause(0.01)) expect(i < 1000, "nobody called the hook of rank ", group.rank());
+  for (const auto deadline = deadline_in(kPatience); !fails && calls == 0; pause(0.01))
+    expect(seconds_until(deadline) > 0, "nobody called the hook of rank ", group.rank());
   pause(0.02);
   group.on_failure({});
   expect(calls == (fails ? 0 : 1), "needed one call of the hook where another rank failed, got ", calls.load());

@@ -1,13 +1,16 @@
 // A rank of mpi_test.py: joins its job and runs what it is told to.
-// usage: mpi_group_check suite | fatal CHECK | kill | stop | speed | size
+// usage: mpi_group_check suite | fatal CHECK FOLDER | kill | stop | speed | size
+// FOLDER gets a file of each rank that has passed the check.
 #include <signal.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
-#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
+#include "parallel/group/deadline.h"
 #include "parallel/group/job.h"
 #include "tests/group/group_checks.h"
 
@@ -16,6 +19,7 @@ namespace sluice::parallel {
 namespace {
 
 constexpr size_t kSmallPieces = 100'000;
+constexpr double kForEver = 1e9;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -37,13 +41,13 @@ void run_suite(Group& group) {
   std::printf("rank %d of %d: %d checks\n", group.rank(), group.size(), runs);
 }
 
-void run_fatal(Group& group, const std::string& name) {
+/// Ends when all ranks have passed: the first that ends without MPI's consent ends all.
+void run_fatal(Group& group, const std::string& name, const std::filesystem::path& folder) {
   for (const GroupCheck& check : fatal_checks())
     if (check.name == name) check.run(group);
-  std::printf("rank %d of %d: %s\n", group.rank(), group.size(), name.c_str());
-  std::fflush(stdout);
-  // The first that ends without MPI's consent ends all.
-  std::this_thread::sleep_for(std::chrono::seconds(1));
+  std::ofstream(folder / std::to_string(group.rank())).flush();
+  for (int rank = 0; rank < group.size(); ++rank)
+    while (!std::filesystem::exists(folder / std::to_string(rank))) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 /// The last rank sends itself a signal; the others wait for it until they learn of that.
@@ -52,11 +56,11 @@ void lose_a_rank(Group& group, int signal) {
   if (group.rank() == group.size() - 1) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1500));
     kill(getpid(), signal);
-    std::this_thread::sleep_for(std::chrono::seconds(60));
+    std::this_thread::sleep_for(duration_of(kForEver));
   }
   std::byte room{};
   const RequestPtr request = group.receive(group.size() - 1, 0, {&room, 1});
-  group.wait(*request, kPatience);
+  group.wait(*request, kForEver);
 }
 
 /// Seconds a round between ranks 0 and 1, of which the first is not counted.
@@ -80,11 +84,11 @@ void measure(Group& group) {
   group.close(kPatience);
 }
 
-int run(const std::string& what, const std::string& check) {
+int run(const std::string& what, const std::string& check, const std::string& folder) {
   const auto group = join_job(what == "suite" ? kSmallPieces : 0);
   try {
     if (what == "suite") run_suite(*group);
-    if (what == "fatal") run_fatal(*group, check);
+    if (what == "fatal") run_fatal(*group, check, folder);
     if (what == "kill") lose_a_rank(*group, SIGKILL);
     if (what == "stop") lose_a_rank(*group, SIGSTOP);
     if (what == "speed") measure(*group);
@@ -105,7 +109,7 @@ int run(const std::string& what, const std::string& check) {
 
 int main(int count, char** words) {
   try {
-    return sluice::parallel::run(count > 1 ? words[1] : "size", count > 2 ? words[2] : "");
+    return sluice::parallel::run(count > 1 ? words[1] : "size", count > 2 ? words[2] : "", count > 3 ? words[3] : "");
   } catch (const sluice::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 2;

@@ -8,13 +8,15 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 LAUNCHERS = {
     "openmpi": ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none"],
     "mpich": ["mpiexec.mpich"],
 }
-LIMIT = 120  # seconds of a launch, on a machine that does other things, too
+LIMIT = 600  # seconds after which a launch counts as hanging: however busy the machine, none takes so long
+END = 120    # in which a launch has ended after a failure, for good: seconds, and what a busy machine adds
 
 
 class Launch:
@@ -45,7 +47,7 @@ def processes(program):
 
 
 def expect_no_new_process(program, before):
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + END
     while left := processes(program) - before:
         if time.monotonic() > deadline:
             sys.exit(f"mpi_test: needed the end of all processes, got {sorted(left)} running")
@@ -63,16 +65,17 @@ def run_all(launcher, program):
     suite = launch(4, "suite", **over_tcp)
     suite.expect("a suite that passes over sockets", suite.code == 0 and suite.text.count("of 4: ") == 4)
     for check in ("AbortEndsAllWaits", "TooLongAMessageIsAnError"):
-        fatal = launch(3, "fatal", check)
-        fatal.expect(f"{check} on all ranks", fatal.code != 0 and fatal.text.count(f"of 3: {check}") == 3)
+        with tempfile.TemporaryDirectory() as passed:
+            fatal = launch(3, "fatal", check, passed)
+            fatal.expect(f"{check} on all ranks", fatal.code != 0 and sorted(os.listdir(passed)) == ["0", "1", "2"])
 
-    # A rank that is killed is missed by the launcher; one that hangs by the others. Each needs 1.5 s to get there.
+    # A rank that is killed is missed by the launcher; one that hangs by the others.
     killed = launch(3, "kill")
-    killed.expect("an end soon after a rank was killed", killed.code in (5, 9, 137) and killed.seconds < 1.5 + 5)
+    killed.expect("an end soon after a rank was killed", killed.code in (5, 9, 137) and killed.seconds < END)
     stopped = launch(3, "stop")
     stopped.expect("a watchdog that names the rank which stopped", "rank 2 (on host " in stopped.text and "has not been heard of for 3 s" in stopped.text)
     # The kernel sends SIGHUP to a stopped process whose group loses its last parent, and MPICH's launcher may answer with that: 1.
-    stopped.expect("an end soon after the watchdog's time", stopped.code in (1, 5, 9, 137) and stopped.seconds < 1.5 + 3 + 5)
+    stopped.expect("an end soon after the watchdog's time", stopped.code in (1, 5, 9, 137) and stopped.seconds < END)
 
     missing = launch(2, "size", SLUICE_MPI_PLUGIN="/nowhere/libsluice.so")
     missing.expect("the cure where there is no plugin", missing.code != 0 and "-Dmpi=enabled" in missing.text)
