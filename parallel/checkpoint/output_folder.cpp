@@ -14,7 +14,6 @@
 #include "parallel/checkpoint.h"
 #include "parallel/checkpoint/layout.h"
 #include "parallel/group/collectives.h"
-#include "parallel/group/deadline.h"
 #include "parallel/run/agreement.h"
 #include "parallel/run/model_hash.h"
 
@@ -141,13 +140,12 @@ void rename_or_throw(const fs::path& from, const fs::path& to) {
 }
 
 /// 0, or an errno: EWOULDBLOCK where another process has the lock. One that was killed has it for a moment longer than it is seen, and whoever
-/// restarts it may be faster.
+/// restarts it may be faster. Waits for two seconds, in which a machine that stands still does not count: nothing ends then.
 int why_not_locked(int file) {
-  constexpr double kSeconds = 2;
-  const auto deadline = deadline_in(kSeconds);
-  while (flock(file, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK || seconds_until(deadline) <= 0) return errno;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  constexpr std::chrono::milliseconds kPause(20);
+  for (auto left = std::chrono::milliseconds(2000); flock(file, LOCK_EX | LOCK_NB) != 0; left -= kPause) {
+    if (errno != EWOULDBLOCK || left.count() <= 0) return errno;
+    std::this_thread::sleep_for(kPause);
   }
   return 0;
 }
