@@ -69,7 +69,7 @@ TESTS = {
     "failures over mpich": Expected(30, not_with=SANITIZERS, needs="MPICH"),
     "saves over openmpi": Expected(25, not_with=SANITIZERS, needs="Open MPI"),
     "saves over mpich": Expected(20, not_with=SANITIZERS, needs="MPICH"),
-    "issues": Expected(10),
+    "issues": Expected(25),
     "ops": Expected(7),
     "emulation": Expected(3, not_with=EMULATED),
     "ops_emulated": Expected(13, not_with=EMULATED),

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <stdexcept>
 
 #include "models/transformer.h"
@@ -23,9 +23,8 @@ layers::Graph deep_model() {
 
 PlanOptions all_open() { return {.batch = kBatch, .micro_batches = kOpen, .schedule = kOpen, .partition = kOpen, .remat = kOpen}; }
 
-double seconds_since(std::chrono::steady_clock::time_point then) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
-}
+/// Of the processors.
+double seconds_since(std::clock_t then) { return static_cast<double>(std::clock() - then) / CLOCKS_PER_SEC; }
 
 TEST(LongSearches, EndWithAPlanWhenTheirTimeIsOverAndClaimNothing) {
   const auto graph = deep_model();
@@ -33,7 +32,7 @@ TEST(LongSearches, EndWithAPlanWhenTheirTimeIsOverAndClaimNothing) {
     SCOPED_TRACE(limit);
     PlanOptions options = all_open();
     options.search_seconds = limit;
-    const auto began = std::chrono::steady_clock::now();
+    const std::clock_t began = std::clock();
     const Plan chosen = plan(graph, devices("30x meta"), options);
     EXPECT_LT(seconds_since(began), 20) << "many times what one step of the search takes";
     EXPECT_TRUE(chosen.is_out_of_time);

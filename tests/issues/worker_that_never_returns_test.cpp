@@ -18,6 +18,7 @@ namespace {
 using sluice::testing::skip_batch;
 
 constexpr int kSamples = 6;
+constexpr double kTimeoutSeconds = 5;  // long beside what a device takes to come to where it hangs, also on a busy machine
 
 /// Holds up who comes while it is closed.
 class Gate {
@@ -75,7 +76,7 @@ layers::Graph gated_graph(const std::shared_ptr<Gate>& gate) {
 
 std::unique_ptr<Trainer> trainer_on(const char* names, const layers::Graph& graph) {
   const Plan chosen = plan(graph, devices(names), {.batch = kSamples, .micro_batches = 2, .partition = PartitionRule::uniform});
-  return std::make_unique<Trainer>(graph, chosen, AdamW({.lr = 1e-2}), TrainerOptions{.seed = 7, .timeout_seconds = 0.2});
+  return std::make_unique<Trainer>(graph, chosen, AdamW({.lr = 1e-2}), TrainerOptions{.seed = 7, .timeout_seconds = kTimeoutSeconds});
 }
 
 /// A batch that says when nobody has it any more.
@@ -88,7 +89,7 @@ Batch watched_batch(std::weak_ptr<int>& watch) {
 }
 
 void await_end_of(const std::weak_ptr<int>& watch) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(10);
   while (!watch.expired() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
   EXPECT_TRUE(watch.expired()) << "the thread that was given up goes on, or keeps what it had";
 }
@@ -106,7 +107,7 @@ TEST(AWorkerThatNeverReturns, IsReportedAfterTheTimeoutAndLeavesATrainerThatRefu
   gate->close();
   std::weak_ptr<int> watch;
   expect_error<HangError>([&] { trainer->step(watched_batch(watch)); },
-                          {"no message within 0.2 s (pipeline.timeout)", "device 1 (cpu:1) has finished RecvPost",
+                          {"within 5 s (pipeline.timeout)", "device 1 (cpu:1) has finished RecvPost",
                            "device 0 (cpu:0) holds up the others: it stands in F(stage 0, micro-batch 0)",
                            "cpu:0 has not come back from F(stage 0, micro-batch 0)"});
   EXPECT_EQ(trainer->steps_done(), 1);
@@ -133,7 +134,7 @@ TEST(AWorkerThatNeverReturns, IsReportedWhereNoOtherDeviceWaitsForIt) {
   auto trainer = trainer_on("cpu:0", graph);
   gate->close();
   std::weak_ptr<int> watch;
-  expect_error<HangError>([&] { trainer->evaluate(watched_batch(watch)); }, {"an action has not ended within 0.2 s (pipeline.timeout)",
+  expect_error<HangError>([&] { trainer->evaluate(watched_batch(watch)); }, {"an action has not ended within 5 s (pipeline.timeout)",
                                                                              "device 0 (cpu:0) has finished nothing and is in F(stage 0",
                                                                              "cpu:0 has not come back from F(stage 0, micro-batch 0)"});
   trainer.reset();
