@@ -18,7 +18,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from program import PROGRAM, ProgramTest, idx, patience, processor_seconds, sets, sluice  # noqa: E402  (it takes the program's path from the arguments)
+from program import HANG_S, PROGRAM, ProgramTest, idx, patience, processor_seconds, sets, sluice  # noqa: E402  (it takes the program's path from the arguments)
 
 NOBODY = 54321  # a user who owns nothing and runs nothing
 
@@ -326,7 +326,7 @@ class Hostile(ProgramTest):
             command += ["--set", name.encode() + b"=" + value if isinstance(value, bytes) else f"{name}={value}"]
         with open("/dev/full", "wb") as no_room:
             stream = lambda wanted: {"pipe": subprocess.PIPE, "/dev/full": no_room}.get(wanted)
-            return subprocess.run(command, stdout=stream(row.out), stderr=stream(row.err), preexec_fn=row.prepare, timeout=patience(60))
+            return subprocess.run(command, stdout=stream(row.out), stderr=stream(row.err), preexec_fn=row.prepare, timeout=HANG_S)
 
     def check(self, row):
         done = self.run_row(row)
@@ -427,7 +427,7 @@ class Texts(ProgramTest):
 
 class Streams(ProgramTest):
     def test_a_closed_standard_output_writes_no_file(self):
-        subprocess.run([PROGRAM, *map(str, self.tiny(train__steps=2))], preexec_fn=closing(1), stderr=subprocess.PIPE, timeout=patience(60))
+        subprocess.run([PROGRAM, *map(str, self.tiny(train__steps=2))], preexec_fn=closing(1), stderr=subprocess.PIPE, timeout=HANG_S)
         self.assertEqual((self.folder / "run" / "lock").read_bytes(), b"")
         self.assertEqual(sluice("inspect", self.folder / "run").returncode, 0)
 
@@ -445,7 +445,7 @@ class Streams(ProgramTest):
                     text += part
             except OSError:
                 pass  # the other end is closed
-            self.assertEqual(process.wait(timeout=patience(60)), 0)
+            self.assertEqual(process.wait(timeout=HANG_S), 0)
             os.close(parent)
             self.assertEqual(b"\033" not in text and b"\rstep" not in text, is_plain, text)
 
@@ -457,12 +457,12 @@ class Streams(ProgramTest):
         for number in signal.SIGINT, signal.SIGTERM:
             process = subprocess.Popen([PROGRAM, *command], stdout=subprocess.DEVNULL)
             process.send_signal(number)
-            self.assertEqual(process.wait(timeout=patience(5)), -number)
+            self.assertEqual(process.wait(timeout=HANG_S), -number)
 
 
 class Readers(ProgramTest):
     def test_a_checkpoint_that_is_pruned_while_it_is_read_gives_way_to_the_next(self):
-        keys = dict(train__steps=100000, output__save_every=1, output__keep=1)
+        keys = dict(train__steps=10**9, output__save_every=1, output__keep=1)
         training = subprocess.Popen([PROGRAM, *map(str, self.tiny(**keys))], stdout=subprocess.DEVNULL)
         try:
             while not (self.folder / "run" / "latest").exists():

@@ -14,21 +14,27 @@ PROGRAM = os.path.abspath(sys.argv.pop(1) if len(sys.argv) > 1 else "build/cli/s
 
 
 def patience(seconds):
-    """A time limit, longer where programs are slow by construction."""
+    """A limit of the processor's seconds, longer where programs are slow by construction."""
     return seconds * int(os.environ.get("SLUICE_TIME_LIMIT_FACTOR", "1"))
 
 
+HANG_S = patience(600)  # when a program counts as hanging: however busy the machine, none takes so long
+
+
+def processor_seconds_of(process):
+    """What a running process has taken of the processors, by its number. Unlike time, what else the machine does hardly changes it."""
+    return sum(map(int, pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
 def processor_seconds(running=None):
-    """What the programs that have ended took of the processors, and a running one so far. Unlike time, what else the machine does hardly changes it."""
+    """What the programs that have ended took of the processors, and a running one so far."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    ticks = 0
-    if running and running.poll() is None:
-        ticks = sum(map(int, pathlib.Path(f"/proc/{running.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))
-    return ended.ru_utime + ended.ru_stime + ticks / os.sysconf("SC_CLK_TCK")
+    so_far = processor_seconds_of(running.pid) if running and running.poll() is None else 0
+    return ended.ru_utime + ended.ru_stime + so_far
 
 
 def sluice(*arguments, **options):
-    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=patience(300), **options)
+    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=HANG_S, **options)
 
 
 def sets(**keys):

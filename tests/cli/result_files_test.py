@@ -8,7 +8,7 @@ import signal
 import subprocess
 import unittest
 
-from program import PROGRAM, ProgramTest, patience, sets, sluice
+from program import HANG_S, PROGRAM, ProgramTest, sets, sluice
 
 
 class ResultFiles(ProgramTest):
@@ -60,7 +60,7 @@ class ResultFiles(ProgramTest):
         config = self.write("configs/own.toml", sluice("plan", "tiny", "--print-config").stdout)
         own = shutil.copy(PROGRAM, self.folder / "sluice")  # which looks for configs beside itself
         before = config.read_bytes()
-        done = subprocess.run([own, "plan", "own", "--json", config], capture_output=True, text=True, timeout=patience(60))
+        done = subprocess.run([own, "plan", "own", "--json", config], capture_output=True, text=True, timeout=HANG_S)
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("which the command reads", done.stderr)
         self.assertEqual(config.read_bytes(), before)
@@ -113,7 +113,7 @@ class ResultFiles(ProgramTest):
         pipe = self.folder / "pipe"
         os.mkfifo(pipe)
         with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) as reader:
-            done = subprocess.run([PROGRAM, *map(str, self.tiny("--json", pipe, train__steps=2))], capture_output=True, text=True, timeout=patience(60))
+            done = subprocess.run([PROGRAM, *map(str, self.tiny("--json", pipe, train__steps=2))], capture_output=True, text=True, timeout=HANG_S)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(json.loads(reader.stdout.read())["steps"], 2)
 
@@ -129,7 +129,7 @@ class ResultFiles(ProgramTest):
             full = lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN), kill())
             for fault, code in ((full, 4), (kill, -signal.SIGXFSZ))[:1 if command is train else 2]:  # a signal that trainings take for an error
                 shutil.rmtree(self.folder / "run", ignore_errors=True)
-                done = subprocess.run([PROGRAM, *map(str, command), flag, result], capture_output=True, text=True, timeout=patience(60), preexec_fn=fault)
+                done = subprocess.run([PROGRAM, *map(str, command), flag, result], capture_output=True, text=True, timeout=HANG_S, preexec_fn=fault)
                 self.assertEqual(done.returncode, code, (command, flag, done.stderr))
                 self.assertEqual(result.read_bytes(), before, (command, flag))
                 if fault is full:
@@ -155,7 +155,7 @@ class ResultFiles(ProgramTest):
         if subprocess.run(["unshare", "-m", "mount", "--bind", outside, inside], capture_output=True).returncode != 0:
             self.skipTest("needs the right to mount")
         done = subprocess.run(["unshare", "-m", "sh", "-c", 'mount --bind "$0" "$1" && exec "$2" plan tiny --json "$1"', outside, inside, PROGRAM],
-                              capture_output=True, text=True, timeout=patience(60))
+                              capture_output=True, text=True, timeout=HANG_S)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue(json.loads(outside.read_text())["fits"])
         self.assertEqual(sorted(self.folder.iterdir()), [inside, outside])
@@ -167,13 +167,13 @@ class ResultFiles(ProgramTest):
                 with log.open("w") as out:
                     out.write("former lines\n")
                     out.flush()
-                    done = subprocess.run([PROGRAM, "plan", "tiny", flag, name], stdout=out, stderr=subprocess.PIPE, text=True, timeout=patience(60))
+                    done = subprocess.run([PROGRAM, "plan", "tiny", flag, name], stdout=out, stderr=subprocess.PIPE, text=True, timeout=HANG_S)
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertIn(f"{flag}: needs a file of its own, got {name}, to which standard output goes", done.stderr)
                 self.assertEqual(log.read_text(), "former lines\n")
         self.assertIn("</svg>", sluice("plan", "tiny", "--svg", "/dev/stdout").stdout)
         with log.open("w") as out:
-            done = subprocess.run([PROGRAM, "plan", "tiny", "--svg", log], stdout=subprocess.PIPE, stderr=out, timeout=patience(60))
+            done = subprocess.run([PROGRAM, "plan", "tiny", "--svg", log], stdout=subprocess.PIPE, stderr=out, timeout=HANG_S)
         self.assertEqual(done.returncode, 2)
         self.assertIn("to which standard error goes", log.read_text())
 

@@ -14,14 +14,14 @@ import subprocess
 import time
 import unittest
 
-from program import PROGRAM, ProgramTest, patience
+from program import HANG_S, PROGRAM, ProgramTest
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "train-until-done"
 KILLS = 5
 
 
 def until_done(*arguments, **options):
-    return subprocess.run([SCRIPT, *map(str, arguments)], capture_output=True, text=True, timeout=patience(300), **options)
+    return subprocess.run([SCRIPT, *map(str, arguments)], capture_output=True, text=True, timeout=HANG_S, **options)
 
 
 class TrainUntilDone(ProgramTest):
@@ -37,21 +37,21 @@ class TrainUntilDone(ProgramTest):
         whole = self.train(out="whole", train__steps=steps)
         command = [PROGRAM, *self.tiny("--json", self.folder / "result.json", train__steps=steps, output__save_every=50)]
         process = subprocess.Popen([SCRIPT, "--", *map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        killed = 0
-        while process.poll() is None and killed < KILLS:
+        kills = 0
+        while process.poll() is None and kills < KILLS:
             time.sleep(random.uniform(0.2, 1.2))
             for child in self.children_of(process.pid):
                 try:
                     os.kill(child, signal.SIGKILL)
-                    killed += 1
+                    kills += 1
                 except ProcessLookupError:
                     pass  # it has ended by itself
-        _, messages = process.communicate(timeout=patience(300))
+        _, messages = process.communicate(timeout=HANG_S)
         self.assertEqual(process.returncode, 0, messages)
-        self.assertGreater(killed, 0, "needs a longer training")
+        killed = messages.count("ended with exit code 137")     # not one that was at its end when the kill came
+        self.assertIn(killed, range(1, kills + 1), "needs a longer training")
         self.assertEqual(json.loads((self.folder / "result.json").read_text())["weights_hash"], whole["weights_hash"])
         self.assertIn(f"done after {killed + 1} starts", messages)
-        self.assertEqual(messages.count("ended with exit code 137"), killed)
 
     @staticmethod
     def children_of(parent):
@@ -123,7 +123,7 @@ class TrainUntilDone(ProgramTest):
         while not process.stdout.readline().startswith("step "):
             pass
         process.send_signal(signal.SIGTERM)
-        output, messages = process.communicate(timeout=patience(60))
+        output, messages = process.communicate(timeout=HANG_S)
         self.assertEqual(process.returncode, 143, messages)
         self.assertIn("ended by a signal after step", output)
         self.assertIn("stopped by SIGTERM", messages)
@@ -135,22 +135,18 @@ class TrainUntilDone(ProgramTest):
         while not begun.exists():
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        began = time.monotonic()
-        _, messages = process.communicate(timeout=patience(90))
+        _, messages = process.communicate(timeout=HANG_S)
         self.assertIn("stopped by SIGINT", messages)
         self.assertEqual(process.returncode, 130, messages)
-        self.assertLess(time.monotonic() - began, 50)
 
     def test_a_signal_between_two_starts_is_the_end(self):
         script = self.folder / "script"     # whose number the first start notes, for a date that sends the signal
         program = self.stand_in(f'[ ! -e "{script}" ] || exec sleep 30; echo $PPID > "{script}"; exit 5')
         date = self.write("date", f'#!/bin/sh\n[ ! -s "{script}" ] || {{ kill -TERM "$(cat "{script}")"; : > "{script}"; }}\nexec {shutil.which("date")} "$@"\n')
         date.chmod(date.stat().st_mode | stat.S_IXUSR)
-        began = time.monotonic()
         done = until_done("--", program, "train", env={**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}"})
         self.assertIn("stopped by SIGTERM", done.stderr)
         self.assertEqual(done.returncode, 143, done.stderr)
-        self.assertLess(time.monotonic() - began, 25)
 
 
 if __name__ == "__main__":

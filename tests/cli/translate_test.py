@@ -10,7 +10,7 @@ import subprocess
 import unittest
 
 import program  # takes the program from the command line
-from program import ProgramTest, patience, sets, sluice
+from program import HANG_S, ProgramTest, sets, sluice
 
 PROGRAM = program.PROGRAM
 
@@ -62,7 +62,7 @@ lr = 3e-3
 
     def translate(self, text, *arguments, run="run"):
         command = [PROGRAM, "translate", str(self.folder / run), *map(str, arguments)]
-        return subprocess.run(command, input=text, capture_output=True, timeout=patience(300))
+        return subprocess.run(command, input=text, capture_output=True, timeout=HANG_S)
 
     def test_train_eval_and_translate(self):
         report = self.folder / "report.html"
@@ -216,7 +216,7 @@ lr = 3e-3
                 self.assertTrue(process.stdout.readline().endswith(b"\n"))  # before the next line is there
             process.stdin.close()
             self.assertEqual(process.stdout.read(), b"")
-            self.assertEqual(process.wait(patience(60)), 0)
+            self.assertEqual(process.wait(HANG_S), 0)
 
     def test_line_breaks_within_a_translation_are_spaces(self):
         entries = "".join(f'\nmsgid "word {number}"\nmsgstr "ja\\n"\n"nein"\n' for number in range(300))
