@@ -16,8 +16,8 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
-from mpi_train_test import ENVIRONMENT, LAUNCHER, LAUNCHER_NAME, PROGRAM, RanksTest  # takes launcher and program from the command line
-from program import patience, sets, sluice
+from mpi_train_test import END_S, ENVIRONMENT, LAUNCHER, LAUNCHER_NAME, PROGRAM, RanksTest  # takes launcher and program from the command line
+from program import HANG_S, sets, sluice
 
 IS_LONG = "--long" in sys.argv
 if IS_LONG:
@@ -63,22 +63,22 @@ class Launch:
     """One launch of all ranks, whose processes can be told by a folder that is in their command. Its launcher has temporary files of its own:
     those of Open MPI that begin and end at once make and remove the same folder under each other."""
 
-    def __init__(self, folder, command, before=(), ranks=RANKS, limit=120):
+    def __init__(self, folder, command, before=(), ranks=RANKS, limit=HANG_S):
         self.folder, self.began = folder, time.monotonic()
         self.temporary = tempfile.TemporaryDirectory(prefix="launch-", ignore_cleanup_errors=True)
-        words = ["timeout", "-k", "5", str(patience(limit)), *LAUNCHER, "-n", str(ranks), *before, *command]
+        words = ["timeout", "-k", "5", str(limit), *LAUNCHER, "-n", str(ranks), *before, *command]
         self.process = subprocess.Popen(list(map(str, words)), env={**ENVIRONMENT, "TMPDIR": self.temporary.name}, stdin=subprocess.DEVNULL,
                                         text=True, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def end(self):
         """Waits for the end of the launcher and of all ranks, which end with it."""
-        self.output, self.errors = self.process.communicate(timeout=patience(150))
+        self.output, self.errors = self.process.communicate()
         self.code, self.seconds = self.process.returncode, time.monotonic() - self.began
         return self
 
-    def left(self, seconds=3):
+    def left(self, seconds=END_S):
         """Processes that are still there so long after the launcher; they are killed."""
-        deadline = time.monotonic() + patience(seconds)
+        deadline = time.monotonic() + seconds
         while (alive := processes_of(self.folder)) and time.monotonic() < deadline:
             time.sleep(0.05)
         for process in alive.values():

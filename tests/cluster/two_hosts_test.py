@@ -6,8 +6,10 @@ usage: two_hosts_test.py openmpi|mpich PROGRAM [--long] [unittest arguments]    
 """
 import os
 import pathlib
+import re
 import shlex
 import shutil
+import statistics
 import sys
 import time
 import unittest
@@ -18,8 +20,8 @@ if IS_LONG:
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
 import two_hosts
 # Takes launcher and program from the command line.
-from mpi_train_test import AMOEBANET, LAUNCHER, LAUNCHER_NAME, PROGRAM, RanksTest
-from program import patience
+from mpi_train_test import AMOEBANET, END_S, LAUNCHER, LAUNCHER_NAME, PROGRAM, RanksTest
+from program import HANG_S
 
 LAYOUTS = ((2, 1), (4, 2), (4, 1))  # devices, devices a rank
 LANGUAGE_MODEL = dict(train__steps=4, model__layers=4, model__tied_embeddings="true")
@@ -49,7 +51,7 @@ class TwoHostsTest(RanksTest):
 
     def command(self, ranks, *arguments):
         program = getattr(self, "rank_program", PROGRAM)
-        return ["timeout", "-k", "5", str(patience(120)), *self.hosts.launcher(LAUNCHER_NAME, ranks), str(program), *map(str, arguments)]
+        return ["timeout", "-k", "5", str(HANG_S), *self.hosts.launcher(LAUNCHER_NAME, ranks), str(program), *map(str, arguments)]
 
     def fresh(self, train, *arguments, **keys):
         """Without checkpoints of an earlier training."""
@@ -130,12 +132,16 @@ class SlowLine(TwoHostsTest):
     def test_takes_one_latency_for_a_message(self):
         """There and back with activations and gradients of 128 KiB, and with the gradient's norm: four latencies. A message that asks first takes three.
 
-        The first dozen steps take more: connections are made, and TCP sends a few packets a latency until its window has grown.
+        The first dozen steps take more: connections are made, and TCP sends a few packets a latency until its window has grown. What else the
+        machine does adds to some steps; the fastest has the least of it.
         """
-        over = self.train_over(2, 2, train__steps=32, train__evaluate_every=0, train__evaluate_batches=1, model__context=128, model__dim=128,
-                               model__layers=1, train__batch=4, pipeline__micro_batches=2, pipeline__schedule="gpipe")
-        self.assertGreater(over["step_ms"]["median"], 3.5 * self.SECONDS * 1e3, "the line holds nothing back")
-        self.assertLess(over["step_ms"]["median"], 8 * self.SECONDS * 1e3)
+        keys = dict(train__steps=32, train__evaluate_every=0, train__evaluate_batches=1, model__context=128, model__dim=128, model__layers=1,
+                    train__batch=4, pipeline__micro_batches=2, pipeline__schedule="gpipe")
+        done = self.launch(2, *self.tiny(pipeline__devices='"2x cpu"', **keys))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        step_ms = [float(found) for found in re.findall(r"^step .* ([\d.]+) ms \|", done.stdout, re.MULTILINE)]
+        self.assertGreater(statistics.median(step_ms), 3.5 * self.SECONDS * 1e3, "the line holds nothing back")
+        self.assertLess(min(step_ms), 8 * self.SECONDS * 1e3)
 
 
 class CutLine(TwoHostsTest):
@@ -153,15 +159,15 @@ class CutLine(TwoHostsTest):
         process, ranks = self.start(2, pipeline__timeout=self.TIMEOUT)
         self.hosts.cut()
         began = time.monotonic()
-        while self.ranks_alive() & set(ranks) and time.monotonic() < began + patience(self.TIMEOUT + 2):
-            time.sleep(0.05)
-        self.assertFalse(self.ranks_alive() & set(ranks), f"still running {self.TIMEOUT + 2} s after the cut")
+        self.await_end_of(ranks)
         print(f"{LAUNCHER_NAME}: all ranks ended {time.monotonic() - began:.1f} s after the cut", file=sys.stderr)
-        while len(list(self.folder.glob("code-*"))) < 2 and time.monotonic() < began + patience(self.TIMEOUT + 5):
+        while len(list(self.folder.glob("code-*"))) < 2 and time.monotonic() < began + 2 * END_S:
             time.sleep(0.05)
         for rank, other in (0, "rank 1 (on host second)"), (1, "rank 0 (on host first)"):
             errors = (self.folder / f"errors-{rank}").read_text()
-            self.assertIn(f"sluice: rank {rank}: error: {other} has not been heard of", errors)
+            # The watchdog and whoever waits for a message have the same time, of which the first leaves out what this machine stood still.
+            self.assertRegex(errors, rf"sluice: rank {rank}: error: ({re.escape(other)} has not been heard of|.*needed a message of {re.escape(other)} within"
+                                     rf"|.* within {self.TIMEOUT} s \(pipeline.timeout\)(?s:.)* device {1 - rank} \(cpu:{1 - rank}\))")
             where = rf"device {rank} \(cpu:{rank}\) |this rank had come to step "  # within a step, or before one
             self.assertRegex(errors, rf"\n  ({where})", "where the rank was itself")
             self.assertEqual((self.folder / f"code-{rank}").read_text(), "5\n", errors)
