@@ -45,6 +45,19 @@ class Configure(unittest.TestCase):
         code, output = self.configure("build", "-Dword=second")
         self.assertEqual((code, "word is second" in output), (0, True), output)
 
+    def test_machine_files_are_kept(self):
+        with open(self.root / "meson.build", "a") as build:
+            build.write("message('machine is', meson.get_external_property('machine', 'none'))\n")
+        machine = self.root / "machine's = file.ini"
+        machine.write_text("[properties]\nmachine = 'known'\n")
+        for kind in ("--native-file", "--cross-file"):
+            with self.subTest(kind):
+                self.assertIn("machine is known", self.configure("build", "-Dword=a = 50 %", kind, str(machine))[1])
+                (self.root / "build" / "build.ninja").unlink()
+                code, output = self.configure("build")
+                self.assertEqual((code, "machine is known" in output, "word is a = 50 %" in output), (0, True, True), output)
+                shutil.rmtree(self.root / "build")
+
     def test_a_clone_that_was_moved_is_set_up_where_it_is(self):
         self.assertEqual(self.configure("build", "-Dword=first")[0], 0)
         moved = self.root.parent / "moved"
