@@ -87,12 +87,12 @@ class TrainUntilDone(ProgramTest):
         done = until_done("--", PROGRAM, *self.tiny(data__kind="text", data__path=self.folder / "nowhere.txt"))
         self.assertEqual(done.returncode, 3)
         self.assertIn("no other start can mend", done.stderr)
-        for wrong in ([], ["--"], ["--ranks", "0", "--", PROGRAM], ["--ranks"], ["--", "true"]):
+        for wrong in ([], ["--"], ["--ranks", "0", "--", PROGRAM], ["--pause", "-1", "--", PROGRAM, "train", "tiny"], ["--ranks"], ["--", "true"]):
             self.assertEqual(until_done(*wrong).returncode, 2, wrong)
 
     def test_goes_on_with_fewer_ranks_when_nothing_moves(self):
         program = self.stand_in('echo "$2" >> "$(dirname "$0")/starts"; [ "$2" -le 2 ] || exit 5')
-        done = until_done("--ranks", 6, "--", program, "train", "{ranks}")
+        done = until_done("--ranks", 6, "--pause", 0, "--", program, "train", "{ranks}")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual((self.folder / "starts").read_text().split(), ["6", "6", "3", "3", "2"])
 
@@ -114,6 +114,40 @@ class TrainUntilDone(ProgramTest):
         done = until_done("--most-starts", 3, "--", self.stand_in("exit 5"), "train")
         self.assertEqual(done.returncode, 5)
         self.assertIn("not done after 3 starts", done.stderr)
+
+    def test_waits_ever_longer_for_a_training_that_dies_at_once(self):
+        done = until_done("--most-starts", 3, "--", self.stand_in(f'date +%s.%N >> "{self.folder}/starts"; exit 5'), "train")
+        first, second, third = map(float, (self.folder / "starts").read_text().split())
+        self.assertGreater(second - first, 0.95)
+        self.assertGreater(third - second, 1.95)
+        self.assertEqual([line for line in done.stderr.splitlines() if "waits" in line],
+                         ["train-until-done: waits 1 s", "train-until-done: waits 2 s"])
+
+    def test_gives_up_a_training_that_brings_nothing(self):
+        done = until_done("--ranks", 2, "--pause", 0, "--", self.stand_in(f'echo "$2" >> "{self.folder}/starts"; exit 4'), "train", "{ranks}")
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertEqual((self.folder / "starts").read_text().split(), ["2"] * 2 + ["1"] * 10)
+        self.assertIn("gives up: 10 starts in a row brought no new checkpoint", done.stderr)
+
+    def test_does_not_give_up_a_training_that_moves_at_times(self):
+        program = self.stand_in(f'echo x >> "{self.folder}/starts"; starts=$(wc -l < "{self.folder}/starts")\n'
+                                f'[ "$starts" != 9 ] || echo step-00000001 > "{self.folder}/latest"; [ "$starts" = 18 ] || exit 5')
+        done = until_done("--pause", 0, "--", program, "train")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("done after 18 starts", done.stderr)
+
+    def test_a_signal_while_it_waits_is_the_end(self):
+        for name in ("INT", "TERM"):
+            process = subprocess.Popen([SCRIPT, "--pause", "60", "--", self.stand_in("exit 5"), "train"], stderr=subprocess.PIPE, text=True,
+                                       preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))     # as a terminal starts it
+            while "waits 60 s" not in process.stderr.readline():
+                pass
+            began = time.monotonic()
+            process.send_signal(getattr(signal, f"SIG{name}"))
+            _, messages = process.communicate(timeout=patience(90))
+            self.assertIn(f"stopped by SIG{name}", messages)
+            self.assertEqual(process.returncode, 128 + getattr(signal, f"SIG{name}"), messages)
+            self.assertLess(time.monotonic() - began, 50)
 
     def test_a_signal_goes_to_the_training_and_is_the_end(self):
         process = subprocess.Popen([SCRIPT, "--", PROGRAM, *map(str, self.tiny(train__steps=10**9))], stdout=subprocess.PIPE,
