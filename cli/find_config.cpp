@@ -35,6 +35,19 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path, unreadable);
 }
 
+/// What else the name may have been to be.
+std::string nearest_configs(const std::string& name) {
+  const auto known = known_configs();
+  if (known.empty())
+    return fmt::format(
+        "no configs are in the folders where this program looks for them: {}; give a file with its path, or run the program where it was "
+        "built "
+        "or installed",
+        list_text(config_folders(), ", "));
+  const std::string nearest = nearest_word(name, known);
+  return nearest.empty() ? fmt::format("known: {}", list_text(known, ", ")) : "did you mean '" + nearest + "'?";
+}
+
 }  // namespace
 
 fs::path find_config(const std::string& name) {
@@ -45,10 +58,7 @@ fs::path find_config(const std::string& name) {
   const auto status = fs::status(name, error);
   require(!fs::exists(status), name, ": needs a regular file, not a folder, pipe or device");
   require(status.type() == fs::file_type::not_found, name, ": cannot be read: ", error.message());
-  const auto known = known_configs();
-  const std::string nearest = nearest_word(name, known);
-  throw UsageError(join(name, ": needs a config file or the name of one, found neither",
-                        nearest.empty() ? fmt::format("; known: {}", list_text(known, ", ")) : "; did you mean '" + nearest + "'?"));
+  throw UsageError(join(name, ": needs a config file or the name of one, found neither; ", nearest_configs(name)));
 }
 
 }  // namespace sluice::cli

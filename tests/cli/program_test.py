@@ -17,6 +17,16 @@ class BadInput(ProgramTest):
     def test_unknown_key_names_the_nearest(self):
         self.refuse(2, "train.step", "train.steps", arguments=self.tiny("--set", "train.step=3"))
 
+    def test_a_program_without_its_configs_says_where_it_looked(self):
+        configs = pathlib.Path(__file__).resolve().parents[2] / "models" / "configs"
+        hidden = ["unshare", "-rm", "sh", "-c", f"mount -t tmpfs none '{configs}' && exec \"$@\"", "sh"]
+        if subprocess.run([*hidden, "true"], capture_output=True).returncode != 0:
+            self.skipTest("no folders can be hidden here")
+        done = subprocess.run([*hidden, PROGRAM, "inspect", "tiny"], capture_output=True, text=True, timeout=patience(60))
+        self.assertEqual(done.returncode, 2, done.stderr)
+        for words in ("tiny: needs a config file or the name of one", "no configs are in", f'"{configs}"', "give a file with its path"):
+            self.assertIn(words, done.stderr)
+
     def test_replicas_that_do_not_fit(self):
         four = dict(pipeline__devices='"4x cpu"', pipeline__micro_batches=4)
         self.refuse(2, "pipeline.replicas", "each of the 3 replicas, got 4", arguments=self.tiny(pipeline__replicas=3, **four))
