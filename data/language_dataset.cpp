@@ -1,12 +1,14 @@
 #include "data/language_dataset.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace sluice::data {
 
 LanguageDataset::LanguageDataset(int64_t vocabulary, int64_t context) : vocabulary_(vocabulary), context_(context) {
-  require(context >= 1, "data: needs a context of at least 1 token, got ", context);
-  require(vocabulary >= 1, "data: needs a vocabulary of at least 1, got ", vocabulary);
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();  // of positions and of ids
+  require(context >= 1 && context <= kMost, "data: needs a context of 1 to ", kMost, " tokens, got ", context);
+  require(vocabulary >= 1 && vocabulary <= kMost + 1, "data: needs a vocabulary of 1 to ", kMost + 1, ", got ", vocabulary);
 }
 
 Tensor LanguageDataset::load(const std::string& input, Split split, int64_t epoch, std::span<const int64_t> samples) const {

@@ -6,7 +6,7 @@ namespace sluice::data {
 /// Samples of a language model: runs of T + 1 token ids, seen as "tokens" i32 [T] and "targets" i32 [T], the token that comes next.
 class LanguageDataset : public Dataset {
  public:
-  /// Errors  UsageError for context < 1 or vocabulary < 1.
+  /// Errors  UsageError for a context that is not from 1 to 2^31 - 1, and a vocabulary that is not from 1 to 2^31.
   LanguageDataset(int64_t vocabulary, int64_t context);
 
   int64_t vocabulary() const { return vocabulary_; }

@@ -124,6 +124,17 @@ TEST(TextDataset, SaysWhatIsTooShortOrOutOfRange) {
   expect_error<UsageError>([&] { sample(data, "tokens", Split::train, 0, -1); }, {"-1"});
 }
 
+/// The window of one token more overflowed: a crash, and with some contexts a data set of windows that are not there.
+TEST(LanguageDataset, RefusesContextsAndVocabulariesBeyond32Bits) {
+  for (const int64_t context : {INT64_MAX, INT64_MAX / 16, int64_t{1} << 31})
+    expect_error<UsageError>([&] { TextDataset(counting(100), context, 0, 0); },
+                             {"context of 1 to 2147483647 tokens", std::to_string(context)});
+  expect_error<DataError>([&] { TextDataset(counting(100), INT32_MAX, 0, 0); }, {"100 tokens", "2147483648 tokens", "smaller context"});
+  SyntheticText::Options options;
+  options.vocabulary = (int64_t{1} << 31) + 1;
+  expect_error<UsageError>([&] { SyntheticText{options}; }, {"vocabulary of 1 to 2147483648", "2147483649"});
+}
+
 TEST(SyntheticText, IsAFunctionOfTheSeedAndDiffersBetweenSplits) {
   const SyntheticText a({.seed = 1}), b({.seed = 1}), c({.seed = 2});
   EXPECT_EQ(sample(a, "tokens", Split::train, 0, 9), sample(b, "tokens", Split::train, 3, 9));
