@@ -34,26 +34,27 @@ namespace {
 
 int magnitude_of(uint32_t count) { return static_cast<int>(std::bit_width(count)); }
 
-int64_t held_out_begin(TokenRange range) { return range.end - (range.end - range.begin) / 10; }
+size_t held_out_begin(std::span<const int32_t> ids) { return ids.size() - ids.size() / 10; }
 
 /// The up to two tokens before position i of a range, oldest first.
-struct History {
-  std::array<int32_t, 2> tokens{};
-  size_t size = 0;
-
-  History(const Tokens& ids, int64_t begin, int64_t i) {
-    for (int64_t at = std::max(begin, i - 2); at < i; ++at) tokens[size++] = ids[at];
-  }
-  std::span<const int32_t> span() const { return {tokens.data(), size}; }
-};
+std::span<const int32_t> history_of(std::span<const int32_t> ids, size_t i) {
+  const size_t size = std::min<size_t>(i, 2);
+  return ids.subspan(i - size, size);
+}
 
 }  // namespace
 
 Trigram::Trigram(const Tokens& tokens, std::span<const TokenRange> ranges) : vocabulary_(tokens.vocabulary()) {
   require(vocabulary_ <= int64_t{1} << 21, "trigram: needs a vocabulary of at most 2^21, got ", vocabulary_);
-  for (const auto& range : ranges) count(tokens, {range.begin, held_out_begin(range)}, range.begin);
+  for (const auto& range : ranges) {
+    const auto ids = tokens.run(range.begin, range.end);
+    count(ids, 0, held_out_begin(ids));
+  }
   for (int length = 0; length < kOrders; ++length) fit(length, tokens, ranges);
-  for (const auto& range : ranges) count(tokens, range, held_out_begin(range));
+  for (const auto& range : ranges) {
+    const auto ids = tokens.run(range.begin, range.end);
+    count(ids, held_out_begin(ids), ids.size());
+  }
 }
 
 uint64_t Trigram::history_key(std::span<const int32_t> history, int length) const {
@@ -63,29 +64,31 @@ uint64_t Trigram::history_key(std::span<const int32_t> history, int length) cons
   return key;
 }
 
-void Trigram::count(const Tokens& tokens, TokenRange range, int64_t from) {
-  for (int64_t i = from; i < range.end; ++i) {
-    const History history(tokens, range.begin, i);
-    for (int length = 0; length <= static_cast<int>(history.size); ++length) {
-      const uint64_t key = history_key(history.span(), length);
+void Trigram::count(std::span<const int32_t> ids, size_t begin, size_t end) {
+  for (size_t i = begin; i < end; ++i) {
+    const auto history = history_of(ids, i);
+    for (int length = 0; length <= static_cast<int>(history.size()); ++length) {
+      const uint64_t key = history_key(history, length);
       histories_[length].increment(key);
-      grams_[length].increment(key * static_cast<uint64_t>(vocabulary_) + static_cast<uint64_t>(tokens[i]));
+      grams_[length].increment(key * static_cast<uint64_t>(vocabulary_) + static_cast<uint64_t>(ids[i]));
     }
   }
 }
 
 void Trigram::fit(int length, const Tokens& tokens, std::span<const TokenRange> ranges) {
   std::vector<Observation> observations;
-  for (const auto& range : ranges)
-    for (int64_t i = held_out_begin(range); i < range.end; ++i) {
-      const History history(tokens, range.begin, i);
-      if (static_cast<int>(history.size) < length) continue;
-      const uint64_t key = history_key(history.span(), length);
+  for (const auto& range : ranges) {
+    const auto ids = tokens.run(range.begin, range.end);
+    for (size_t i = held_out_begin(ids); i < ids.size(); ++i) {
+      const auto history = history_of(ids, i);
+      if (static_cast<int>(history.size()) < length) continue;
+      const uint64_t key = history_key(history, length);
       const uint32_t seen = histories_[length].count(key);
       if (seen == 0) continue;
-      const uint32_t followed = grams_[length].count(key * static_cast<uint64_t>(vocabulary_) + static_cast<uint64_t>(tokens[i]));
-      observations.push_back({followed / static_cast<double>(seen), probability(history.span(), tokens[i], length), magnitude_of(seen)});
+      const uint32_t followed = grams_[length].count(key * static_cast<uint64_t>(vocabulary_) + static_cast<uint64_t>(ids[i]));
+      observations.push_back({followed / static_cast<double>(seen), probability(history, ids[i], length), magnitude_of(seen)});
     }
+  }
   auto& weights = weights_[length];
   weights.fill(0.5);
   for (int round = 0; round < 20; ++round) {

@@ -52,7 +52,7 @@ class Trigram {
     int magnitude;
   };
   uint64_t history_key(std::span<const int32_t> history, int length) const;
-  void count(const Tokens& tokens, TokenRange range, int64_t from);
+  void count(std::span<const int32_t> ids, size_t begin, size_t end);
   void fit(int length, const Tokens& tokens, std::span<const TokenRange> ranges);
 
   int64_t vocabulary_;

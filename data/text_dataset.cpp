@@ -57,7 +57,7 @@ void TextDataset::read(Split split, int64_t epoch, int64_t sample, std::span<int
   const auto range = static_cast<size_t>(above - windows.first_sample.begin() - 1);
   int64_t begin = windows.ranges[range].begin + (sample - windows.first_sample[range]) * context();
   if (split == Split::train) begin += offset(epoch, range);
-  for (size_t i = 0; i < ids.size(); ++i) ids[i] = tokens_[begin + static_cast<int64_t>(i)];
+  tokens_.read(begin, ids);
 }
 
 }  // namespace sluice::data

@@ -13,17 +13,14 @@
 #include "core/error.h"
 #include "core/file/file.h"
 #include "data/content_hash.h"
+#include "data/text_dataset.h"
 #include "expect_error.h"
 #include "temporary_folder.h"
 
 namespace sluice::data {
 namespace {
 
-std::vector<int32_t> all(const Tokens& tokens) {
-  std::vector<int32_t> ids;
-  for (int64_t i = 0; i < tokens.size(); ++i) ids.push_back(tokens[i]);
-  return ids;
-}
+std::vector<int32_t> all(const Tokens& tokens) { return tokens.run(0, tokens.size()); }
 
 RC_GTEST_PROP(TokenFile, GivesBackTheIdsOfAnyVocabulary, ()) {
   const auto vocabulary = *rc::gen::element<int32_t>(1, 2, 256, 65536, 65537, INT32_MAX);
@@ -86,6 +83,21 @@ TEST(TokenFile, KeepsItsBytesWhenTheFileIsReplaced) {
   Tokens::of(fresh, 9).save(path);
   EXPECT_EQ(all(opened), old);
   EXPECT_EQ(all(Tokens::open(path)), fresh);
+}
+
+/// A signal (SIGBUS) ended the process: what was read was mapped.
+TEST(TokenFile, ThatIsCutWhileItIsReadIsAnErrorWithItsSizeThenAndNow) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "ids.tokens";
+  Tokens::of(std::vector<int32_t>(50000, 7), 100).save(path);
+  const TextDataset text(Tokens::open(path), 16, 0.1, 0);
+  const std::vector<int64_t> last{text.size(Split::train) - 1};
+  EXPECT_EQ(text.load("tokens", Split::train, 0, last).to_vector(), std::vector<double>(16, 7));
+  std::filesystem::resize_file(path, 3000);
+  expect_error<DataError>([&] { text.load("tokens", Split::train, 0, last); },
+                          {path.string(), "100096 bytes", "opened", "3000 now", "start again"});
+  const std::vector<int64_t> first{0};
+  EXPECT_EQ(text.load("tokens", Split::train, 0, first).to_vector(), std::vector<double>(16, 7));
 }
 
 TEST(Tokenize, PutsAnEmptyLineBetweenTextsAndKeepsTheResult) {
