@@ -1,6 +1,7 @@
 #include "layers/loss.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "autograd/ops/cast.h"
 #include "autograd/ops/elementwise.h"
@@ -62,7 +63,11 @@ Var Loss::forward(const Call& call) const {
 
 double Loss::loss_weight(const std::vector<Tensor>& inputs, int64_t samples) const {
   const Tensor weighing = weights(inputs);
-  return weighing.defined() ? sum(cast(weighing, DType::f64)).item() : static_cast<double>(samples);
+  if (!weighing.defined()) return static_cast<double>(samples);
+  for (const double weight : weighing.to_vector())
+    require(std::isfinite(weight) && weight >= 0, type_of(*this), ": needs weights that are finite and at least 0, got ", weight,
+            "; a factor that may be below 0 belongs into the losses: multiply what Loss::losses returns by it");
+  return sum(cast(weighing, DType::f64)).item();
 }
 
 }  // namespace sluice::layers

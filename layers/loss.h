@@ -13,8 +13,9 @@ namespace sluice::layers {
 ///         NaN is NaN: targets that are not known are better 0 than NaN); a batch of padding may have a mask.
 /// Shape   losses [B, ...], B the samples of input 0 -> scalar.
 /// Dtypes  any floating one; sums in f32 for bf16, and the result is f32 (f64 for f64).
-/// Errors  UsageError for losses without elements or of another number of samples, weights of another shape or made by a node. Graph::add
-///         refuses losses with a second axis of samples: one for each pair is no mean over samples, and depends on the micro-batches.
+/// Errors  UsageError for losses without elements or of another number of samples, weights of another shape or made by a node, and weights of
+///         a mini-batch that are below 0 or not finite, of which there is no mean. Graph::add refuses losses with a second axis of samples: one
+///         for each pair is no mean over samples, and depends on the micro-batches.
 ///   class LogCosh : public Loss {
 ///     Var losses(const Call& call) const override { ... }
 ///   };

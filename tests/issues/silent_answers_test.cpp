@@ -19,6 +19,8 @@
 #include "data/tensor_dataset.h"
 #include "layers/cross_entropy.h"
 #include "layers/linear.h"
+#include "layers/loss_sum.h"
+#include "layers/losses.h"
 #include "parallel/inference.h"
 #include "parallel/trainer.h"
 #include "tests/expect_error.h"
@@ -154,6 +156,33 @@ TEST(SilentAnswers, TrainersRefuseWhatWasPassedOver) {
   const auto of = trainer();
   expect_error<UsageError>([&] { of->step(Batch{.samples = 16, .load = {}}); }, {"batch: needs a function that loads its inputs"});
   expect_error<UsageError>([&] { training::Loop(*of, nullptr, {.steps = 1, .batch = 16}); }, {"training loop: needs a data set"});
+}
+
+/// Means of such weights grew without bound where their sum came near 0, and within a sum of losses a sum below 0 turned the gradient about.
+TEST(SilentAnswers, WeightsOfALossAreFiniteAndNotBelowZero) {
+  layers::Graph alone, in_a_sum;
+  for (layers::Graph* graph : {&alone, &in_a_sum}) {
+    const auto x = graph->input("x", {4}), target = graph->input("target", {1}), weight = graph->input("weight", {});
+    const auto y = graph->add("y", layers::Linear(4, 1), x);
+    if (graph == &alone)
+      graph->loss(graph->add("loss", layers::MeanSquaredError(), {y, target, weight}));
+    else
+      graph->loss(graph->add("loss", layers::LossSum().with("part", layers::MeanSquaredError(), 1, {0, 1, 2}), {y, target, weight}));
+  }
+  for (const layers::Graph* graph : {&alone, &in_a_sum}) {
+    parallel::Trainer of(*graph, parallel::plan(*graph, devices("cpu:0"), {.batch = 3}), SGD({.lr = 0.1}));
+    const auto weighed = [](const std::vector<double>& weights) {
+      return batch_of({{"x", randn({3, 4}, 1)}, {"target", randn({3, 1}, 2)}, {"weight", tensor_of(weights, {3})}});
+    };
+    const std::string hash = of.weights_hash();
+    for (const double wrong : {-0.5, -3.0, std::nan(""), kInfinity}) {
+      const std::initializer_list<std::string> words{"MeanSquaredError", "weights that are finite and at least 0", join("got ", wrong)};
+      expect_error<UsageError>([&] { of.step(weighed({1, wrong, 1})); }, words);
+      expect_error<UsageError>([&] { of.evaluate(weighed({1, wrong, 1})); }, words);
+    }
+    EXPECT_EQ(of.weights_hash(), hash);
+    EXPECT_FALSE(of.step(weighed({1, 0, 1e30})).was_skipped);
+  }
 }
 
 TEST(SilentAnswers, FilesOfACallerLeaveACheckpointWhole) {
