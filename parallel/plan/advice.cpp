@@ -27,9 +27,7 @@ std::vector<DevicePtr> counting_devices(const std::vector<DevicePtr>& devices, i
 class Advice {
  public:
   Advice(const layers::Graph& graph, const std::vector<DevicePtr>& devices, const PlanOptions& options)
-      : graph_(graph), devices_(devices), asked_(options), options_(options) {
-    options_.memory = kUnlimited;  // the devices have it already
-  }
+      : graph_(graph), devices_(devices), asked_(options), options_(options) {}
 
   std::string text() {
     rematerialization();

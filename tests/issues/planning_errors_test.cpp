@@ -151,6 +151,7 @@ TEST(PlanningErrors, AdviseInTheWordsOfTheCaller) {
   const std::string advice = nearest_that_fits(graph, {device}, {.batch = 64, .micro_batches = 1});
   EXPECT_NE(advice.find("PlanOptions::"), advice.npos) << advice;
   EXPECT_EQ(advice.find("pipeline."), advice.npos) << advice;
+  EXPECT_EQ(nearest_that_fits(graph, {make_device("cpu:0")}, {.batch = 64, .micro_batches = 1, .memory = 2000}), advice);
   const auto refused = predict(graph, plan(graph, {device}, {.batch = 64, .micro_batches = 1}), AdamW({}), 64, {});
   EXPECT_NE(refused.reason.find("raise Device::Options::budget_bytes"), refused.reason.npos) << refused.reason;
   EXPECT_NE(cli::in_config_words(refused.reason).find("raise pipeline.memory"), refused.reason.npos);
