@@ -32,17 +32,17 @@ Found found_by_root(parallel::Group* ranks, const std::function<Found()>& find) 
     const Found found = find();
     packet << found.has_value();
     if (found) {
-      const auto& [folder, step, config, weights_hash, has_averages, parts, files, gpu_choices] = *found;
-      packet << std::filesystem::absolute(folder).string() << step << config << weights_hash << has_averages << parts << files
-             << gpu_choices;
+      const auto& [folder, step, skipped_steps, config, weights_hash, has_averages, parts, files, gpu_choices] = *found;
+      packet << std::filesystem::absolute(folder).string() << step << skipped_steps << config << weights_hash << has_averages << parts
+             << files << gpu_choices;
     }
     return packet.take();
   });
   parallel::PacketReader packet(bytes);
   if (!packet.read<bool>()) return std::nullopt;
   parallel::Checkpoint found;
-  auto& [folder, step, config, weights_hash, has_averages, parts, files, gpu_choices] = found;
-  packet >> folder >> step >> config >> weights_hash >> has_averages >> parts >> files >> gpu_choices;
+  auto& [folder, step, skipped_steps, config, weights_hash, has_averages, parts, files, gpu_choices] = found;
+  packet >> folder >> step >> skipped_steps >> config >> weights_hash >> has_averages >> parts >> files >> gpu_choices;
   return found;
 }
 

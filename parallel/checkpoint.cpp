@@ -61,9 +61,17 @@ json parse_shallow(const fs::path& file, const std::string& text) {
 
 int64_t step_of(const json& state, const fs::path& file) {
   const json& step = state.at("step");
-  const bool is_legal = step.is_number_integer() && 0 <= step.get<int64_t>() && step.get<int64_t>() <= kMostSteps;
-  require<DataError>(is_legal, file.string(), ": needs a step from 0 to ", kMostSteps, ", got ", step.dump(), "; use an older checkpoint");
+  require<DataError>(checkpoint_layout::is_step(step), file.string(), ": needs a step from 0 to ", kMostSteps, ", got ", step.dump(),
+                     "; use an older checkpoint");
   return step;
+}
+
+/// Those before `step`, at most as many.
+int64_t skipped_steps_of(const json& state, int64_t step, const fs::path& file) {
+  const json skipped = state.value(checkpoint_layout::kSkippedStepsKey, json(0));
+  require<DataError>(checkpoint_layout::is_step(skipped) && skipped <= step, file.string(), ": needs ", checkpoint_layout::kSkippedStepsKey,
+                     " from 0 to its step, ", step, ", got ", skipped.dump(), "; use an older checkpoint");
+  return skipped;
 }
 
 json parse_state(const fs::path& file) {
@@ -132,8 +140,10 @@ Checkpoint open_checkpoint(const std::string& path, Wanted wanted) try {
                        ": is damaged (checksum differs); use an older checkpoint");
   }
   const bool has_averages = std::ranges::binary_search(files, checkpoint_layout::part_name(checkpoint_layout::kAverageFile, 0, parts));
+  const int64_t step = step_of(state, state_file);
   return {path,
-          step_of(state, state_file),
+          step,
+          skipped_steps_of(state, step, state_file),
           state.at("config"),
           state.at("weights_hash"),
           has_averages,
@@ -222,7 +232,7 @@ void replace(const Checkpoint& checkpoint, Trainer& trainer, bool is_model, cons
   together(trainer.group(), [&] { std::ranges::for_each(sources, &Source::read); });
   if (is_model) checkpoint_layout::require_weights_hash(checkpoint, trainer.weights_hash());
   trainer.adopt_choices(checkpoint.gpu_choices);
-  trainer.set_steps_done(checkpoint.step);  // first: stochastic rounding of the working copies depends on it
+  trainer.set_steps_done(checkpoint.step, checkpoint.skipped_steps);  // first: stochastic rounding of the working copies depends on it
   trainer.publish_parameters();
 }
 

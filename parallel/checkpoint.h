@@ -22,8 +22,9 @@ struct Contents;
 struct Checkpoint {
   std::string folder;
   int64_t step = 0;
-  std::string config;        ///< of the training, as TOML
-  std::string weights_hash;  ///< Trainer::weights_hash() when it was saved
+  int64_t skipped_steps = 0;  ///< of those before it
+  std::string config;         ///< of the training, as TOML
+  std::string weights_hash;   ///< Trainer::weights_hash() when it was saved
   bool has_averages = false;
   int parts = 1;                   ///< files of each kind of tensor
   std::vector<std::string> files;  ///< that state.json names, in name order; what else is in the folder is not of the checkpoint

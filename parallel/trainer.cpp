@@ -139,10 +139,14 @@ const Plan& Trainer::plan() const { return state_->plan; }
 const Optimizer& Trainer::optimizer() const { return *state_->optimizer; }
 Group* Trainer::group() const { return state_->group; }
 int64_t Trainer::steps_done() const { return state_->steps_done; }
-void Trainer::set_steps_done(int64_t steps) {
+int64_t Trainer::steps_skipped() const { return state_->steps_skipped; }
+void Trainer::set_steps_done(int64_t steps, int64_t skipped) {
   state_->require_idle();
   require(steps >= 0 && steps <= kMostSteps, "Trainer::set_steps_done: needs a number from 0 to ", kMostSteps, ", got ", steps);
+  require(skipped >= 0 && skipped <= steps, "Trainer::set_steps_done: needs a number of skipped steps from 0 to ", steps, ", got ",
+          skipped);
   state_->steps_done = steps;
+  state_->steps_skipped = skipped;
 }
 GpuChoices Trainer::gpu_choices() const { return state_->computes_on_gpus() ? sluice::gpu_choices() : GpuChoices(); }
 void Trainer::adopt_choices(const GpuChoices& choices) {

@@ -147,8 +147,11 @@ class Trainer {
   Group* group() const;
   /// Steps done so far: decides learning rate and random masks. A checkpoint restores it.
   int64_t steps_done() const;
-  /// Errors  UsageError for a number below 0 or above kMostSteps.
-  void set_steps_done(int64_t steps);
+  /// Of them those that changed nothing (OnNonfinite::skip). They count in the learning rate's schedule and the random masks, and in what
+  /// Optimizer::Update::step counts, such as Adam's correction of averages, they do not. A checkpoint restores this number too.
+  int64_t steps_skipped() const;
+  /// Errors  UsageError for steps below 0 or above kMostSteps, and for more skipped ones than steps.
+  void set_steps_done(int64_t steps, int64_t skipped = 0);
   /// The algorithms that its GPUs run, which a checkpoint keeps, so that a resumed training goes on with the same bits; none on other devices.
   GpuChoices gpu_choices() const;
   /// Takes those of a checkpoint, before anything runs. Does nothing on other devices.

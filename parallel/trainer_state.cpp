@@ -200,7 +200,9 @@ void Trainer::State::write_copies() {
 
 void Trainer::State::note_step(double norm) {
   ++steps_done;
-  if (!std::isfinite(norm) && options.stochastic_rounding) write_copies();
+  if (std::isfinite(norm)) return;
+  ++steps_skipped;
+  if (options.stochastic_rounding) write_copies();
 }
 
 RunResult Trainer::State::run(const Program& program, const RunContext& context, const StepContext& step) {
@@ -282,7 +284,7 @@ std::string Trainer::State::first_nonfinite(const Program& program, RunContext c
 void Trainer::State::require_finite(const Program& program, const RunContext& context, const StepContext& step, double norm) {
   if (std::isfinite(norm) || options.on_nonfinite == OnNonfinite::skip) return;
   const DivergenceError error(
-      join("training: the gradient of step ", step.update.step, " is not finite", first_nonfinite(program, context, step),
+      join("training: the gradient of step ", steps_done + 1, " is not finite", first_nonfinite(program, context, step),
            "; no weight was changed. Lower the learning rate (optimizer.lr), set TrainerOptions::clip (optimizer.clip), lengthen the "
            "warm-up (optimizer.warmup), or leave such steps out with OnNonfinite::skip (train.on_nonfinite = \"skip\")"));
   if (group) on_root(group, [&] { throw error; });

@@ -47,7 +47,9 @@ struct Trainer::State {
     RunContext run;
   };
   Prepared prepare(const Batch& batch, const std::function<PlanPrograms::Use(BatchShape)>& use_of);
-  StepContext next_step() const { return {optimizer.get(), {optimizer->rate.at(steps_done), steps_done + 1, {{}, options.clip}}}; }
+  StepContext next_step() const {
+    return {optimizer.get(), {optimizer->rate.at(steps_done), steps_done - steps_skipped + 1, {{}, options.clip}}};
+  }
 
   /// Lets evaluation read the moving averages and training the weights. Nothing is done when they are shown already.
   void show_averages(bool wanted);
@@ -77,7 +79,7 @@ struct Trainer::State {
   bool has_adopted = false;                    ///< a checkpoint's choices
   bool is_settled = false;                     ///< choices are those of all ranks
   std::atomic<bool> is_running = false;        ///< read by loaders on threads of devices
-  int64_t steps_done = 0;
+  int64_t steps_done = 0, steps_skipped = 0;   ///< those that were skipped are done
   std::optional<bool> shows_averages = false;
   std::exception_ptr error_of_wish;  ///< of the run that has just ended
   std::string failure;               ///< why the weights may not belong together; empty when they do

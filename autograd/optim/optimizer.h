@@ -31,7 +31,7 @@ class Optimizer {
  public:
   struct Update {
     double learning_rate;
-    int64_t step;                          ///< from 1
+    int64_t step;                          ///< from 1; of those that changed something
     GradientClip clip{};                   ///< of the gradients of all parameters together
     std::optional<double> weight_decay{};  ///< in the place of the optimizer's
   };

@@ -14,6 +14,10 @@
 
 namespace sluice::parallel::checkpoint_layout {
 
+bool is_step(const nlohmann::json& step) {
+  return step.is_number_integer() && 0 <= step.get<int64_t>() && step.get<int64_t>() <= kMostSteps;
+}
+
 std::string folder_name(int64_t step) { return fmt::format("step-{:08}", step); }
 
 std::vector<std::string> names_in(const std::filesystem::path& folder, std::error_code& error) {

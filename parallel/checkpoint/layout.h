@@ -17,10 +17,14 @@ inline constexpr const char* kModelFile = "model.safetensors";
 inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
 inline constexpr const char* kAverageFile = "ema.safetensors";
 inline constexpr const char* kStateFile = "state.json";
-inline constexpr const char* kLockFile = "lock";                 ///< in the output folder: held by its training
-inline constexpr const char* kLatestFile = "latest";             ///< in the output folder: the name of the newest checkpoint
-inline constexpr const char* kGpuChoicesKey = "gpu_algorithms";  ///< in the state: absent where there are none
+inline constexpr const char* kLockFile = "lock";                  ///< in the output folder: held by its training
+inline constexpr const char* kLatestFile = "latest";              ///< in the output folder: the name of the newest checkpoint
+inline constexpr const char* kGpuChoicesKey = "gpu_algorithms";   ///< in the state: absent where there are none
+inline constexpr const char* kSkippedStepsKey = "skipped_steps";  ///< in the state: absent where there are none
 inline constexpr const char* kNewLatestFile = "latest.tmp";
+
+/// Whether it is the number of a step that trainings reach.
+bool is_step(const nlohmann::json& step);
 
 /// "step-00001234"
 std::string folder_name(int64_t step);

@@ -65,7 +65,7 @@ json write_tensors(const fs::path& folder, const checkpoint_layout::Contents& co
 
 /// What makes a folder of files a checkpoint.
 struct StateOfFiles {
-  int64_t step;
+  int64_t step, skipped_steps;
   const std::string& config;
   const std::string& weights_hash;
   int parts;
@@ -80,6 +80,7 @@ void write_state(const fs::path& folder, const StateOfFiles& what) {
                 {"weights_hash", what.weights_hash},
                 {"files", what.files}};
   if (what.parts > 1) state["parts"] = what.parts;
+  if (what.skipped_steps > 0) state[checkpoint_layout::kSkippedStepsKey] = what.skipped_steps;
   if (!what.gpu_choices.empty()) state[checkpoint_layout::kGpuChoicesKey] = what.gpu_choices;
   checkpoint_layout::write_state_file(folder, std::move(state));
   sync_folder(folder);
@@ -270,7 +271,7 @@ void OutputFolder::write_parts(const std::string& folder, const Trainer& trainer
   on_root(group_, [&] {
     for (const std::string& others : all) files.update(json::parse(others));
     for (const auto& [name, content] : further_files) files[name] = described(write_file(fs::path(folder) / name, content));
-    write_state(folder, {trainer.steps_done(), config, hash, parts, std::move(files), trainer.gpu_choices()});
+    write_state(folder, {trainer.steps_done(), trainer.steps_skipped(), config, hash, parts, std::move(files), trainer.gpu_choices()});
   });
 }
 

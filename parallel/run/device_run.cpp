@@ -363,7 +363,7 @@ void Executor::DeviceRun::step() {
   std::vector<MovingAverage> averages;
   for (const auto& stage : shared_.stages) {
     if (stage->device() != device_) continue;
-    std::ranges::move(stage->slots(update.step), std::back_inserter(slots));
+    std::ranges::move(stage->slots(int64_t{shared_.context.step} + 1), std::back_inserter(slots));
     std::ranges::move(stage->averages(), std::back_inserter(averages));
   }
   shared_.step.optimizer->step(slots, update);

@@ -110,5 +110,28 @@ TEST(SkippedStepsThatRound, GiveOneAnswerWhateverTheDevicesReplicasAndRanks) {
   }
 }
 
+/// They counted in the correction of averages that they had not changed, so the steps after them were too small.
+TEST(SkippedSteps, AreNoStepsOfTheOptimizerNorOfTheAverages) {
+  const auto graph = tied_graph();
+  const Plan plan = parallel::plan(graph, devices("cpu:0,cpu:1"), {.batch = kSamples});
+  for (const char* name : {"adam", "adamw", "adafactor"}) {
+    SCOPED_TRACE(name);
+    const auto optimizer = make_optimizer(name, {.lr = 0.01});
+    optimizer->ema = 0.9;
+    const auto make = [&] { return std::make_unique<Trainer>(graph, plan, *optimizer, TrainerOptions{.on_nonfinite = OnNonfinite::skip}); };
+    const auto never = make(), skipped = make(), resumed = make();
+    for (int step = 0; step < 3; ++step) EXPECT_TRUE(skipped->step(infinite_batch()).was_skipped);
+    const TemporaryFolder folder;
+    restore(open_checkpoint(OutputFolder(folder.path() / "run").save(*skipped, "", {}, 1)), *resumed);
+    for (const auto& trainer : {never.get(), skipped.get(), resumed.get()})
+      for (const uint64_t seed : {3, 4}) trainer->step(batch_of_seed(seed));
+    for (const auto& trainer : {skipped.get(), resumed.get()}) {
+      EXPECT_EQ(trainer->steps_done(), 5);
+      EXPECT_EQ(trainer->weights_hash(), never->weights_hash());
+      EXPECT_EQ(trainer->evaluate(batch_of_seed(9)).loss_sum, never->evaluate(batch_of_seed(9)).loss_sum);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sluice::parallel

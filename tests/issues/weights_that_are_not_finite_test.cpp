@@ -91,7 +91,7 @@ TEST(GradientsThatAreNotFinite, AreSkippedWhenAskedFor) {
   EXPECT_TRUE(trainer->step(bad_batch()).was_skipped);
   EXPECT_EQ(trainer->steps_done(), 2) << "the data go on";
   EXPECT_EQ(trainer->weights_hash(), undisturbed->weights_hash());
-  undisturbed->set_steps_done(2);
+  undisturbed->set_steps_done(2, 1);
   EXPECT_FALSE(trainer->step(skip_batch(kSamples, 3)).was_skipped);
   undisturbed->step(skip_batch(kSamples, 3));
   EXPECT_EQ(trainer->weights_hash(), undisturbed->weights_hash());
