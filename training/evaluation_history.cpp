@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/suggestion.h"
+#include "parallel/checkpoint/layout.h"
 
 namespace sluice::training {
 
@@ -16,9 +17,12 @@ using Json = nlohmann::json;
 /// JSON has no number that is not finite: null stands for one.
 double number_of(const Json& json) { return json.is_null() ? std::nan("") : json.get<double>(); }
 
-EvaluationHistory::Entry entry_of(const Json& json) {
-  EvaluationHistory::Entry entry{.step = json.at("step"), .loss = number_of(json.at("loss")), .metrics = {}};
-  for (const auto& [name, value] : json.at("metrics").items()) entry.metrics[name] = number_of(value);
+EvaluationHistory::Entry entry_of(const Json& json, const std::string& name) {
+  const Json& step = json.at("step");
+  require<DataError>(parallel::checkpoint_layout::is_step(step), name, ": needs a step from 0 to ", parallel::kMostSteps, ", got ",
+                     step.dump(), "; use another checkpoint");
+  EvaluationHistory::Entry entry{.step = step, .loss = number_of(json.at("loss")), .metrics = {}};
+  for (const auto& [metric, value] : json.at("metrics").items()) entry.metrics[metric] = number_of(value);
   return entry;
 }
 
@@ -64,7 +68,7 @@ std::string EvaluationHistory::text() const {
 void EvaluationHistory::read(const std::string& text, const std::string& name) {
   try {
     for (const Json& entry : Json::parse(text)) {
-      Entry read = entry_of(entry);
+      Entry read = entry_of(entry, name);
       // Of a training with other metrics: it says nothing of what is watched now.
       if (watched_ == "loss" || read.metrics.contains(watched_)) add(std::move(read));
     }

@@ -11,6 +11,7 @@
 #include "tests/expect_error.h"
 #include "tests/parallel/tiny_models.h"
 #include "tests/temporary_folder.h"
+#include "training/evaluation_history.h"
 
 namespace sluice::parallel {
 namespace {
@@ -73,6 +74,15 @@ TEST_F(ForgedCheckpoint, WithAConfigOfAnotherVersionIsBadData) {
   for (const char* config : {"[model]\nunheard_of = 1\n", "[train]\nsteps = \"many\"\n", "no TOML"})
     expect_error<DataError>([&] { settings_with(config, {}); }, {"state.json (config):", "the version of Sluice that wrote it"});
   expect_error<UsageError>([&] { settings_with("", {"model.unheard_of=1"}); }, {"model.unheard_of"});
+}
+
+TEST(ForgedEvaluations, OfStepsThatNoTrainingReachesAreRefused) {
+  for (const char* step : {"-1", "1e+300", "4294967296", "18446744073709551615", "1.5", "\"1\"", "null"}) {
+    training::EvaluationHistory history("loss");
+    const std::string text = join(R"([{"loss": 1.5, "metrics": {}, "step": )", step, "}]");
+    expect_error<DataError>([&] { history.read(text, "evaluations.json"); }, {"evaluations.json", "step", step, "use another checkpoint"});
+    EXPECT_TRUE(history.entries().empty());
+  }
 }
 
 TEST_F(ForgedCheckpoint, WithWeightsThatAreNotFiniteIsRefusedByWhoeverReadsThem) {
