@@ -93,7 +93,9 @@ class Training {
     for (const auto& aside : loop_->prepare()) say("moved other checkpoints of {} to {}\n", fs::path(aside).parent_path().string(), aside);
     train(*trainer, *loop_);
     finish(std::move(trainer));
-    return end_signal() == 0 ? 0 : exit_code_of_signal(end_signal());
+    if (end_signal() != 0) return exit_code_of_signal(end_signal());
+    parallel::on_root(ranks(), [&] { require_a_step_that_counted(); });
+    return 0;
   }
 
  private:
@@ -274,6 +276,16 @@ class Training {
     if (report_.empty()) return;
     if (end_signal() == 0) show_samples(std::move(trainer));
     parallel::on_root(ranks(), [&] { training::write_report(report_, record_, report_sections(record_)); });
+  }
+
+  /// All is written by now, but what was trained are the weights of before.
+  void require_a_step_that_counted() const {
+    require<parallel::DivergenceError>(record_.skipped_steps == 0 || !record_.steps.empty(), "training: no weight has changed, as all ",
+                                       record_.skipped_steps,
+                                       " steps of this run were skipped: their gradients are not finite. train.on_nonfinite = \"stop\" "
+                                       "names the first node that makes such a "
+                                       "number; weights of a checkpoint that are too large need an older one, else lower optimizer.lr, set "
+                                       "optimizer.clip or correct the data");
   }
 
   void baseline() {

@@ -271,6 +271,11 @@ class Errors(LostWork):
         skipped = self.train(out="skip", train__on_nonfinite="skip", **keys)
         self.assertEqual((skipped["steps"], skipped["skipped_steps"]), (9, 8))
         self.assertEqual(self.saved_steps("skip"), 9)
+        result = self.folder / "result.json"
+        self.refuse(6, "all 3 steps of this run were skipped", "optimizer.lr",
+                    arguments=self.tiny("--resume", "auto", "--json", result, output__dir=self.folder / "skip", train__on_nonfinite="skip", **{**keys, "train__steps": 12}))
+        self.assertEqual(json.loads(result.read_text())["skipped_steps"], 3)
+        self.assertEqual(self.saved_steps("skip"), 12)
         self.assertEqual(json.loads(sluice("inspect", self.folder / "skip", "--json", "-").stdout)["weights_hash"],
                          json.loads(sluice("inspect", self.folder / "run", "--json", "-").stdout)["weights_hash"])
 
