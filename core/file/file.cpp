@@ -1,6 +1,7 @@
 #include "core/file/file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,10 +9,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <random>
+#include <regex>
 #include <vector>
 
 #include "core/error.h"
@@ -151,9 +154,51 @@ std::filesystem::path temporary_beside(const std::filesystem::path& path) {
   return join(path.string(), ".", random(), "-", random(), ".tmp");
 }
 
+/// Whether a name is one that temporary_beside() gives.
+bool is_temporary_of(const std::string& file, const std::string& name) {
+  static const std::regex numbers("\\.[0-9]+-[0-9]+\\.tmp");
+  return name.starts_with(file) && std::regex_match(name.begin() + static_cast<std::ptrdiff_t>(file.size()), name.end(), numbers);
+}
+
+/// Takes away a temporary file that nobody writes: its writer would have it locked. An empty one may be so new that it will be.
+void remove_abandoned(const std::filesystem::path& temporary) {
+  constexpr time_t kSecondsToLock = 60;
+  const int file = open(temporary.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (file < 0) return;
+  struct stat about {};
+  const bool is_ours = flock(file, LOCK_EX | LOCK_NB) == 0 && fstat(file, &about) == 0 && S_ISREG(about.st_mode);
+  if (is_ours && (about.st_size > 0 || time(nullptr) - about.st_mtime > kSecondsToLock)) unlink(temporary.c_str());
+  close(file);
+}
+
+/// Those that killed processes left beside a file.
+void remove_abandoned_beside(const std::filesystem::path& path) {
+  std::error_code unreadable;
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  for (std::filesystem::directory_iterator entry(folder, unreadable), end; !unreadable && entry != end; entry.increment(unreadable))
+    if (is_temporary_of(path.filename(), entry->path().filename())) remove_abandoned(entry->path());
+}
+
+/// A temporary file while somebody writes it.
+class LockedFile {
+ public:
+  explicit LockedFile(const std::filesystem::path& path) : descriptor_(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644)) {
+    if (descriptor_ < 0) throw_write_error(path);
+    flock(descriptor_, LOCK_EX | LOCK_NB);  // where there are no locks, nobody gets one to take it away
+  }
+  ~LockedFile() { close(descriptor_); }
+  LockedFile(const LockedFile&) = delete;
+  LockedFile& operator=(const LockedFile&) = delete;
+
+ private:
+  int descriptor_;
+};
+
 /// `path` is behind links. What is there keeps its permissions.
 void replace(const std::filesystem::path& path, const std::function<void(const std::filesystem::path& temporary)>& write) {
+  remove_abandoned_beside(path);
   const std::filesystem::path temporary = temporary_beside(path);
+  const LockedFile lock(temporary);
   struct stat former;
   try {
     write(temporary);
