@@ -18,6 +18,13 @@ namespace sluice {
 
 uint64_t random_key(uint64_t seed, std::string_view name) { return XXH3_64bits_withSeed(name.data(), name.size(), seed); }
 
+void require_samples_first(const char* what, const Shape& shape, const RandomStream& stream) {
+  require(
+      stream.samples == 0 || shape[0] == int64_t{stream.samples}, what, ": needs the micro-batch's ", stream.samples,
+      " samples along the first axis, got ", shape,
+      "; merge that axis with others after it draws, or reshape to [samples, ...] before: else its numbers depend on the micro-batches");
+}
+
 namespace {
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();

@@ -28,12 +28,17 @@ struct RandomStream {
   uint32_t step = 0;          ///< training step
   uint32_t use = 0;           ///< counts the uses within one node
   uint32_t first_sample = 0;  ///< index in the mini-batch of the tensor's first sample (axis 0)
+  uint32_t samples = 0;       ///< of the micro-batch, which axis 0 counts; 0: not known
 
   SLUICE_HD std::array<uint32_t, 4> words(uint64_t block, uint32_t sample) const {
     return philox({static_cast<uint32_t>(block), use ^ static_cast<uint32_t>(block >> 32 << 16), sample + first_sample, step},
                   {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)});
   }
 };
+
+/// Errors  UsageError, with `what` as its subject, for a shape whose first axis does not count the samples of the stream: its numbers would
+///         depend on the micro-batches.
+void require_samples_first(const char* what, const Shape& shape, const RandomStream& stream);
 
 /// Key of a named stream (a node, a parameter): XXH3-64 of the name, seeded.
 uint64_t random_key(uint64_t seed, std::string_view name);

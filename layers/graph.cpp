@@ -112,7 +112,7 @@ namespace {
 std::optional<ValueType> tried_output(const Graph::Node& node, const std::vector<ValueType>& inputs, int64_t samples,
                                       std::vector<Shape>& losses) {
   try {
-    return output_type(*node.module, inputs, losses);
+    return output_type(*node.module, inputs, samples, losses);
   } catch (const UsageError& error) {
     throw UsageError(join("graph: node '", node.name, "' (", type_of(*node.module), "), tried with ", samples, " samples: ", error.what()));
   }
@@ -141,7 +141,7 @@ std::optional<ValueType> type_if_known(const Module& module, const std::vector<s
     known.push_back(*input);
   }
   try {
-    return output_type(module, known, losses);
+    return output_type(module, known, kDoubled, losses);
   } catch (const UsageError&) {
     return std::nullopt;
   }

@@ -22,7 +22,7 @@ DType working_dtype_of(const std::vector<ValueType>& inputs) {
 }
 
 /// Nothing when the module looks at elements.
-std::optional<Var> output_of(const Module& module, const std::vector<ValueType>& inputs, DType working, bool records,
+std::optional<Var> output_of(const Module& module, const std::vector<ValueType>& inputs, DType working, bool records, int64_t samples = 0,
                              std::vector<Shape>* losses = nullptr) {
   const auto device = std::make_shared<Device>(DeviceKind::meta, 0, Device::Options{});
   Call call;
@@ -34,6 +34,7 @@ std::optional<Var> output_of(const Module& module, const std::vector<ValueType>&
     const Tensor weight = empty(spec.shape, working, device);
     call.parameters.push_back(records ? Var::parameter(weight) : Var(weight));
   }
+  call.random.samples = static_cast<uint32_t>(samples);
   call.shapes_of_losses = losses;
   call.tables = Tables(device, working).of(module);
   try {
@@ -59,8 +60,9 @@ std::optional<ValueType> output_type(const Module& module, const std::vector<Val
   return type_of_value(output_of(module, inputs, working, false));
 }
 
-std::optional<ValueType> output_type(const Module& module, const std::vector<ValueType>& inputs, std::vector<Shape>& losses) {
-  return type_of_value(output_of(module, inputs, working_dtype_of(inputs), false, &losses));
+std::optional<ValueType> output_type(const Module& module, const std::vector<ValueType>& inputs, int64_t samples,
+                                     std::vector<Shape>& losses) {
+  return type_of_value(output_of(module, inputs, working_dtype_of(inputs), false, samples, &losses));
 }
 
 std::optional<Var> recorded_output(const Module& module, const std::vector<ValueType>& inputs) {

@@ -21,8 +21,10 @@ struct ValueType {
 /// looks at elements.
 /// Errors  what the module finds wrong with its inputs; UsageError when it makes nothing.
 std::optional<ValueType> output_type(const Module& module, const std::vector<ValueType>& inputs);
-/// The same; `losses` gets the shapes of what each Loss within sums.
-std::optional<ValueType> output_type(const Module& module, const std::vector<ValueType>& inputs, std::vector<Shape>& losses);
+/// The same of a micro-batch of so many samples, whose random numbers have to be drawn for each; `losses` gets the shapes of what each Loss
+/// within sums.
+std::optional<ValueType> output_type(const Module& module, const std::vector<ValueType>& inputs, int64_t samples,
+                                     std::vector<Shape>& losses);
 /// The same where the parameters have this dtype.
 std::optional<ValueType> output_type(const Module& module, const std::vector<ValueType>& inputs, DType working);
 /// The same as a value that has no elements, with the ops that made it, as if parameters and inputs of floats wanted gradients.

@@ -9,7 +9,7 @@ namespace sluice {
 /// the micro-batches. Linear in x, so it is its own gradient. keep = 1 gives x itself.
 /// Shape   x [samples, ...] -> the same, row-major.
 /// Dtypes  f32, f64, bf16.
-/// Errors  UsageError unless 0 < keep <= 1 and x has a sample axis.
+/// Errors  UsageError unless 0 < keep <= 1 and x has a sample axis, which counts the samples of the stream where they are known.
 /// Source  Larsson, Maire, Shakhnarovich 2016, arXiv:1605.07648; per sample as in NASNet, arXiv:1707.07012.
 Tensor drop_path(const Tensor& x, double keep, const RandomStream& stream);
 

@@ -9,9 +9,10 @@ namespace {
 
 constexpr double kPhiloxOperations = 25;  // about, an element
 
-void check(const char* op, const Tensor& x, double p) {
+void check(const char* op, const Tensor& x, double p, const RandomStream& stream) {
   require(p >= 0 && p < 1, op, ": needs a probability 0 <= p < 1, got ", p);
   require(x.rank() >= 1 && is_floating(x.dtype()), op, ": needs floating samples along axis 0, got ", x);
+  require_samples_first(op, x.shape(), stream);
 }
 
 Tensor masked(const Tensor& x, const Tensor& residual, double p, const RandomStream& stream) {
@@ -26,12 +27,12 @@ Tensor masked(const Tensor& x, const Tensor& residual, double p, const RandomStr
 }  // namespace
 
 Tensor dropout(const Tensor& x, double p, const RandomStream& stream) {
-  check("dropout", x, p);
+  check("dropout", x, p, stream);
   return p == 0 ? x : masked(x, {}, p, stream);
 }
 
 Tensor dropout_add(const Tensor& x, const Tensor& residual, double p, const RandomStream& stream) {
-  check("dropout_add", x, p);
+  check("dropout_add", x, p, stream);
   require(x.shape() == residual.shape() && x.dtype() == residual.dtype(), "dropout_add: needs x and residual alike, got ", x, " and ",
           residual);
   return p == 0 ? add(residual, x) : masked(x, residual.contiguous(), p, stream);

@@ -9,7 +9,7 @@ namespace sluice {
 /// Linear in x, so it is its own gradient: the mask is made again and never stored. p = 0 gives x itself.
 /// Shape   x [samples, ...] -> the same, row-major.
 /// Dtypes  f32, f64, bf16.
-/// Errors  UsageError unless 0 <= p < 1 and x has a sample axis.
+/// Errors  UsageError unless 0 <= p < 1 and x has a sample axis, which counts the samples of the stream where they are known.
 /// Source  Srivastava et al. 2014, JMLR 15; Philox as in core/random.h.
 Tensor dropout(const Tensor& x, double p, const RandomStream& stream);
 

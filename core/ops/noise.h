@@ -13,7 +13,7 @@ enum class Noise {
 /// change with the micro-batches. They have no gradient. rand() and randn() draw by a key alone.
 /// Shape   [samples, ...], row-major.
 /// Dtypes  f32, f64, bf16: drawn in f64 and rounded, uniform ones to numbers below 1.
-/// Errors  UsageError for another dtype, or no axis of samples.
+/// Errors  UsageError for another dtype, no axis of samples, or one that does not count those of the stream where they are known.
 Tensor noise(Noise kind, const Shape& shape, const RandomStream& stream, DType dtype = DType::f32,
              const DevicePtr& device = default_device());
 

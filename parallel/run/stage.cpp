@@ -204,6 +204,7 @@ Tensor Stage::run_node(const RunContext& run, int micro_batch, int node, std::ma
   }
   call.tables = node_tables_[node];
   call.random = {random_key(options_.seed, description.name), run.step, 0, static_cast<uint32_t>(run.first_sample[micro_batch])};
+  if (!run.sequences) call.random.samples = static_cast<uint32_t>(run.first_sample[micro_batch + 1] - run.first_sample[micro_batch]);
   call.training = run.training;
   bool is_scaled = node != loss_node_ || !run.training;
   call.loss_scale = {run.loss_scale, is_scaled};

@@ -4,10 +4,18 @@
 #include <set>
 
 #include "autograd/ops/concat.h"
+#include "autograd/ops/drop_path.h"
 #include "autograd/ops/dropout.h"
+#include "autograd/ops/operators.h"
+#include "autograd/ops/reshape.h"
 #include "layers/dropout.h"
 #include "layers/feed_forward.h"
+#include "layers/graph.h"
+#include "layers/linear.h"
+#include "layers/losses.h"
 #include "models/amoebanet_cell.h"
+#include "parallel/trainer.h"
+#include "tests/expect_error.h"
 
 namespace sluice::layers {
 namespace {
@@ -112,6 +120,42 @@ TEST(RandomStreams, OfTheFirstSixteenChildrenAreNumberedByTheirPath) {
   RandomStream stream = call_on(ones()).random;
   stream.use = (1 + 1) * 16 + (2 + 1);
   EXPECT_EQ(outer.forward(call_on(ones())).value().to_vector(), dropout(ones(), 0.5, stream).to_vector());
+}
+
+enum class Drawn { dropped, dropped_path, noise };
+
+/// x [B, T, C], of which a row of B T is drawn for as if it were a sample: the second micro-batch drew what later rows of the first one did.
+class Merged : public Module {
+ public:
+  explicit Merged(Drawn kind) : kind_(kind) {}
+  Var forward(const Call& call) const override {
+    const Var& x = call.inputs[0];
+    const Shape rows{x.dim(0) * x.dim(1), x.dim(2)};
+    if (kind_ == Drawn::dropped) return reshape(dropout(reshape(x, rows), 0.5, call.random), x.shape());
+    if (kind_ == Drawn::dropped_path) return reshape(drop_path(reshape(x, rows), 0.5, call.random), x.shape());
+    return reshape(reshape(x, rows) + Var(call.normal(rows)), x.shape());
+  }
+
+ private:
+  Drawn kind_;
+};
+
+TEST(RandomStreams, OfSamplesThatAreMergedWithAnotherAxisAreRefused) {
+  for (const Drawn kind : {Drawn::dropped, Drawn::dropped_path, Drawn::noise}) {
+    const auto words = {std::string("node 'merged'"), std::string("samples along the first axis"),
+                        std::string("reshape to [samples, ...] before")};
+    Graph known, unknown;
+    const Value x = known.input("x", {5, 4});
+    expect_error<UsageError>([&] { known.add("merged", Merged(kind), x); }, words);
+    const Value image = unknown.input("x"), target = unknown.input("target");
+    const Value y = unknown.add("y", Linear(4, 4), unknown.add("merged", Merged(kind), image));
+    unknown.loss(unknown.add("loss", MeanSquaredError(), {y, target}));
+    const Batch batch = batch_of({{"x", randn({6, 5, 4}, 1)}, {"target", randn({6, 5, 4}, 2)}});
+    parallel::Trainer trainer(unknown, parallel::plan(unknown, devices("cpu:0"), {.batch = 6, .micro_batches = 2}), SGD({}));
+    expect_error<UsageError>([&] { trainer.step(batch); }, words);
+  }
+  EXPECT_EQ(Merged(Drawn::dropped).forward(call_on(full({2, 3, 4}, 1))).shape(),
+            (Shape{2, 3, 4}));  // by hand nobody says how many there are
 }
 
 /// One cell of AmoebaNet, twice on the same inputs.
