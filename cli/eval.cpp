@@ -92,7 +92,7 @@ void warn_of_other_data(const parallel::Checkpoint& checkpoint, const Corpus& co
   if (const std::string told = training::told_of_other_data(checkpoint, training::data_hash_of(*corpus.dataset)); !told.empty()) warn(told);
 }
 
-int evaluate(const parallel::Checkpoint& checkpoint, const Arguments& arguments) {
+AfterReading evaluate(const parallel::Checkpoint& checkpoint, const Arguments& arguments) {
   const Settings settings = settings_of(checkpoint, arguments.list("--set"));
   require_harmless({{"--json", arguments.text("--json")}}, files_read("", settings));
   const auto graph = build_graph(settings);
@@ -103,10 +103,12 @@ int evaluate(const parallel::Checkpoint& checkpoint, const Arguments& arguments)
   Json json = {{"parameters", graph.parameter_count()}, {"steps", checkpoint.step}, {"weights_hash", checkpoint.weights_hash}};
   std::string details = tell_of_validation(json, validation, corpus, settings);
   if (corpus.parallel.tokenizer) details += tell_of_translations(json, checkpoint, corpus, settings);
-  std::FILE* out = arguments.text("--json") == "-" ? stderr : stdout;
-  tell(out, fmt::format("{}: {}\n{}", checkpoint.folder, describe(validation), details));
-  write_json(json, arguments.text("--json"));
-  return 0;
+  const std::string text = fmt::format("{}: {}\n{}", checkpoint.folder, describe(validation), details), file = arguments.text("--json");
+  return [json, text, file] {
+    tell(file == "-" ? stderr : stdout, text);
+    write_json(json, file);
+    return 0;
+  };
 }
 
 }  // namespace

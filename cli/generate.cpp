@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
+#include <vector>
 
 #include "cli/build.h"
 #include "cli/commands.h"
@@ -28,7 +30,23 @@ void print(const std::string& text) {
   std::fflush(stdout);
 }
 
-int generate(const parallel::Checkpoint& checkpoint, const Arguments& arguments) {
+int print_continued(training::Decoder& decoder, const data::Tokenizer& tokenizer, const std::vector<int32_t>& prompt, int64_t count,
+                    const training::SamplingOptions& sampling) {
+  data::StreamDecoder text(tokenizer);
+  print(text.add(prompt));
+  const auto began = std::chrono::steady_clock::now();
+  training::sample(decoder, prompt, count, sampling, [&](int32_t token) {
+    print(text.add(token));
+    return true;
+  });
+  print(text.finish() + "\n");
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  const auto done = static_cast<double>(count);
+  tell(stderr, fmt::format("{} tokens, {:.2f} ms a token, {:.0f} tokens/s\n", count, 1e3 * seconds / done, done / seconds));
+  return 0;
+}
+
+AfterReading generate(const parallel::Checkpoint& checkpoint, const Arguments& arguments) {
   constexpr int64_t kTokens = 200;
   const auto sampling = sampling_of(arguments);
   const Settings settings = settings_of(checkpoint, arguments.list("--set"));
@@ -49,20 +67,11 @@ int generate(const parallel::Checkpoint& checkpoint, const Arguments& arguments)
   const int64_t most = context - prompt_tokens;
   const int64_t count = arguments.integer("--tokens", std::min(kTokens, most), 1, most);
 
-  training::Decoder decoder(graph, parameters_of(checkpoint, graph, settings), build_devices(settings),
-                            {.pipeline = {.precision = precision_of(settings), .timeout_seconds = settings.number("pipeline.timeout")}});
-  data::StreamDecoder text(*tokenizer);
-  print(text.add(prompt));
-  const auto began = std::chrono::steady_clock::now();
-  training::sample(decoder, prompt, count, sampling, [&](int32_t token) {
-    print(text.add(token));
-    return true;
-  });
-  print(text.finish() + "\n");
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  const auto done = static_cast<double>(count);
-  tell(stderr, fmt::format("{} tokens, {:.2f} ms a token, {:.0f} tokens/s\n", count, 1e3 * seconds / done, done / seconds));
-  return 0;
+  const training::DecoderOptions options{
+      .pipeline = {.precision = precision_of(settings), .timeout_seconds = settings.number("pipeline.timeout")}};
+  const auto decoder =
+      std::make_shared<training::Decoder>(graph, parameters_of(checkpoint, graph, settings), build_devices(settings), options);
+  return [=] { return print_continued(*decoder, *tokenizer, prompt, count, sampling); };
 }
 
 }  // namespace

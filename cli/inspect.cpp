@@ -95,7 +95,8 @@ int run_inspect(const Arguments& arguments) {
   }
   if (!is_folder) return inspect(arguments, read_settings(arguments.argument, assignments), nullptr);
   return with_checkpoint(arguments.argument, parallel::Wanted::everything, [&](const parallel::Checkpoint& checkpoint) {
-    return inspect(arguments, settings_of(checkpoint, assignments), &checkpoint);
+    const int code = inspect(arguments, settings_of(checkpoint, assignments), &checkpoint);
+    return [code] { return code; };
   });
 }
 

@@ -22,12 +22,15 @@ bool is_there(const fs::path& path) {
 
 }  // namespace
 
-int with_checkpoint(const fs::path& path, parallel::Wanted wanted, const std::function<int(const parallel::Checkpoint&)>& use) {
+namespace {
+
+AfterReading read_checkpoint(const fs::path& path, parallel::Wanted wanted,
+                             const std::function<AfterReading(const parallel::Checkpoint&)>& read) {
   constexpr int kMostAttempts = 100;
   for (int attempt = 1;; ++attempt) {
     const auto checkpoint = parallel::find_checkpoint(path, warn, wanted);
     try {
-      return use(checkpoint);
+      return read(checkpoint);
     } catch (const parallel::HangError&) {
       throw;
     } catch (const Error&) {
@@ -35,6 +38,12 @@ int with_checkpoint(const fs::path& path, parallel::Wanted wanted, const std::fu
       if (!was_pruned || attempt == kMostAttempts) throw;
     }
   }
+}
+
+}  // namespace
+
+int with_checkpoint(const fs::path& path, parallel::Wanted wanted, const std::function<AfterReading(const parallel::Checkpoint&)>& read) {
+  return read_checkpoint(path, wanted, read)();
 }
 
 namespace {

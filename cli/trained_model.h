@@ -20,9 +20,13 @@ inline constexpr const char* kNormalisationFile = "normalisation.json";
 /// Of images: the names of the classes in the order of their numbers. Older checkpoints have none.
 inline constexpr const char* kClassesFile = "classes.json";
 
-/// Calls `use` with the checkpoint of `path` and returns the exit code that it gives. A training that goes on in a folder of checkpoints may
-/// remove the newest one while it is read: `use` is then called again with the newest one of that time, so it has to read before it prints.
-int with_checkpoint(const std::filesystem::path& path, parallel::Wanted wanted, const std::function<int(const parallel::Checkpoint&)>& use);
+/// What a command does when it has read all that it needs of a checkpoint. Returns the exit code.
+using AfterReading = std::function<int()>;
+
+/// Calls `read` with the checkpoint of `path`, then what it gives. A training that goes on in a folder of checkpoints may remove the newest one
+/// while it is read: `read` is then called again with the newest one of that time, so what cannot be done twice comes after it.
+int with_checkpoint(const std::filesystem::path& path, parallel::Wanted wanted,
+                    const std::function<AfterReading(const parallel::Checkpoint&)>& read);
 
 /// The config that a checkpoint was trained with, with --set assignments over it.
 /// Errors  DataError for a config that this version cannot read; UsageError for an assignment.

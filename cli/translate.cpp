@@ -5,6 +5,7 @@
 #include <chrono>
 #include <exception>
 #include <filesystem>
+#include <memory>
 
 #include "cli/build.h"
 #include "cli/choice_words.h"
@@ -86,19 +87,7 @@ void check_direction(const Settings& settings, const std::string& from, const st
                     settings.text("data.directions")));
 }
 
-int translate(const parallel::Checkpoint& checkpoint, const Arguments& arguments) {
-  const TranslationSearch search{.beams = arguments.integer("--beams", 4, 1, 1000),
-                                 .length_penalty = arguments.number("--length-penalty", 0.6, 0, 100),
-                                 .sentences = arguments.integer("--sentences", 8, 1, 10000)};
-  const Settings settings = settings_of(checkpoint, arguments.list("--set"));
-  TextTranslator model(checkpoint, settings, search, build_devices(settings));
-  const auto& languages = model.tokenizer().languages();
-  const std::string to = arguments.text("--to"), from = arguments.text("--from", settings.text("data.source_language"));
-  require(!to.empty(), "--to: needs a language of the model, got none; known are ", list_text(languages, ", "));
-  for (const auto& [flag, language] : {std::pair("--to", to), std::pair("--from", from)})
-    require(std::ranges::count(languages, language) > 0, flag, ": needs a language of the model, got '", language, "'",
-            suggestion(language, languages));
-  check_direction(settings, from, to);
+int translate_input(TextTranslator& model, const std::string& from, const std::string& to) {
   LineReader reader(STDIN_FILENO);
   const auto began = std::chrono::steady_clock::now();
   size_t lines = 0;
@@ -110,6 +99,22 @@ int translate(const parallel::Checkpoint& checkpoint, const Arguments& arguments
   tell(stderr, fmt::format("{} lines in {:.2f} s, {:.1f} ms a line, {} turns of the decoder\n", lines, seconds,
                            lines > 0 ? 1e3 * seconds / static_cast<double>(lines) : 0, model.translator().turns()));
   return 0;
+}
+
+AfterReading translate(const parallel::Checkpoint& checkpoint, const Arguments& arguments) {
+  const TranslationSearch search{.beams = arguments.integer("--beams", 4, 1, 1000),
+                                 .length_penalty = arguments.number("--length-penalty", 0.6, 0, 100),
+                                 .sentences = arguments.integer("--sentences", 8, 1, 10000)};
+  const Settings settings = settings_of(checkpoint, arguments.list("--set"));
+  const auto model = std::make_shared<TextTranslator>(checkpoint, settings, search, build_devices(settings));
+  const auto& languages = model->tokenizer().languages();
+  const std::string to = arguments.text("--to"), from = arguments.text("--from", settings.text("data.source_language"));
+  require(!to.empty(), "--to: needs a language of the model, got none; known are ", list_text(languages, ", "));
+  for (const auto& [flag, language] : {std::pair("--to", to), std::pair("--from", from)})
+    require(std::ranges::count(languages, language) > 0, flag, ": needs a language of the model, got '", language, "'",
+            suggestion(language, languages));
+  check_direction(settings, from, to);
+  return [model, from, to] { return translate_input(*model, from, to); };
 }
 
 }  // namespace

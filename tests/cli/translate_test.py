@@ -6,6 +6,7 @@ usage: translate_test.py PROGRAM [unittest arguments]
 import json
 import random
 import re
+import shutil
 import subprocess
 import unittest
 
@@ -91,6 +92,20 @@ lr = 3e-3
         self.assertIn("tok:13a", scores["bleu_signature"])
         self.assertIn("neighbour", evaluated.stderr)
         self.check_report(report.read_text(), evaluated.stderr)
+
+    def test_a_bad_line_is_told_also_where_a_training_has_removed_the_checkpoint_since(self):
+        self.train(train__steps=2)
+        process = subprocess.Popen([PROGRAM, "translate", str(self.folder / "run"), "--to", "de"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        process.stdin.write(b"old house\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        removed = self.folder / "run" / "step-00000002"
+        shutil.copytree(removed, self.folder / "run" / "step-00000003")
+        shutil.rmtree(removed)
+        _, messages = process.communicate(b"red \xff\nred river\n", timeout=patience(60))
+        self.assertEqual(process.returncode, 3, messages)
+        self.assertIn(b"standard input, line 2: needs UTF-8", messages)
 
     def check_report(self, page, evaluated):
         """The page has the rows that eval prints, and an attention whose rows are weights of one token after the other."""

@@ -29,7 +29,7 @@ TEST_F(PrunedWhileRead, GivesWayToTheNewestOfThatTime) {
     steps.push_back(checkpoint.step);
     if (steps.size() < 3) save_next();
     parallel::restore_weights(checkpoint, false, trainer_);
-    return 7;
+    return [] { return 7; };
   });
   EXPECT_EQ(code, 7);
   EXPECT_EQ(steps, (std::vector<int64_t>{1, 2, 3}));
@@ -42,7 +42,7 @@ TEST_F(PrunedWhileRead, IsAnErrorWhenItWasNamedItself) {
                                [&](const parallel::Checkpoint& checkpoint) {
                                  save_next();
                                  parallel::restore_weights(checkpoint, false, trainer_);
-                                 return 0;
+                                 return [] { return 0; };
                                }),
                DataError);
 }
@@ -51,12 +51,27 @@ TEST_F(PrunedWhileRead, LeavesOtherErrorsAsTheyAre) {
   save_next();
   int calls = 0;
   EXPECT_THROW(with_checkpoint(output_.path(), parallel::Wanted::weights,
-                               [&](const parallel::Checkpoint&) -> int {
+                               [&](const parallel::Checkpoint&) -> AfterReading {
                                  ++calls;
                                  throw UsageError("no");
                                }),
                UsageError);
   EXPECT_EQ(calls, 1);
+}
+
+/// A translation began anew with the next line, and nobody was told of the lines that were lost.
+TEST_F(PrunedWhileRead, IsNotReadAgainForWhatFailsAfterwards) {
+  save_next();
+  int reads = 0;
+  const auto read = [&](const parallel::Checkpoint&) -> AfterReading {
+    ++reads;
+    return [&]() -> int {
+      save_next();
+      throw DataError("line 2");
+    };
+  };
+  EXPECT_THROW(with_checkpoint(output_.path(), parallel::Wanted::weights, read), DataError);
+  EXPECT_EQ(reads, 1);
 }
 
 }  // namespace
