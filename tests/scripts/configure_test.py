@@ -58,6 +58,13 @@ class Configure(unittest.TestCase):
                 self.assertEqual((code, "machine is known" in output, "word is a = 50 %" in output), (0, True, True), output)
                 shutil.rmtree(self.root / "build")
 
+    def test_says_that_it_cannot_read_what_the_folder_had(self):
+        self.assertEqual(self.configure("build", "-Dword=first")[0], 0)
+        (self.root / "build" / "build.ninja").unlink()
+        (self.root / "build" / "meson-private" / "cmd_line.txt").write_text("word = first\n[options")
+        code, output = self.configure("build")
+        self.assertEqual((code, "configure: the options that the folder had are gone" in output, "cmd_line.txt" in output), (0, True, True), output)
+
     def test_a_clone_that_was_moved_is_set_up_where_it_is(self):
         self.assertEqual(self.configure("build", "-Dword=first")[0], 0)
         moved = self.root.parent / "moved"
