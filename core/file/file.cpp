@@ -160,14 +160,15 @@ bool is_temporary_of(const std::string& file, const std::string& name) {
   return name.starts_with(file) && std::regex_match(name.begin() + static_cast<std::ptrdiff_t>(file.size()), name.end(), numbers);
 }
 
-/// Takes away a temporary file that nobody writes: its writer would have it locked. An empty one may be so new that it will be.
+/// Takes away a temporary file that nobody writes: its writer has it locked, or, where locks do not reach other machines, has written to it
+/// within the hour.
 void remove_abandoned(const std::filesystem::path& temporary) {
-  constexpr time_t kSecondsToLock = 60;
+  constexpr time_t kMostSecondsBetweenWrites = 3600;
   const int file = open(temporary.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0) return;
   struct stat about {};
   const bool is_ours = flock(file, LOCK_EX | LOCK_NB) == 0 && fstat(file, &about) == 0 && S_ISREG(about.st_mode);
-  if (is_ours && (about.st_size > 0 || time(nullptr) - about.st_mtime > kSecondsToLock)) unlink(temporary.c_str());
+  if (is_ours && time(nullptr) - about.st_mtime > kMostSecondsBetweenWrites) unlink(temporary.c_str());
   close(file);
 }
 

@@ -48,7 +48,7 @@ std::pair<ByteReader, int64_t> open_bytes(const std::filesystem::path& path);
 /// Writes a whole file so that every reader, also while others write it, sees the old one or the new one: temporary file, then rename.
 /// Makes the folder of the file. A link stays, and the file behind it is replaced, which keeps its permissions; a device, a pipe or a file
 /// that is mounted there is written as it is. A kill leaves the old file, and perhaps the temporary one beside it: its name, random numbers,
-/// ".tmp". The next write of that file removes it: who writes one has a lock (flock) on it.
+/// ".tmp". A write of that file an hour later removes it: who writes one has a lock (flock) on it.
 /// Errors  ResourceError, or what `write` throws; the temporary file is removed then.
 void write_atomically(const std::filesystem::path& path, std::string_view text);
 /// The same with a function that writes the file under the temporary name.

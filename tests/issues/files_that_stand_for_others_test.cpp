@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -58,7 +59,7 @@ pid_t writer_of(const fs::path& path, const int (&half)[2], const int (&going_on
 }
 
 /// They stayed for ever: a kill while a corpus was written left as many bytes in the cache each time.
-TEST(TemporaryFiles, OfKilledWritersAreRemovedByTheNextWriteAndThoseOfOthersStay) {
+TEST(TemporaryFiles, OfKilledWritersAreRemovedByAWriteAnHourLaterAndThoseOfOthersStay) {
   const TemporaryFolder folder;
   const fs::path path = folder.path() / "report.html";
   const fs::path others[] = {folder.write("report.html.1-2.tmp.txt", "mine"), folder.write("report.html.old.tmp", "mine"),
@@ -71,6 +72,10 @@ TEST(TemporaryFiles, OfKilledWritersAreRemovedByTheNextWriteAndThoseOfOthersStay
   EXPECT_EQ(folder.files(), 5u);
   kill(killed, SIGKILL);
   waitpid(killed, nullptr, 0);
+  write_atomically(path, "new");
+  EXPECT_EQ(folder.files(), 6u);  // a machine may write it whose locks are not seen here
+  for (const auto& entry : fs::directory_iterator(folder.path()))
+    fs::last_write_time(entry.path(), fs::last_write_time(entry.path()) - std::chrono::hours(2));
   write_atomically(path, "new");
   EXPECT_EQ(folder.files(), 5u);  // the file itself, and that of the writer that is alive
   close(going_on[1]);
