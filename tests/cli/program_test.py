@@ -10,7 +10,7 @@ import signal
 import subprocess
 import unittest
 
-from program import HANG_S, PROGRAM, ProgramTest, idx, patience, processor_seconds, sets, sluice
+from program import HANG_S, PROGRAM, ProgramTest, patience, processor_seconds, sets, sluice
 
 
 class BadInput(ProgramTest):

@@ -103,7 +103,7 @@ lr = 3e-3
         removed = self.folder / "run" / "step-00000002"
         shutil.copytree(removed, self.folder / "run" / "step-00000003")
         shutil.rmtree(removed)
-        _, messages = process.communicate(b"red \xff\nred river\n", timeout=patience(60))
+        _, messages = process.communicate(b"red \xff\nred river\n", timeout=HANG_S)
         self.assertEqual(process.returncode, 3, messages)
         self.assertIn(b"standard input, line 2: needs UTF-8", messages)
 
