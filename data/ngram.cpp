@@ -46,15 +46,11 @@ std::span<const int32_t> history_of(std::span<const int32_t> ids, size_t i) {
 
 Trigram::Trigram(const Tokens& tokens, std::span<const TokenRange> ranges) : vocabulary_(tokens.vocabulary()) {
   require(vocabulary_ <= int64_t{1} << 21, "trigram: needs a vocabulary of at most 2^21, got ", vocabulary_);
-  for (const auto& range : ranges) {
-    const auto ids = tokens.run(range.begin, range.end);
-    count(ids, 0, held_out_begin(ids));
-  }
-  for (int length = 0; length < kOrders; ++length) fit(length, tokens, ranges);
-  for (const auto& range : ranges) {
-    const auto ids = tokens.run(range.begin, range.end);
-    count(ids, held_out_begin(ids), ids.size());
-  }
+  std::vector<std::vector<int32_t>> runs;
+  for (const auto& range : ranges) runs.push_back(tokens.run(range.begin, range.end));
+  for (const auto& ids : runs) count(ids, 0, held_out_begin(ids));
+  for (int length = 0; length < kOrders; ++length) fit(length, runs);
+  for (const auto& ids : runs) count(ids, held_out_begin(ids), ids.size());
 }
 
 uint64_t Trigram::history_key(std::span<const int32_t> history, int length) const {
@@ -75,10 +71,9 @@ void Trigram::count(std::span<const int32_t> ids, size_t begin, size_t end) {
   }
 }
 
-void Trigram::fit(int length, const Tokens& tokens, std::span<const TokenRange> ranges) {
+void Trigram::fit(int length, std::span<const std::vector<int32_t>> runs) {
   std::vector<Observation> observations;
-  for (const auto& range : ranges) {
-    const auto ids = tokens.run(range.begin, range.end);
+  for (const auto& ids : runs)
     for (size_t i = held_out_begin(ids); i < ids.size(); ++i) {
       const auto history = history_of(ids, i);
       if (static_cast<int>(history.size()) < length) continue;
@@ -88,7 +83,6 @@ void Trigram::fit(int length, const Tokens& tokens, std::span<const TokenRange> 
       const uint32_t followed = grams_[length].count(key * static_cast<uint64_t>(vocabulary_) + static_cast<uint64_t>(ids[i]));
       observations.push_back({followed / static_cast<double>(seen), probability(history, ids[i], length), magnitude_of(seen)});
     }
-  }
   auto& weights = weights_[length];
   weights.fill(0.5);
   for (int round = 0; round < 20; ++round) {

@@ -30,7 +30,7 @@ class CountTable {
 ///   P_n(w | h_n) = l c(h_n w) / c(h_n) + (1 - l) P_{n-1}(w | h_{n-1}),   P_{-1} = 1 / vocabulary,
 /// over histories h_n of n = 0, 1, 2 tokens. The weight l depends on n and on the magnitude of c(h_n). Weights are fitted by expectation
 /// maximisation on the last tenth of each training range, which then joins the counts. Validation text is not seen.
-/// Cost    one table entry a distinct trigram; seconds for ten million tokens.
+/// Cost    one table entry a distinct trigram, and 4 bytes a token of the ranges while it is made; seconds for ten million tokens.
 /// Source  Jelinek and Mercer 1980, "Interpolated estimation of Markov source parameters from sparse data".
 class Trigram {
  public:
@@ -53,7 +53,7 @@ class Trigram {
   };
   uint64_t history_key(std::span<const int32_t> history, int length) const;
   void count(std::span<const int32_t> ids, size_t begin, size_t end);
-  void fit(int length, const Tokens& tokens, std::span<const TokenRange> ranges);
+  void fit(int length, std::span<const std::vector<int32_t>> runs);
 
   int64_t vocabulary_;
   std::array<CountTable, kOrders> histories_, grams_;

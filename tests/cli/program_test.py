@@ -259,6 +259,8 @@ class Plans(ProgramTest):
             said = sluice("plan", "tiny", "--kernels", device, "--json", self.folder / "kernels.json").stdout
             self.assertIn(f"on {device}", said)
             answers[device] = json.loads((self.folder / "kernels.json").read_text())
+            moved = sum(k["bytes_read"] + k["bytes_written"] for k in answers[device]["kernels"])
+            self.assertIn(f"{moved / answers[device]['least_bytes']:.2f} times what actions take", said.splitlines()[-1])
             self.assertLessEqual(sum(k["seconds"] for k in answers[device]["kernels"]), 1.000001 * answers[device]["step_seconds"])
         counted, measured = ({k["kernel"]: (k["calls"], round(k["flops"])) for k in answers[device]["kernels"]} for device in ("meta:0", "cpu:0"))
         self.assertEqual(counted, measured)

@@ -16,7 +16,8 @@ import subprocess
 import time
 
 import job_test
-from job_test import END_S, ENVIRONMENT, HANG_S, IS_LONG, LAUNCHER, LAUNCHER_NAME, RANKS, SMALL, JobTest, Launch, PROGRAM, processes_of, sets, abandoned_shared_memory
+from job_test import END_S, ENVIRONMENT, HANG_S, IS_LONG, LAUNCHER, RANKS, SMALL, JobTest, Launch, PROGRAM, processes_of, sets, abandoned_shared_memory
+from mpi_train_test import LAUNCHER_NAME
 import file_faults
 
 FAILING_RANK = job_test.next_program()

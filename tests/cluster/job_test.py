@@ -16,7 +16,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
-from mpi_train_test import END_S, ENVIRONMENT, LAUNCHER, LAUNCHER_NAME, PROGRAM, RanksTest  # takes launcher and program from the command line
+from mpi_train_test import END_S, ENVIRONMENT, LAUNCHER, PROGRAM, RanksTest  # takes launcher and program from the command line
 from program import HANG_S, sets, sluice
 
 IS_LONG = "--long" in sys.argv
