@@ -24,13 +24,13 @@ LAUNCHER_NAME = sys.argv.pop(1)
 LAUNCHER = LAUNCHERS[LAUNCHER_NAME]
 
 import program  # takes the program from the command line
-from program import HANG_S, ProgramTest, processor_seconds_of, sets, sluice, tensors_of
+from program import HANG_S, ProgramTest, patience, processor_seconds_of, sets, sluice, tensors_of
+from running_clock import running_seconds
 
 PROGRAM = pathlib.Path(program.PROGRAM).resolve()
 program.PROGRAM = str(PROGRAM)
 PROGRAM_TESTS = pathlib.Path(__file__).resolve().parent
 FOREVER = 10**9
-END_S = HANG_S / 5   # in which a job has ended after a failure, for good: seconds, and what a busy machine adds
 ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "TERM": "dumb"}  # Open MPI gives its ranks terminals
 TRANSLATION = dict(model__name="translation", model__layers=2, model__head_width=8, model__source_context=16, model__target_context=14)
 AMOEBANET = dict(model__name="amoebanet-d", model__layers=3, model__filters=16, model__image_size=16, model__classes=4)
@@ -94,17 +94,16 @@ class RanksTest(ProgramTest):
                 pass  # it has ended
         return alive
 
-    def await_end_of(self, ranks):
-        """In END_S."""
-        deadline = time.monotonic() + END_S
-        while (left := self.ranks_alive() & set(ranks)) and time.monotonic() < deadline:
+    def await_end_of(self, ranks, seconds):
+        deadline = running_seconds() + patience(seconds)
+        while (left := self.ranks_alive() & set(ranks)) and running_seconds() < deadline:
             time.sleep(0.05)
-        self.assertFalse(left, f"still running after {END_S} s")
+        self.assertFalse(left, f"still running after {seconds} s")
 
-    def expect_end(self, process, ranks):
-        """All ranks and the launcher end. Returns what was said on standard error."""
-        self.await_end_of(ranks)
-        _, errors = process.communicate(timeout=END_S)
+    def expect_end(self, process, ranks, seconds):
+        """Within so many seconds all ranks have ended, and the launcher does. Returns what was said on standard error."""
+        self.await_end_of(ranks, seconds)
+        _, errors = process.communicate(timeout=HANG_S)
         return errors
 
 
@@ -311,7 +310,7 @@ class Failures(RanksTest):
                 while not (self.folder / "run" / "latest").exists():
                     time.sleep(0.01)
                 os.kill(ranks[victim], signal.SIGKILL)
-                self.expect_end(process, ranks)
+                self.expect_end(process, ranks, 7)
                 self.assertNotEqual(process.returncode, 0)
                 done = sluice("inspect", self.folder / "run", "--json", "-")
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -322,7 +321,7 @@ class Failures(RanksTest):
     def test_of_a_stopped_rank_end_the_job_and_name_it(self):
         process, ranks = self.start(2, pipeline__timeout=5)
         os.kill(ranks[1], signal.SIGSTOP)
-        errors = self.expect_end(process, ranks[:1])
+        errors = self.expect_end(process, ranks[:1], 8)
         self.kill(process)
         for rank in self.ranks_alive() & set(ranks):
             self.kill_rank(rank)
@@ -341,7 +340,7 @@ class Failures(RanksTest):
         root, other = self.await_work_of_the_root(process, before)
         self.addCleanup(self.kill_rank, root)
         os.kill(root, signal.SIGSTOP)
-        self.assertIn("rank 0 (on host", self.expect_end(process, [other]))
+        self.assertIn("rank 0 (on host", self.expect_end(process, [other], 8))
 
     def await_work_of_the_root(self, process, before):
         """Two ranks that have found each other, of which the root works and the other one waits for it. Until then both do the same."""

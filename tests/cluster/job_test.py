@@ -16,8 +16,9 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
-from mpi_train_test import END_S, ENVIRONMENT, LAUNCHER, PROGRAM, RanksTest  # takes launcher and program from the command line
-from program import HANG_S, sets, sluice
+from mpi_train_test import ENVIRONMENT, LAUNCHER, PROGRAM, RanksTest  # takes launcher and program from the command line
+from program import HANG_S, patience, sets, sluice
+from running_clock import running_seconds
 
 IS_LONG = "--long" in sys.argv
 if IS_LONG:
@@ -64,7 +65,7 @@ class Launch:
     those of Open MPI that begin and end at once make and remove the same folder under each other."""
 
     def __init__(self, folder, command, before=(), ranks=RANKS, limit=HANG_S):
-        self.folder, self.began = folder, time.monotonic()
+        self.folder, self.began, self.began_running = folder, time.monotonic(), running_seconds()
         self.temporary = tempfile.TemporaryDirectory(prefix="launch-", ignore_cleanup_errors=True)
         words = ["timeout", "-k", "5", str(limit), *LAUNCHER, "-n", str(ranks), *before, *command]
         self.process = subprocess.Popen(list(map(str, words)), env={**ENVIRONMENT, "TMPDIR": self.temporary.name}, stdin=subprocess.DEVNULL,
@@ -73,13 +74,14 @@ class Launch:
     def end(self):
         """Waits for the end of the launcher and of all ranks, which end with it."""
         self.output, self.errors = self.process.communicate()
-        self.code, self.seconds = self.process.returncode, time.monotonic() - self.began
+        self.code, self.seconds = self.process.returncode, running_seconds() - self.began_running
+        self.stood_still = time.monotonic() - self.began - self.seconds
         return self
 
-    def left(self, seconds=END_S):
+    def left(self, seconds=3):
         """Processes that are still there so long after the launcher; they are killed."""
-        deadline = time.monotonic() + seconds
-        while (alive := processes_of(self.folder)) and time.monotonic() < deadline:
+        deadline = running_seconds() + patience(seconds)
+        while (alive := processes_of(self.folder)) and running_seconds() < deadline:
             time.sleep(0.05)
         for process in alive.values():
             try:

@@ -20,8 +20,9 @@ if IS_LONG:
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
 import two_hosts
 # Takes launcher and program from the command line.
-from mpi_train_test import AMOEBANET, END_S, LAUNCHER, LAUNCHER_NAME, PROGRAM, RanksTest
-from program import HANG_S
+from mpi_train_test import AMOEBANET, LAUNCHER, LAUNCHER_NAME, PROGRAM, RanksTest
+from program import HANG_S, patience
+from running_clock import running_seconds
 
 LAYOUTS = ((2, 1), (4, 2), (4, 1))  # devices, devices a rank
 LANGUAGE_MODEL = dict(train__steps=4, model__layers=4, model__tied_embeddings="true")
@@ -159,9 +160,9 @@ class CutLine(TwoHostsTest):
         process, ranks = self.start(2, pipeline__timeout=self.TIMEOUT)
         self.hosts.cut()
         began = time.monotonic()
-        self.await_end_of(ranks)
+        self.await_end_of(ranks, self.TIMEOUT + 2)
         print(f"{LAUNCHER_NAME}: all ranks ended {time.monotonic() - began:.1f} s after the cut", file=sys.stderr)
-        while len(list(self.folder.glob("code-*"))) < 2 and time.monotonic() < began + 2 * END_S:
+        while len(list(self.folder.glob("code-*"))) < 2 and running_seconds() < began + patience(self.TIMEOUT + 5):
             time.sleep(0.05)
         for rank, other in (0, "rank 1 (on host second)"), (1, "rank 0 (on host first)"):
             errors = (self.folder / f"errors-{rank}").read_text()

@@ -11,12 +11,14 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
+from running_clock import running_seconds  # noqa: E402
+
 LAUNCHERS = {
     "openmpi": ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none"],
     "mpich": ["mpiexec.mpich"],
 }
 LIMIT = 600  # seconds after which a launch counts as hanging: however busy the machine, none takes so long
-END = 120    # in which a launch has ended after a failure, for good: seconds, and what a busy machine adds
 
 
 class Launch:
@@ -24,10 +26,10 @@ class Launch:
 
     def __init__(self, command, **variables):
         environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **variables}
-        begin = time.monotonic()
+        begin = running_seconds()
         done = subprocess.run(["timeout", "-k", "5", str(LIMIT), *command], text=True, env=environment, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        self.seconds, self.code, self.text = time.monotonic() - begin, done.returncode, done.stdout
+        self.seconds, self.code, self.text = running_seconds() - begin, done.returncode, done.stdout
 
     def expect(self, what, is_so):
         if not is_so:
@@ -47,9 +49,9 @@ def processes(program):
 
 
 def expect_no_new_process(program, before):
-    deadline = time.monotonic() + END
+    deadline = running_seconds() + 5
     while left := processes(program) - before:
-        if time.monotonic() > deadline:
+        if running_seconds() > deadline:
             sys.exit(f"mpi_test: needed the end of all processes, got {sorted(left)} running")
         time.sleep(0.1)
 
@@ -69,13 +71,13 @@ def run_all(launcher, program):
             fatal = launch(3, "fatal", check, passed)
             fatal.expect(f"{check} on all ranks", fatal.code != 0 and sorted(os.listdir(passed)) == ["0", "1", "2"])
 
-    # A rank that is killed is missed by the launcher; one that hangs by the others.
+    # A rank that is killed is missed by the launcher; one that hangs by the others. Each needs 1.5 s to get there.
     killed = launch(3, "kill")
-    killed.expect("an end soon after a rank was killed", killed.code in (5, 9, 137) and killed.seconds < END)
+    killed.expect("an end soon after a rank was killed", killed.code in (5, 9, 137) and killed.seconds < 1.5 + 5)
     stopped = launch(3, "stop")
     stopped.expect("a watchdog that names the rank which stopped", "rank 2 (on host " in stopped.text and "has not been heard of for 3 s" in stopped.text)
     # The kernel sends SIGHUP to a stopped process whose group loses its last parent, and MPICH's launcher may answer with that: 1.
-    stopped.expect("an end soon after the watchdog's time", stopped.code in (1, 5, 9, 137) and stopped.seconds < END)
+    stopped.expect("an end soon after the watchdog's time", stopped.code in (1, 5, 9, 137) and stopped.seconds < 1.5 + 3 + 5)
 
     missing = launch(2, "size", SLUICE_MPI_PLUGIN="/nowhere/libsluice.so")
     missing.expect("the cure where there is no plugin", missing.code != 0 and "-Dmpi=enabled" in missing.text)
