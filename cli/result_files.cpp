@@ -20,11 +20,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Behind links, where they can be followed: /dev/stdout may lead to a pipe, which has no path.
+/// Behind links, where they can be followed: /dev/stdout may lead to a pipe, which has no path. As it is where the working folder is gone.
 fs::path real_path(const std::string& file) {
   std::error_code error;
-  const fs::path path = fs::weakly_canonical(file_behind_links(fs::absolute(file)), error);
-  return error ? fs::absolute(file).lexically_normal() : path;
+  const fs::path whole = fs::absolute(file, error);
+  if (error) return file;
+  const fs::path path = fs::weakly_canonical(file_behind_links(whole), error);
+  return error ? whole.lexically_normal() : path;
 }
 
 bool is_below(const fs::path& file, const fs::path& folder) {

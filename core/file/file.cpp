@@ -23,12 +23,9 @@ namespace sluice {
 
 namespace {
 
-/// Throws the system's reason for a failed write, with what the user can do about it.
 [[noreturn]] void throw_write_error(const std::filesystem::path& path) {
   const int reason = errno;
-  const char* cure = "choose a folder that can be written";
-  if (reason == ENOSPC || reason == EDQUOT) cure = "free some disk space, or save less often or keep fewer ([output] save_every, keep)";
-  throw ResourceError(join(path.string(), ": cannot be written: ", std::strerror(reason), "; ", cure));
+  throw ResourceError(join(path.string(), ": cannot be written: ", reason_and_cure_of_write(reason)));
 }
 
 std::ifstream open_to_read(const std::filesystem::path& path) {
@@ -47,6 +44,13 @@ void require_read(const std::filesystem::path& path, const std::ifstream& in) {
 }
 
 }  // namespace
+
+std::string reason_and_cure_of_write(int error) {
+  const char* cure = "choose a folder that can be written";
+  if (error == ENOSPC || error == EDQUOT) cure = "free some disk space, or save less often or keep fewer ([output] save_every, keep)";
+  if (error == EFBIG) cure = "raise the limit of a file's size (ulimit -f), or choose a disk whose files may be larger";
+  return join(std::strerror(error), "; ", cure);
+}
 
 FileWriter::FileWriter(std::filesystem::path path)
     : path_(std::move(path)), descriptor_(open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {

@@ -11,6 +11,9 @@
 
 namespace sluice {
 
+/// The system's reason for a failed write (an errno), and what the user can do about it: the end of an error.
+std::string reason_and_cure_of_write(int error);
+
 /// A new file that is on the disk when finish() returns.
 /// Errors   ResourceError naming the path, the system's reason and the cure. A writer that is destroyed before finish() leaves a part of
 ///          the file behind: write into a temporary folder and rename it.

@@ -100,9 +100,10 @@ void create_folder(const fs::path& path) {
 /// And the folders above it where they are not there either, so that a cut of power takes none of their names away.
 void create_synced_folder(const fs::path& path) {
   std::vector<fs::path> made;
-  std::error_code ignored;
-  for (fs::path folder = fs::absolute(path).lexically_normal(); !fs::is_directory(folder, ignored) && folder.has_relative_path();
-       folder = folder.parent_path())
+  std::error_code error;
+  const fs::path whole = fs::absolute(path, error).lexically_normal();
+  if (error) throw_folder_error(path, join("the working folder has no path: ", error.message()));
+  for (fs::path folder = whole; !fs::is_directory(folder, error) && folder.has_relative_path(); folder = folder.parent_path())
     made.push_back(folder);
   create_folder(path);
   for (const fs::path& folder : made) sync_folder(folder.parent_path());

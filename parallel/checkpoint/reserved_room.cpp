@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 
 #include "core/error.h"
+#include "core/file/file.h"
 
 namespace sluice::parallel {
 
@@ -46,9 +46,8 @@ ReservedRoom::ReservedRoom(const std::string& file, int64_t bytes) : file_(open_
   if (reason == 0) return;
   const int64_t free = free_bytes(folder);
   if (file_ >= 0) close(file_);
-  throw ResourceError(join(folder.string(), ": needs ", bytes, " bytes of room for a checkpoint, the disk has ", free,
-                           " free: ", std::strerror(reason),
-                           "; free some disk space, or choose a folder on another disk (LoopOptions::output, [output] dir)"));
+  throw ResourceError(join(folder.string(), ": needs ", bytes, " bytes of room for a checkpoint, the disk has ", free, " free: ",
+                           reason_and_cure_of_write(reason), "; or choose a folder on another disk (LoopOptions::output, [output] dir)"));
 }
 
 ReservedRoom::~ReservedRoom() {

@@ -5,6 +5,7 @@ usage: checkpoints_test.py PROGRAM [unittest arguments]
 """
 import fcntl
 import json
+import os
 import random
 import signal
 import subprocess
@@ -143,8 +144,17 @@ class Checkpoints(ProgramTest):
         limit = lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000)))
         done = sluice(*self.tiny("--resume", "auto", train__steps=2), preexec_fn=limit)
         self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("ulimit -f", done.stderr)
         self.assertEqual([path.name for path in (self.folder / "run").glob("step-*")], ["step-00000001"])
         self.assertEqual(sluice("inspect", self.folder / "run").returncode, 0)
+
+    def test_working_folder_that_is_gone(self):
+        gone = self.folder / "gone"
+        gone.mkdir()
+        leave = lambda: (os.chdir(gone), gone.rmdir())
+        done = sluice(*self.tiny(output__dir="run"), preexec_fn=leave)
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("[output] dir", done.stderr)
 
 
 if __name__ == "__main__":
