@@ -339,14 +339,22 @@ std::string_view last_part_of(std::string_view name) { return name.substr(name.f
 
 }  // namespace
 
-const Option& option_named(std::string_view name) {
-  for (const Option& option : options())
-    if (option.name == name) return option;
-  std::vector<std::string> names, of_other_tables;
+std::vector<std::string> options_called(std::string_view name) {
+  std::vector<std::string> called;
   for (const Option& option : options()) {
-    names.emplace_back(option.name);
-    if (last_part_of(option.name) == last_part_of(name)) of_other_tables.emplace_back(option.name);
+    if (option.name == name) return {std::string(name)};
+    if (last_part_of(option.name) == last_part_of(name)) called.emplace_back(option.name);
   }
+  return called;
+}
+
+const Option& option_named(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Option& option : options()) {
+    if (option.name == name) return option;
+    names.emplace_back(option.name);
+  }
+  const std::vector<std::string> of_other_tables = options_called(name);
   std::string nearest = of_other_tables.size() == 1 ? of_other_tables[0] : nearest_word(name, of_other_tables);
   if (nearest.empty()) nearest = nearest_word(name, names);
   throw UsageError(join("unknown key '", name, "'", nearest.empty() ? "; see sluice train --help" : "; did you mean '" + nearest + "'?"));

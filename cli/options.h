@@ -49,6 +49,8 @@ struct Option {
 };
 
 const std::vector<Option>& options();
+/// The key of that name; without one, those of any table that end in it: train.steps for "steps".
+std::vector<std::string> options_called(std::string_view name);
 /// Errors  UsageError naming the nearest key.
 const Option& option_named(std::string_view name);
 

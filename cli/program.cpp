@@ -18,6 +18,7 @@
 #include "cli/help.h"
 #include "cli/list_text.h"
 #include "cli/messages.h"
+#include "cli/options.h"
 #include "core/error.h"
 #include "core/utf8.h"
 #include "parallel/group/job.h"
@@ -121,7 +122,17 @@ class Parser {
     return list_text(owners, ", ");
   }
 
-  /// The parser's message, with the nearest flag or command when a word was not known.
+  /// The keys of a config that are called as a flag that is not known: train.steps for --steps=5.
+  static std::string keys_called(const std::string& flag) {
+    if (!flag.starts_with("--")) return "";
+    std::string name = flag.substr(2, flag.find('=') - 2);
+    std::ranges::replace(name, '-', '_');
+    std::vector<std::string> settings;
+    for (const std::string& key : options_called(name)) settings.push_back(join("'--set ", key, "=...'"));
+    return list_text(settings, " or ");
+  }
+
+  /// The parser's message, with the nearest flag, key or command when a word was not known.
   static std::string explain(const std::string& message) {
     std::vector<std::string> known;
     for (const Command& command : commands()) {
@@ -136,6 +147,8 @@ class Parser {
       for (std::string word; rest >> word;) words.insert(words.begin(), word);
       for (const std::string& word : words)
         if (const std::string owners = owners_of(word); !owners.empty()) return join(message, "; that is a flag of ", owners);
+      for (const std::string& word : words)
+        if (const std::string keys = keys_called(word); !keys.empty()) return join(message, "; did you mean ", keys, "?");
       for (const std::string& word : words)
         if (const std::string nearest = nearest_word(word, known); !nearest.empty() && nearest != word)
           return join(message, "; did you mean '", nearest, "'?");

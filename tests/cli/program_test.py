@@ -155,6 +155,14 @@ class Texts(ProgramTest):
         self.refuse(2, "did you mean '--print-config'", arguments=["plan", "tiny", "--print-confg"])
         self.assertNotIn("did you mean", self.refuse(2, "not expected: plan", arguments=["inspect", "tiny", "plan"]))
 
+    def test_a_flag_that_is_a_key_is_told_so(self):
+        self.refuse(2, "did you mean '--set train.steps=...'?", arguments=["train", "tiny", "--steps", "5"])
+        self.refuse(2, "did you mean '--set train.batch=...'?", arguments=["train", "tiny", "--train.batch=5"])
+        self.refuse(2, "'--set model.name=...' or", arguments=["train", "tiny", "--name", "resnet50"])
+
+    def test_a_folder_in_place_of_a_config(self):
+        self.refuse(2, "got a folder", "--resume", arguments=["train", self.folder])
+
     def test_help_of_every_command_has_the_exit_codes(self):
         for command in ("train", "eval", "generate", "translate", "plan", "inspect", "devices"):
             self.assertEqual(sluice(command, "--help").stdout.count("Exit codes:"), 1, command)
