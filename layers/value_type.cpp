@@ -21,9 +21,17 @@ DType working_dtype_of(const std::vector<ValueType>& inputs) {
   return in_bf16 ? DType::bf16 : DType::f32;
 }
 
+/// How a module is run.
+struct Run {
+  DType working;
+  bool records = false, training = true;
+  int64_t samples = 0;
+  std::vector<Shape>* losses = nullptr;
+};
+
 /// Nothing when the module looks at elements.
-std::optional<Var> output_of(const Module& module, const std::vector<ValueType>& inputs, DType working, bool records, int64_t samples = 0,
-                             std::vector<Shape>* losses = nullptr) {
+std::optional<Var> output_of(const Module& module, const std::vector<ValueType>& inputs, const Run& run) {
+  const auto& [working, records, training, samples, losses] = run;
   const auto device = std::make_shared<Device>(DeviceKind::meta, 0, Device::Options{});
   Call call;
   for (const auto& [shape, dtype] : inputs) {
@@ -34,6 +42,12 @@ std::optional<Var> output_of(const Module& module, const std::vector<ValueType>&
     const Tensor weight = empty(spec.shape, working, device);
     call.parameters.push_back(records ? Var::parameter(weight) : Var(weight));
   }
+  call.training = training;
+  if (!training)
+    for (const auto& spec : module.statistics()) {
+      const Tensor running = empty({spec.channels}, DType::f32, device);
+      call.statistics.push_back({running, running});
+    }
   call.random.samples = static_cast<uint32_t>(samples);
   call.shapes_of_losses = losses;
   call.tables = Tables(device, working).of(module);
@@ -53,20 +67,20 @@ std::optional<ValueType> type_of_value(const std::optional<Var>& y) {
 }  // namespace
 
 std::optional<ValueType> output_type(const Module& module, const std::vector<ValueType>& inputs) {
-  return output_type(module, inputs, working_dtype_of(inputs));
+  return output_type(module, inputs, working_dtype_of(inputs), true);
 }
 
-std::optional<ValueType> output_type(const Module& module, const std::vector<ValueType>& inputs, DType working) {
-  return type_of_value(output_of(module, inputs, working, false));
+std::optional<ValueType> output_type(const Module& module, const std::vector<ValueType>& inputs, DType working, bool training) {
+  return type_of_value(output_of(module, inputs, {.working = working, .training = training}));
 }
 
 std::optional<ValueType> output_type(const Module& module, const std::vector<ValueType>& inputs, int64_t samples,
                                      std::vector<Shape>& losses) {
-  return type_of_value(output_of(module, inputs, working_dtype_of(inputs), false, samples, &losses));
+  return type_of_value(output_of(module, inputs, {.working = working_dtype_of(inputs), .samples = samples, .losses = &losses}));
 }
 
 std::optional<Var> recorded_output(const Module& module, const std::vector<ValueType>& inputs) {
-  return output_of(module, inputs, working_dtype_of(inputs), true);
+  return output_of(module, inputs, {.working = working_dtype_of(inputs), .records = true});
 }
 
 }  // namespace sluice::layers

@@ -25,8 +25,8 @@ std::optional<ValueType> output_type(const Module& module, const std::vector<Val
 /// within sums.
 std::optional<ValueType> output_type(const Module& module, const std::vector<ValueType>& inputs, int64_t samples,
                                      std::vector<Shape>& losses);
-/// The same where the parameters have this dtype.
-std::optional<ValueType> output_type(const Module& module, const std::vector<ValueType>& inputs, DType working);
+/// The same where the parameters have this dtype; where not `training`, what it makes of them in evaluation.
+std::optional<ValueType> output_type(const Module& module, const std::vector<ValueType>& inputs, DType working, bool training);
 /// The same as a value that has no elements, with the ops that made it, as if parameters and inputs of floats wanted gradients.
 std::optional<Var> recorded_output(const Module& module, const std::vector<ValueType>& inputs);
 

@@ -118,7 +118,7 @@ std::shared_ptr<Executor::Attempt> Executor::begin(const Program& program, const
 std::vector<std::shared_ptr<const ValueTypes::List>> Executor::types_of(const RunContext& context) {
   std::vector<std::shared_ptr<const ValueTypes::List>> types;
   for (int m = 0; devices_.size() > 1 && m < context.micro_batches(); ++m)
-    types.push_back(value_types_.of(context.shape, context.first_sample[m + 1] - context.first_sample[m]));
+    types.push_back(value_types_.of(context.shape, context.first_sample[m + 1] - context.first_sample[m], context.training));
   return types;
 }
 

@@ -23,17 +23,19 @@ class ValueTypes {
   /// The graph lives as long as this.
   ValueTypes(const layers::Graph& graph, Precision precision) : graph_(graph), working_(working_dtype(precision)) {}
 
-  /// Of `count` samples of a mini-batch of this shape. The latest ones are kept, so that asking again costs next to nothing.
-  std::shared_ptr<const List> of(const BatchShape& shape, int64_t count);
+  /// Of `count` samples of a mini-batch of this shape, in training or in evaluation, where a module may make other shapes. The latest ones are
+  /// kept, so that asking again costs next to nothing.
+  std::shared_ptr<const List> of(const BatchShape& shape, int64_t count, bool training);
 
  private:
   using Inputs = std::map<std::string, BatchShape::Input>;
   struct Kept {
     Inputs inputs;
     int64_t count;
+    bool training;
     std::shared_ptr<const List> types;
   };
-  std::optional<layers::ValueType> type_of(const layers::Graph::Node& node, const List& known) const;
+  std::optional<layers::ValueType> type_of(const layers::Graph::Node& node, const List& known, bool training) const;
 
   const layers::Graph& graph_;
   const DType working_;

@@ -1,0 +1,72 @@
+// What modules of the user's own make of a micro-batch: other shapes in evaluation.
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "autograd/ops/operators.h"
+#include "autograd/ops/reduction.h"
+#include "autograd/ops/reshape.h"
+#include "core/elements.h"
+#include "core/random.h"
+#include "layers/batch_norm.h"
+#include "layers/lambda.h"
+#include "layers/linear.h"
+#include "layers/losses.h"
+#include "parallel/group/thread_group.h"
+#include "parallel/trainer.h"
+#include "tests/expect_error.h"
+
+namespace sluice::parallel {
+namespace {
+
+using layers::Call;
+using layers::Graph;
+using layers::Lambda;
+using layers::Linear;
+
+constexpr int64_t kSamples = 6;
+
+Plan node_a_stage(const Graph& graph, int replicas = 1) {
+  Plan plan;
+  const auto nodes = static_cast<int>(graph.nodes().size());
+  for (int i = 0; i < nodes * replicas; ++i) plan.devices.push_back(std::make_shared<Device>(DeviceKind::cpu, i, Device::Options{}));
+  plan.partition = partition_uniform(nodes, nodes);
+  plan.micro_batches = 2;
+  plan.rematerialize.assign(static_cast<size_t>(nodes), false);
+  plan.replication = {.replicas = replicas, .fold_blocks = 2};
+  return plan;
+}
+
+/// Tokens are dropped in training alone, and a norm reads its running statistics in evaluation.
+Graph graph_that_drops_tokens() {
+  Graph graph;
+  const auto x = graph.input("x", {4, 3}), target = graph.input("target", {3});
+  const auto kept = graph.add(
+      "kept", Lambda("half", [](const Call& call) { return call.training ? slice(call.inputs[0], 1, 0, 2) : call.inputs[0]; }, {1, 1}),
+      graph.add("embedding", Linear(3, 3), x));
+  const auto norm = graph.add("norm", layers::BatchNorm(3), kept);
+  const auto pooled = graph.add("pooled", Lambda("mean", [](const Var& y) { return mean(y, {1}); }), norm);
+  graph.loss(graph.add("loss", layers::MeanSquaredError(), {graph.add("out", Linear(3, 3), pooled), target}));
+  return graph;
+}
+
+Batch batch_of_tokens() { return batch_of({{"x", randn({kSamples, 4, 3}, 1)}, {"target", randn({kSamples, 3}, 2)}}); }
+
+TEST(ValuesOfModules, MayHaveOtherShapesInEvaluationOverRanksToo) {
+  const Graph graph = graph_that_drops_tokens();
+  Plan one = node_a_stage(graph);
+  one.devices.resize(1);
+  one.partition = Partition{{static_cast<int>(graph.nodes().size())}};
+  Trainer trainer(graph, one, SGD({.lr = 0.1}));
+  trainer.step(batch_of_tokens());
+  const double expected = trainer.evaluate(batch_of_tokens()).loss_sum;
+  run_ranks(static_cast<int>(graph.nodes().size()), [&](Group& group) {
+    Trainer rank(graph, node_a_stage(graph), SGD({.lr = 0.1}),
+                 {.timeout_seconds = 60, .group = std::shared_ptr<Group>(std::shared_ptr<Group>(), &group)});
+    rank.step(batch_of_tokens());
+    EXPECT_EQ(rank.evaluate(batch_of_tokens()).loss_sum, expected);
+  });
+}
+
+}  // namespace
+}  // namespace sluice::parallel
