@@ -89,6 +89,13 @@ void refuse_inputs(const std::string& subject, const Module& module, size_t give
                         "; a module that takes another number says so in Module::input_count()"));
 }
 
+void require_made_here(const Module& module, const Var& made, const Device& device) {
+  require(made.value().defined(), type_of(module), "::forward: needs to return a value, got none");
+  require(&made.value().device() == &device, type_of(module), "::forward: needs to return a value on ", device,
+          ", the device of its call, got ", made.value(),
+          " of another device; make new tensors there, by Call::zeros() or with inputs[0].value().device_ptr()");
+}
+
 int Composite::add_child(std::string name, ModulePtr module) {
   const int number = static_cast<int>(children_.size());
   for (const auto& tensor : tensor_names(*module)) {

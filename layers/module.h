@@ -89,6 +89,9 @@ bool takes(const Module& module, size_t inputs);
 /// Errors  UsageError that begins with `subject` and names the module's type, and the number of inputs that it needs and was given.
 [[noreturn]] void refuse_inputs(const std::string& subject, const Module& module, size_t given);
 
+/// Errors  UsageError naming the module's type for no value, and for one on another device than that of its call.
+void require_made_here(const Module& module, const Var& made, const Device& device);
+
 /// A module made of named children; parameters are "child.parameter", or "parameter" for a child with an empty name. So are statistics.
 /// Errors  UsageError when two children name one tensor.
 class Composite : public Module {

@@ -53,7 +53,7 @@ std::optional<Var> output_of(const Module& module, const std::vector<ValueType>&
   call.tables = Tables(device, working).of(module);
   try {
     Var y = module.forward(call);
-    require(y.value().defined(), type_of(module), "::forward: needs to return a value, got none");
+    require_made_here(module, y, *device);
     return y;
   } catch (const NoElements&) {
     return std::nullopt;

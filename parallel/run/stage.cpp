@@ -214,7 +214,7 @@ Tensor Stage::run_node(const RunContext& run, int micro_batch, int node, std::ma
   call.observed = observed;
   const Var y = located([&] {
     Var made = description.module->forward(call);
-    require(made.value().defined(), layers::type_of(*description.module), "::forward: needs to return a value, got none");
+    layers::require_made_here(*description.module, made, *device_);
     require(is_scaled,
             "loss: needs a module that multiplies its weighted sum by Call::loss_scale, or each micro-batch counts like a mini-batch; "
             "multiply by it");

@@ -1,4 +1,4 @@
-// What modules of the user's own make of a micro-batch: other shapes in evaluation.
+// What modules of the user's own make of a micro-batch: other shapes in evaluation, tensors of another device.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -66,6 +66,26 @@ TEST(ValuesOfModules, MayHaveOtherShapesInEvaluationOverRanksToo) {
     rank.step(batch_of_tokens());
     EXPECT_EQ(rank.evaluate(batch_of_tokens()).loss_sum, expected);
   });
+}
+
+Var on_the_host(const Var& x) { return full(x.shape(), 0.5); }
+
+TEST(ValuesOfModules, OfAnotherDeviceAreRefusedWhereTheyAreMade) {
+  Graph graph;
+  const auto x = graph.input("x", {4}), of_no_shape = graph.input("of no shape");
+  expect_error<UsageError>([&] { graph.add("constant", Lambda("half", on_the_host), x); },
+                           {"node 'constant'", "Lambda 'half'::forward: needs to return a value on meta:0", "cpu:0", "Call::zeros()"});
+  const auto constant = graph.add("constant", Lambda("half", on_the_host), of_no_shape);
+  const auto sum = graph.add("sum", layers::Lambda("sum", [](const Var& a, const Var& b) { return a + b; }),
+                             {graph.add("linear", Linear(4, 4), x), constant});
+  graph.loss(graph.add("loss", layers::MeanSquaredError(), {sum, x}));
+  Trainer trainer(graph, node_a_stage(graph), SGD({.lr = 0.1}));
+  const Tensor ones = full({kSamples, 4}, 1);
+  expect_error<UsageError>(
+      [&] {
+        trainer.step(batch_of({{"x", ones}, {"of no shape", ones}}));
+      },
+      {"Lambda 'half'::forward: needs to return a value on cpu:0", "node 'constant', stage 0, micro-batch 0"});
 }
 
 }  // namespace
