@@ -45,8 +45,7 @@ class GpuRankTransport : public Transport {
 
   void post(const ChannelEnds& ends, const MessageKey& key, Place place) override {
     if (is_local(ends)) return local_->post(ends, key, std::move(place));
-    require(place.room.defined(), "pipeline: needs to know the shape of what comes from another rank, and ", key,
-            " is made by a module that does not say it; give it output_shape(), or keep it on the rank that reads it");
+    require_room(place, key);
     auto transfer = transfer_of(ends, key, std::move(place.room), std::move(place.free.event));
     transfer->told = transfer->tensor.bytes();
     begin(posted_, ends, key, std::move(transfer));

@@ -48,8 +48,7 @@ class RankTransport : public Transport {
 
   void post(const ChannelEnds& ends, const MessageKey& key, Place place) override {
     if (is_local(ends)) return local_->post(ends, key, std::move(place));
-    require(place.room.defined(), "pipeline: needs to know the shape of what comes from another rank, and ", key,
-            " is made by a module that does not say it; give it output_shape(), or keep it on the rank that reads it");
+    require_room(place, key);
     require_host(place.room);
     begin(posted_, ends, key, std::move(place.room),
           [&](std::span<std::byte> bytes) { return group_.receive(ranks_.of(ends.from), channel(ends), bytes, label_of(key, run_)); });

@@ -42,6 +42,9 @@ struct Place {
   When free;    ///< of the receiver: the room may be written
 };
 
+/// Other ranks write into a room: it is made before they do. Errors  UsageError naming the message where its shape was not known.
+void require_room(const Place& place, const MessageKey& key);
+
 /// A tensor on its way, or at its end; undefined for a gradient that a module left out.
 struct Message {
   Tensor tensor;

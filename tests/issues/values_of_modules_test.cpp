@@ -1,4 +1,4 @@
-// What modules of the user's own make of a micro-batch: other shapes in evaluation, tensors of another device.
+// What modules of the user's own make of a micro-batch: other shapes in evaluation, tensors of another device, values that look at elements.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -86,6 +86,24 @@ TEST(ValuesOfModules, OfAnotherDeviceAreRefusedWhereTheyAreMade) {
         trainer.step(batch_of({{"x", ones}, {"of no shape", ones}}));
       },
       {"Lambda 'half'::forward: needs to return a value on cpu:0", "node 'constant', stage 0, micro-batch 0"});
+}
+
+Var of_elements(const Var& x) { return x * x.value().to_vector()[0]; }
+
+TEST(ValuesOfModules, ThatLookAtElementsAreRefusedBetweenRanksWithTheCure) {
+  Graph graph;
+  const auto x = graph.input("x", {4});
+  const auto looked = graph.add("looked", Lambda("first", of_elements), graph.add("linear", Linear(4, 4), x));
+  graph.loss(graph.add("loss", layers::MeanSquaredError(), {looked, x}));
+  expect_error<UsageError>(
+      [&] {
+        run_ranks(3, [&](Group& group) {
+          Trainer rank(graph, node_a_stage(graph), SGD({.lr = 0.1}),
+                       {.timeout_seconds = 60, .group = std::shared_ptr<Group>(std::shared_ptr<Group>(), &group)});
+          rank.step(batch_of({{"x", full({kSamples, 4}, 1)}}));
+        });
+      },
+      {"'looked'", "looks at elements", "make it of shapes alone", "keep it on the rank that reads it"});
 }
 
 }  // namespace
