@@ -93,8 +93,10 @@ void Stage::shard_gradients() {
       Parameter& parameter = parameters_[piece.position];
       const auto found = parameter.gradients.find(piece.node);
       require(found != parameter.gradients.end() && found->second.defined(), "step: parameter '", graph_.parameters()[parameter.index].name,
-              "' has no gradient of node '", graph_.nodes()[piece.node].name,
-              "', to which it is tied; with replicas the loss has to depend on every use of it: connect that node, or remove the tie");
+              "' has no gradient of node '", graph_.nodes()[piece.node].name, "' in the micro-batches of replica ", replica_,
+              "; with replicas the loss of each one has to depend on every use of a parameter: let the node use it in every micro-batch, "
+              "or train "
+              "with one replica");
       copy(elements_of(found->second, piece.elements), piece.in(packed));
       if (piece.elements.end() == whole(parameter.index).end()) parameter.gradients.erase(found);
     }

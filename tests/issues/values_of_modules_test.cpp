@@ -1,4 +1,5 @@
-// What modules of the user's own make of a micro-batch: other shapes in evaluation, tensors of another device, values that look at elements.
+// What modules of the user's own make of a micro-batch: other shapes in evaluation, tensors of another device, values that look at elements,
+// and parameters that only some micro-batches use.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -104,6 +105,28 @@ TEST(ValuesOfModules, ThatLookAtElementsAreRefusedBetweenRanksWithTheCure) {
         });
       },
       {"'looked'", "looks at elements", "make it of shapes alone", "keep it on the rank that reads it"});
+}
+
+/// Scales where the second input begins with a number above 0.
+class ScaleOfSome : public layers::Module {
+ public:
+  layers::InputCount input_count() const override { return {2, 2}; }
+  std::vector<layers::ParameterSpec> parameters() const override { return {{"scale", {4}, layers::Initializer::ones()}}; }
+  Var forward(const Call& call) const override {
+    return call.inputs[1].value().to_vector()[0] > 0 ? call.inputs[0] * call.parameters[0] : call.inputs[0];
+  }
+};
+
+TEST(ValuesOfModules, ThatLeaveOutAParameterInAllOfAReplicaAreRefusedWithTheCure) {
+  Graph graph;
+  const auto x = graph.input("x", {4}), wants = graph.input("wants", {});
+  const auto scaled = graph.add("scaled", ScaleOfSome(), {graph.add("linear", Linear(4, 4), x), wants});
+  graph.loss(graph.add("loss", layers::MeanSquaredError(), {scaled, x}));
+  const Batch batch = batch_of({{"x", full({4, 4}, 1)}, {"wants", tensor({1.0, 1.0, 0.0, 0.0})}});
+  Trainer(graph, node_a_stage(graph), SGD({.lr = 0.1})).step(batch);
+  Trainer replicas(graph, node_a_stage(graph, 2), SGD({.lr = 0.1}));
+  expect_error<UsageError>([&] { replicas.step(batch); }, {"'scaled.scale' has no gradient of node 'scaled'", "of replica 1",
+                                                           "use it in every micro-batch", "train with one replica"});
 }
 
 }  // namespace
