@@ -29,14 +29,15 @@ std::set<const Node*> leaves_of(const NodePtr& root) {
   return leaves;
 }
 
-/// Runs the modules one after another for one sample on a device that only counts, and looks at what they recorded. That shows every
-/// gradient that a module leaves out, without a word of its author. A module that cannot run so (its input has no known shape, it reads
+/// Runs the modules one after another on a device that only counts, for the samples that Graph::add tries them with: of one alone a module
+/// may leave out what it does with several. It looks at what they recorded, which shows every gradient that a module leaves out, without a
+/// word of its author. A module that cannot run so (its input has no known shape, it reads
 /// elements) is taken to make all of them; a stage adds nothing for those that do not come.
 class Recording {
  public:
   explicit Recording(const layers::Graph& graph) : graph_(graph) {
     for (const auto& [name, shape, dtype] : graph.inputs())
-      values_.push_back(shape ? empty(layers::ValueType::of_samples(*shape, dtype, 1).shape, dtype, device_) : Tensor());
+      values_.push_back(shape ? empty(layers::ValueType::of_samples(*shape, dtype).shape, dtype, device_) : Tensor());
   }
 
   /// In the order of nodes.

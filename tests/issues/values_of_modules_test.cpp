@@ -129,5 +129,24 @@ TEST(ValuesOfModules, ThatLeaveOutAParameterInAllOfAReplicaAreRefusedWithTheCure
                                                            "use it in every micro-batch", "train with one replica"});
 }
 
+/// The weights after a step of a graph in which `mixed` joins what two layers made, and the second layer's value has another way, too.
+std::string hash_after_a_step(const Lambda& mixed) {
+  Graph graph;
+  const auto x = graph.input("x", {4});
+  const auto first = graph.add("first", Linear(4, 4), x), second = graph.add("second", Linear(4, 4), x);
+  const auto sum = graph.add("sum", Lambda("sum", [](const Var& a, const Var& b) { return a + b; }),
+                             {graph.add("mixed", mixed, {first, second}), second});
+  graph.loss(graph.add("loss", layers::MeanSquaredError(), {sum, x}));
+  Trainer trainer(graph, node_a_stage(graph), SGD({.lr = 0.1}));
+  trainer.step(batch_of({{"x", randn({kSamples, 4}, 1)}}));
+  return trainer.weights_hash();
+}
+
+TEST(ValuesOfModules, HaveTheGradientsThatSeveralSamplesGiveThem) {
+  const Lambda always("product", [](const Var& a, const Var& b) { return a * b; });
+  const Lambda of_several("product", [](const Var& a, const Var& b) { return a.shape()[0] > 1 ? a * b : a; });
+  EXPECT_EQ(hash_after_a_step(of_several), hash_after_a_step(always));
+}
+
 }  // namespace
 }  // namespace sluice::parallel
