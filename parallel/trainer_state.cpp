@@ -1,5 +1,7 @@
 #include "parallel/trainer_state.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <ranges>
@@ -62,12 +64,24 @@ void Trainer::State::require_same_training() {
   std::vector<DevicePtr> here;
   for (int device = 0; device < ranks.devices(); ++device)
     if (ranks.is_here(device)) here.push_back(plan.devices[device]);
-  const Certificate mine = make_certificate(encode(plan), graph, options.config, here);
+  Certificate mine = make_certificate(encode(plan), graph, options.config, here);
+  mine.settings = settings();
   const Certificate root = decode_certificate(broadcast(*group, group->is_root() ? encode(mine) : ""));
   together(group, [&] {
     const std::string differs = difference(mine, root, options.allow_other_hardware);
     require(differs.empty(), differs);
   });
+}
+
+std::string Trainer::State::settings() const {
+  std::string text =
+      fmt::format("seed {}, clip {}, {} with averages of decay {}", options.seed, options.clip, optimizer->name(), optimizer->ema);
+  for (const std::string& state : optimizer->state_names()) text += ", state " + state;
+  for (const auto& [names, own] : optimizer->groups())
+    text += fmt::format(", group '{}' with lr {} and weight_decay {}", names, own.lr.value_or(-1), own.weight_decay.value_or(-1));
+  if (options.stochastic_rounding) text += ", stochastic rounding";
+  if (options.on_nonfinite == OnNonfinite::skip) text += ", steps skipped that are not finite";
+  return text;
 }
 
 void Trainer::State::make_executor() {
@@ -168,6 +182,7 @@ std::string Trainer::State::description(const PlanPrograms::Use& use) const {
   std::string text = join(use.training ? "step " : "an evaluation before step ", steps_done + 1, " of ", use.shape.samples, " samples in ",
                           use.micro_batches, " micro-batches", use.keeps_output ? ", with output" : "");
   for (const auto& [name, input] : use.shape.inputs) text += join(", ", name, ' ', name_of(input.dtype), ' ', input.sample_shape);
+  if (use.training) text += fmt::format(", at a learning rate of {}", next_step().update.learning_rate);
   return text;
 }
 

@@ -88,6 +88,8 @@ struct Trainer::State {
  private:
   /// As the root's.
   void require_same_training();
+  /// What of the options and the optimizer decides the answer, in words; but for the learning rate, which every step compares.
+  std::string settings() const;
   void make_executor();
   StageOptions common_options() const;
 

@@ -16,7 +16,7 @@ namespace sluice::parallel {
 namespace {
 
 constexpr std::string_view kCertificateMagic = "SlCe";
-constexpr int64_t kCertificateVersion = 2;
+constexpr int64_t kCertificateVersion = 3;
 
 struct Part {
   std::string Certificate::*value;
@@ -35,6 +35,7 @@ constexpr std::array kParts{
          "use GPUs of one model, with one driver, cuBLAS and cuDNN, or set pipeline.allow_other_hardware = true, with which bits depend on "
          "which rank has which stage"},
     Part{&Certificate::config, "config", "start all ranks with the same config file and the same settings"},
+    Part{&Certificate::settings, "settings", "give the trainers of all ranks the same TrainerOptions and optimizer"},
     Part{&Certificate::model, "model", "give all ranks the same code of the model, and the same files that it is made from"},
     Part{&Certificate::plan, "plan", "start the job again; if it happens twice, please report it"},
 };

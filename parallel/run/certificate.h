@@ -18,6 +18,7 @@ struct Certificate {
   std::string instruction_set;  ///< that kernels are chosen by when they run: instruction_set()
   /// Models of its devices, their driver and libraries, which decide the bits beside GpuChoices, which ranks agree upon; else empty.
   std::string gpus;
+  std::string settings{};  ///< of the trainer and its optimizer, in words
   bool operator==(const Certificate&) const = default;
 };
 

@@ -4,8 +4,10 @@
 
 #include "core/build_id.h"
 #include "core/cpu/instruction_set.h"
+#include "parallel/group/thread_group.h"
 #include "parallel/plan.h"
 #include "parallel/program/program_codec.h"
+#include "parallel/trainer.h"
 #include "tests/expect_error.h"
 #include "tests/parallel/tiny_models.h"
 
@@ -25,6 +27,7 @@ TEST(Certificate, NamesWhatDiffersWithBothValuesAndTheCure) {
   for (const auto& [field, name, cure] :
        {Case{&Certificate::plan, "plan", "start the job again"}, Case{&Certificate::model, "model", "same code of the model"},
         Case{&Certificate::config, "config", "the same config file"},
+        Case{&Certificate::settings, "settings", "the same TrainerOptions and optimizer"},
         Case{&Certificate::build, "build", "install the same build on all hosts"},
         Case{&Certificate::instruction_set, "instruction set", "pipeline.allow_other_hardware = true"},
         Case{&Certificate::gpus, "kind of GPU", "pipeline.allow_other_hardware = true"}}) {
@@ -56,6 +59,39 @@ TEST(Certificate, AllowsOtherHardwareWhereThatIsAskedFor) {
   EXPECT_EQ(difference(mine, kRoot, true), "");
   mine.build = "another";
   EXPECT_NE(difference(mine, kRoot, true), "");
+}
+
+/// What a trainer of two ranks, a replica each, says when the second one has other options or another optimizer.
+void expect_refused(const TrainerOptions& other, const Optimizer& other_optimizer, const std::string& words) {
+  const auto graph = testing::skip_graph();
+  expect_error<UsageError>(
+      [&] {
+        run_ranks(2, [&](Group& group) {
+          const Plan planned = plan(graph, devices("cpu:0,cpu:1"), {.batch = 4, .micro_batches = 2, .replicas = 2});
+          TrainerOptions options = group.is_root() ? TrainerOptions{.seed = 1} : other;
+          options.timeout_seconds = 60;
+          options.group = std::shared_ptr<Group>(std::shared_ptr<Group>(), &group);
+          const SGD root({.lr = 0.1});
+          Trainer trainer(graph, planned, group.is_root() ? root : other_optimizer, options);
+          trainer.step(testing::skip_batch(4, 1));
+        });
+      },
+      {words});
+}
+
+/// Replicas began with other weights, or followed other gradients, and nobody said so.
+TEST(Certificate, RefusesRanksWithOtherSettings) {
+  const SGD same({.lr = 0.1});
+  expect_refused({.seed = 2}, same, "needs the settings of the root, which is 'seed 1, clip 0, sgd");
+  expect_refused({.seed = 1, .clip = 0.5}, same, "got 'seed 1, clip 0.5, sgd");
+  expect_refused({.seed = 1, .on_nonfinite = OnNonfinite::skip}, same, "steps skipped that are not finite");
+  expect_refused({.seed = 1}, Lion({.lr = 0.1}), "lion with averages of decay 0, state m");
+  SGD grouped({.lr = 0.1}), averaged({.lr = 0.1});
+  grouped.groups({{"*", {.lr = 0.2}}});
+  averaged.ema = 0.9;
+  expect_refused({.seed = 1}, grouped, "group '*' with lr 0.2");
+  expect_refused({.seed = 1}, averaged, "averages of decay 0.9");
+  expect_refused({.seed = 1}, SGD({.lr = 0.2}), "at a learning rate of 0.2");
 }
 
 TEST(Certificate, ArrivesAsItWasSent) {
