@@ -15,9 +15,10 @@ std::string names_of(const MetricMakers& metrics) {
   return names;
 }
 
-/// Of its first mini-batch.
+/// Of its first mini-batch; a validation without samples has none.
 std::string samples_of(const data::BatchSamplerPtr& sampler) {
   if (!sampler) return "none";
+  if (sampler->batches_per_epoch() < 1) return "no batches";
   Hash hash;
   const std::vector<int64_t> samples = sampler->samples(0, 0);
   hash.add(samples.data(), samples.size() * sizeof(samples[0]));

@@ -327,6 +327,26 @@ TEST(TrainingLoop, DoesTheSameOverRanks) {
   EXPECT_EQ(best_of("two").weights_hash, best_of("one").weights_hash);
 }
 
+/// As with data.validation = 0: the ranks compared a first mini-batch that was not there.
+TEST(TrainingLoop, TrainsOverRanksWithoutSamplesToValidateOn) {
+  const layers::Graph graph = point_classifier();
+  const auto dataset = point_dataset();
+  LoopOptions options = options_of(2);
+  options.evaluate_sampler =
+      std::make_shared<data::SequentialSampler>(*dataset, data::Split::validation, std::vector<int64_t>{}, [](int64_t) { return kBatch; });
+  parallel::run_ranks(2, [&](parallel::Group& group) {
+    const auto all = parallel::devices_of_job("2x cpu", {}, {}, &group);
+    const auto plan =
+        parallel::planned_by_root(&group, all, [&] { return parallel::plan(graph, all, {.batch = kBatch, .micro_batches = 2}); });
+    parallel::TrainerOptions of_trainer{.seed = 5, .timeout_seconds = 60};
+    of_trainer.group = std::shared_ptr<parallel::Group>(std::shared_ptr<parallel::Group>(), &group);
+    parallel::Trainer trainer(graph, plan, AdamW({.lr = 0.3}), of_trainer);
+    Loop loop(trainer, dataset, options);
+    EXPECT_EQ(loop.run(), Loop::End::steps_done);
+    EXPECT_EQ(trainer.steps_done(), 2);
+  });
+}
+
 /// What one rank has otherwise than the root; without a word it would train on inputs of one mini-batch and targets of another.
 TEST(TrainingLoop, RefusesRanksWhoseLoopsDiffer) {
   const layers::Graph graph = point_classifier();
