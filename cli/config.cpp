@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/file/file.h"
 #include "core/file/toml_depth.h"
+#include "core/file/toml_number.h"
 #include "core/utf8.h"
 
 namespace sluice::cli {
@@ -61,6 +62,12 @@ bool integer_of(const toml::node& node, OptionValue& value) {
   return true;
 }
 
+bool number_at(const toml::node& node, OptionValue& value) {
+  const auto number = number_of(toml::node_view(node));
+  if (number) value = *number;
+  return number.has_value();
+}
+
 bool bytes_of(const toml::node& node, OptionValue& value) {
   const auto text = node.value_exact<std::string>();
   const auto bytes = text ? parse_bytes(*text) : std::nullopt;
@@ -76,9 +83,7 @@ bool value_of(const Option& option, const toml::node& node, OptionValue& value) 
     case OptionType::integer_or_auto:
       return text_of(node, value) || integer_of(node, value);
     case OptionType::number:
-      if (!node.is_number()) return false;
-      value = node.value<double>().value();
-      return true;
+      return number_at(node, value);
     case OptionType::boolean:
       if (!node.is_boolean()) return false;
       value = node.value_exact<bool>().value();

@@ -10,6 +10,7 @@
 #include "core/device_folders.h"
 #include "core/file/file.h"
 #include "core/file/toml_depth.h"
+#include "core/file/toml_number.h"
 
 namespace sluice {
 
@@ -76,7 +77,7 @@ class Keys {
 
   std::optional<double> number_if_there(const char* key, double least) const {
     if (!table_.contains(key)) return std::nullopt;
-    const auto value = table_[key].value<double>();
+    const auto value = number_of(table_[key]);
     constexpr double kMost = 9e18;
     const bool is_in_range = value && std::isfinite(*value) && *value >= least && *value < kMost;
     require(is_in_range, file_, ": needs ", prefix_, key, " to be a number >= ", least, " and below ", kMost);
@@ -113,7 +114,7 @@ constexpr double kLeastEfficiency = 1e-6;  // what is below is a slip of the pen
 std::map<std::string, double, std::less<>> efficiencies(const toml::table& table, const std::string& file) {
   std::map<std::string, double, std::less<>> result;
   for (const auto& [key, value] : table) {
-    const auto number = value.value<double>();
+    const auto number = number_of(toml::node_view(value));
     require(number && *number >= kLeastEfficiency && *number <= 1, file, ":", value.source().begin.line, ": needs efficiency.", key.str(),
             " to be a fraction, >= ", kLeastEfficiency, " and <= 1");
     result.emplace(key.str(), *number);

@@ -94,6 +94,16 @@ TEST(Config, SetTakesTextsWithoutQuotesAndLists) {
   EXPECT_EQ(settings.number("optimizer.lr"), 1.0);
 }
 
+/// Such an integer ended the program with exit code 1 and "bad optional access".
+TEST(Config, NumbersTakeIntegersThatNoDoubleEqualsAndNameTheirRange) {
+  Settings settings;
+  settings.set("optimizer.clip=9223372036854775807");
+  EXPECT_EQ(settings.number("optimizer.clip"), 0x1p63);
+  settings.set("optimizer.lr=9007199254740993");
+  EXPECT_EQ(settings.number("optimizer.lr"), 0x1p53);
+  EXPECT_TRUE(has(set_refusal("model.dropout=9223372036854775807"), "model.dropout: needs a number from 0 to 0.999, got 9.22"));
+}
+
 TEST(Config, PrintedConfigReadsBackToTheSameSettings) {
   Settings settings;
   for (const char* assignment :

@@ -89,6 +89,13 @@ TEST(DeviceDescription, ComesFromAUsersFileToo) {
   EXPECT_EQ(describe_link(file).name, "wire");
 }
 
+/// Such an integer was refused as none of the range that it is in.
+TEST(DeviceDescription, TakesIntegersThatNoDoubleEquals) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("fast.toml", changed(kOwn, "f32 = 2e12", "f32 = 9007199254740993")).string();
+  EXPECT_EQ(describe_device(file).flops_per_second.at("f32"), 0x1p53);
+}
+
 TEST(DeviceDescription, NamesTheNearestKnownName) {
   expect_error<UsageError>([] { make_device("a10:0"); }, {"unknown kind 'a10'", "did you mean 'a100'?", "tpuv3"});
   expect_error<UsageError>([] { make_device("gpu:0"); }, {"unknown kind 'gpu'", "cpu, cuda, meta"});
