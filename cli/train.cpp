@@ -199,7 +199,7 @@ class Training {
   }
 
   std::string why_it_ended(const training::EvaluationHistory& history) const {
-    const auto* best = history.best();
+    const auto* best = history.best(settings_.integer("train.evaluate_every"));
     return fmt::format("ended after {} validations without a smaller loss{}", settings_.integer("train.patience"),
                        best ? fmt::format(" than {:.4f}, that of step {}", best->loss, best->step) : "");
   }

@@ -47,16 +47,19 @@ void EvaluationHistory::add(Entry entry) {
     entries_.insert(place, std::move(entry));
 }
 
-const EvaluationHistory::Entry* EvaluationHistory::best() const {
+const EvaluationHistory::Entry* EvaluationHistory::best(int64_t every) const {
   const Entry* best = nullptr;
-  for (const Entry& entry : entries_)
+  for (const Entry& entry : entries_) {
+    if (entry.step % every != 0) continue;
     if (const double value = watched(entry); std::isfinite(value) && (!best || value < watched(*best))) best = &entry;
+  }
   return best;
 }
 
-int EvaluationHistory::since_best() const {
-  const Entry* best = this->best();
-  return static_cast<int>(best ? &entries_.back() - best : static_cast<std::ptrdiff_t>(entries_.size()));
+int EvaluationHistory::since_best(int64_t every) const {
+  const Entry* best = this->best(every);
+  return static_cast<int>(
+      std::ranges::count_if(entries_, [&](const Entry& entry) { return entry.step % every == 0 && (!best || entry.step > best->step); }));
 }
 
 std::string EvaluationHistory::text() const {

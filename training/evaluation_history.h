@@ -25,9 +25,10 @@ class EvaluationHistory {
   /// Errors  UsageError when it lacks what is watched, naming what it has.
   void add(Entry entry);
   /// The best entry, of equal ones the first; numbers that are not finite are never better. Null where there is none.
-  const Entry* best() const;
-  /// Entries since the best one.
-  int since_best() const;
+  /// `every`  of those at multiples of so many steps alone, at least 1: another one was made where an earlier run of the training ended.
+  const Entry* best(int64_t every = 1) const;
+  /// Entries since the best one, of the same.
+  int since_best(int64_t every = 1) const;
 
   /// As JSON, and back: what read() gives is added to what is there.
   std::string text() const;

@@ -27,7 +27,7 @@ struct LoopOptions {
   data::BatchSamplerPtr evaluate_sampler{};  ///< in the place of those
   MetricMakers metrics{};                    ///< beside the loss, and under other names; of graphs with an output
   std::string watched = "loss";  ///< what decides which evaluation is the best: the loss, or a metric by name, which should rise
-  int patience = 0;              ///< so many evaluations in a row that are no better end the training; needs evaluate_every
+  int patience = 0;              ///< so many evaluations of evaluate_every in a row that are no better end the training
   std::string output{};          ///< the folder of checkpoints; empty: there are none
   int64_t save_every = 0;        ///< steps; once at the end in any case
   double save_minutes = 0;       ///< in one process; over several ranks TrainerOptions::wish asks for it
@@ -114,7 +114,7 @@ class Loop {
   bool is_stopped() const { return left_evaluation_ || (stop && stop()); }
   bool is_due(int64_t every) const;
   bool lacks_evaluation() const;
-  bool has_patience() const { return options_.patience == 0 || history_.since_best() < options_.patience; }
+  bool has_patience() const { return options_.patience == 0 || history_.since_best(options_.evaluate_every) < options_.patience; }
   End run_steps();
   void step(data::Loader& loader);
   const std::string& data_hash();

@@ -394,6 +394,30 @@ TEST(TrainingLoop, WatchesAMetricThatShouldRise) {
   EXPECT_EQ(trainer->steps_done(), 30);
 }
 
+/// The evaluation at the end of an earlier run counted where it was kept as the best: the training ended before an uninterrupted one would.
+TEST(TrainingLoop, HasPatienceWithEvaluationsThatAnUninterruptedTrainingMakes) {
+  const TemporaryFolder folder;
+  LoopOptions options = options_of(40);
+  options.output = folder.path() / "run";
+  double score = 100;
+  options.metrics["score"] = mean_of([&](const Tensor&, const Batch&) { return score; });
+  options.watched = "score";
+  options.patience = 2;
+  options.keep_best = true;
+  const auto ends_at = [&](int64_t steps) {
+    options.steps = steps;
+    const auto trainer = trainer_over("cpu:0");
+    Loop loop(*trainer, point_dataset(), options);
+    loop.resume();
+    loop.on_evaluation = [&](int64_t step, const Evaluation&) { score = static_cast<double>(step); };  // of the next one: better each time
+    loop.run();
+    return trainer->steps_done();
+  };
+  EXPECT_EQ(ends_at(5), 5);
+  EXPECT_EQ(parallel::find_checkpoint(folder.path() / "run" / Loop::kBestFolder).step, 5);
+  EXPECT_EQ(ends_at(40), 40);
+}
+
 TEST(TrainingLoop, EndsWhereItIsToldAndSaves) {
   const TemporaryFolder folder;
   LoopOptions options = options_of(100);
