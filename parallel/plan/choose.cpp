@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
 
 #include "core/device_speeds.h"
+#include "parallel/plan/counted_bytes.h"
 #include "parallel/plan/model_topology.h"
 #include "parallel/plan/stage_chain.h"
 #include "parallel/plan/windows.h"
@@ -14,9 +14,10 @@ namespace sluice::parallel {
 
 namespace {
 
-constexpr int kMostCorrections = 8;
-constexpr int kMostInMoreRoom = 4;  // plans of a search in more room than the budgets that are counted
-constexpr double kSlack = 1.25;     // of the budgets: what the search's estimate may be above what is counted
+constexpr int kMostSearches = 8;
+
+/// So many plans may be counted: of a large model fewer, as each takes longer.
+int most_counts(int nodes) { return std::clamp(16384 / nodes, 16, 256); }
 
 /// Whether nothing is left to choose.
 bool is_settled(const PlanChoices& choices, int devices) {
@@ -64,14 +65,8 @@ class Chooser {
       is_out_of_time_ = true;
       return at_once();
     }
-    take_without_recomputation();
-    set_budgets(1);
-    search_and_correct();
-    for (const double slack : {kSlack, kSlack * kSlack}) {  // the estimate of all that fits may be above the budgets
-      if (best_ || is_out_of_time_) break;
-      set_budgets(slack);
-      search_and_correct();
-    }
+    set_budgets();
+    search_and_count();
     if (best_) return assemble(*best_);
     const PlanSearchResult nearest = is_out_of_time_ ? last_ : nearest_result();
     return nearest.best ? assemble(with_window(nearest)) : at_once();
@@ -97,46 +92,21 @@ class Chooser {
   /// What the other replicas have of a node's states.
   int64_t elsewhere(const NodeCost& node) const { return node.sharded_bytes - node.sharded_bytes / state_shards_; }
 
-  /// Counts what the search finds, and shifts its budgets by what its estimate is off, until nothing is left to correct. Where it then finds
-  /// nothing, and before it what does not fit, it goes on with budgets between these.
-  void search_and_correct() {
-    std::vector<FoundPlan> counted;
-    std::vector<int64_t> wide, narrow;  // budgets in which it found what does not fit, and in which it found nothing
-    for (int round = 0; round < kMostCorrections && !is_out_of_time_; ++round) {
+  /// A search counts what is near a budget. What it finds is counted in any case, and where that does not fit, it is not found again.
+  void search_and_count() {
+    for (int round = 0; round < kMostSearches && !best_ && !is_out_of_time_; ++round) {
       last_ = search();
-      const bool is_new = last_.best && std::ranges::find(counted, *last_.best) == counted.end();
-      if (!is_new) {
-        if (best_) break;
-        narrow = problem_.budgets;
-        if (wide.empty()) break;
-        std::ranges::transform(wide, narrow, problem_.budgets.begin(), [](int64_t a, int64_t b) { return std::midpoint(a, b); });
-        continue;
-      }
-      counted.push_back(*last_.best);
-      const auto peaks = take(last_);
-      wide = problem_.budgets;
-      const bool moved = correct(last_.best->peak_bytes, peaks);
-      if (!moved || (fit(peaks) && is_near(last_.best->peak_bytes, peaks))) break;
+      if (!last_.best) break;
+      if (std::ranges::equal(counted_.count(*last_.best), problem_.budgets, std::ranges::less_equal())) best_ = with_window(last_);
     }
   }
 
-  /// Counts a plan. It is kept where it fits and is the best so far, and not found again where it does not fit. Returns the bytes of its devices.
-  std::vector<int64_t> take(const PlanSearchResult& result) {
-    const auto peaks = counted_peaks(plan_of(*result.best));
-    note_nearest(result, peaks);
-    if (!fit(peaks)) {
-      problem_.excluded.push_back(*result.best);
-      return peaks;
-    }
-    if (best_ && result.best->seconds > best_->step_seconds) return peaks;  // no window makes it shorter
-    Candidate candidate = with_window(result);
-    if (is_better(candidate)) best_ = std::move(candidate);
+  /// What a plan's devices hold beside their own bytes.
+  std::vector<int64_t> count(const FoundPlan& plan) {
+    auto peaks = counted_peaks(plan_of(plan));
+    note_nearest(plan, peaks);
+    for (size_t device = 0; device < peaks.size(); ++device) peaks[device] -= own_bytes(device);
     return peaks;
-  }
-
-  bool is_better(const Candidate& candidate) const {
-    if (!best_ || candidate.step_seconds < best_->step_seconds) return true;
-    return candidate.step_seconds == best_->step_seconds && candidate.result.is_exact && !best_->result.is_exact;
   }
 
   PlanSearchResult search() {
@@ -196,64 +166,22 @@ class Chooser {
     return candidate;
   }
 
-  /// The estimate leaves next to no room unused.
-  bool is_near(const std::vector<int64_t>& estimated, const std::vector<int64_t>& counted) const {
+  int64_t own_bytes(size_t device) const { return problem_.costs.begin()->second.on(static_cast<int>(device)).own_bytes; }
+
+  /// Those of the search: the room that a device's own bytes leave.
+  void set_budgets() {
     for (size_t device = 0; device < budgets_.size(); ++device)
-      if (budgets_[device] != kUnlimited && estimated[device] - counted[device] > budgets_[device] / 50) return false;
-    return true;
-  }
-
-  /// Shifts the budgets of the search by what its estimate was off. Returns whether any moved.
-  bool correct(const std::vector<int64_t>& estimated, const std::vector<int64_t>& counted) {
-    bool moved = false;
-    for (size_t device = 0; device < budgets_.size(); ++device) {
-      if (budgets_[device] == kUnlimited) continue;
-      const int64_t budget = std::max<int64_t>(1, budgets_[device] - (counted[device] - estimated[device]));
-      moved = moved || budget != problem_.budgets[device];
-      problem_.budgets[device] = budget;
-    }
-    return moved;
-  }
-
-  /// The room that some of a device's bytes leave for what the search estimates.
-  int64_t room(size_t device, int64_t bytes) const {
-    if (bytes == kUnlimited) return kUnlimited;
-    return std::max<int64_t>(1, bytes - problem_.costs.begin()->second.on(static_cast<int>(device)).own_bytes);
-  }
-
-  /// Those of the search.
-  void set_budgets(double slack) {
-    for (size_t device = 0; device < budgets_.size(); ++device) {
-      const double bytes = slack * static_cast<double>(budgets_[device]);
-      problem_.budgets[device] = room(device, bytes < static_cast<double>(kUnlimited) ? static_cast<int64_t>(bytes) : kUnlimited);
-    }
-  }
-
-  /// The search's estimate may be above what is counted: then it would leave out the fastest, and recompute for nothing. So it is asked first
-  /// what is fastest in more room, without rematerialization where that is open, and whether that fits; then what comes next.
-  void take_without_recomputation() {
-    if (!has_budgets()) return;
-    const PlanChoices choices = problem_.choices;
-    const bool is_open = !choices.rematerialize;
-    if (is_open) problem_.choices.rematerialize = std::vector<bool>(graph_.nodes().size(), false);
-    set_budgets(kSlack);
-    for (int round = 0; round < kMostInMoreRoom && !best_ && !is_out_of_time_; ++round) {
-      PlanSearchResult result = search();
-      if (is_open) result.is_exact = false;  // of all choices
-      if (!result.best) break;
-      take(result);
-    }
-    problem_.choices = choices;
+      problem_.budgets[device] = budgets_[device] == kUnlimited ? kUnlimited : std::max<int64_t>(1, budgets_[device] - own_bytes(device));
+    if (has_budgets()) problem_.counted = &counted_;
   }
 
   /// Keeps what passes its budgets by the smallest share.
-  void note_nearest(const PlanSearchResult& result, const std::vector<int64_t>& peaks) {
+  void note_nearest(const FoundPlan& plan, const std::vector<int64_t>& peaks) {
     double excess = 0;
     for (size_t device = 0; device < budgets_.size(); ++device)
       excess = std::max(excess, static_cast<double>(peaks[device]) / static_cast<double>(budgets_[device]) - 1);
     if (nearest_.best && excess >= least_excess_) return;
-    nearest_ = result;
-    nearest_.is_exact = false;  // it does not fit
+    nearest_.best = plan;
     least_excess_ = excess;
   }
 
@@ -262,12 +190,13 @@ class Chooser {
   PlanSearchResult nearest_result() {
     const PlanProblem problem = problem_;
     std::ranges::fill(problem_.budgets, kUnlimited);
+    problem_.counted = nullptr;
     auto& choices = problem_.choices;
     if (!choices.rematerialize) choices.rematerialize = std::vector<bool>(graph_.nodes().size(), true);
     choices.micro_batches = {std::ranges::max(choices.micro_batches)};
     const PlanSearchResult least = search();
     problem_ = problem;  // the bound is of all choices
-    if (least.best) note_nearest(least, counted_peaks(plan_of(*least.best)));
+    if (least.best) note_nearest(*least.best, counted_peaks(plan_of(*least.best)));
     return nearest_;
   }
 
@@ -339,7 +268,9 @@ class Chooser {
   const std::vector<int64_t> budgets_;
   SearchWatch watch_;
   PlanProblem problem_;
-  std::optional<Candidate> best_;  ///< of the plans that fit
+  CountedBytes counted_{problem_.topology, [this](const FoundPlan& plan) { return count(plan); },
+                        most_counts(static_cast<int>(graph_.nodes().size()))};
+  std::optional<Candidate> best_;  ///< the plan that fits
   PlanSearchResult last_, nearest_;
   double least_excess_ = 0;
   double bound_ = 0;

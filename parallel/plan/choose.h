@@ -11,8 +11,8 @@ struct ReplicaShare {
   std::vector<int64_t> budgets{};  ///< by device: bytes that the plan may take; empty: the device's own budget
 };
 
-/// Chooses what is open, see PlanOptions, and proves its bytes: the search's estimate is held against the executor on meta devices, and
-/// corrected until the best plan keeps to every budget.
+/// Chooses what is open, see PlanOptions, and proves its bytes: what the search estimates near a budget, and what it finds, is counted by the
+/// executor on meta devices.
 /// `share`: where the devices are those of one of several replicas, what they have to do with the others.
 Plan choose_plan(const layers::Graph& graph, std::vector<DevicePtr> devices, const PlanOptions& options, PlanChoices choices,
                  const ReplicaShare& share = {});

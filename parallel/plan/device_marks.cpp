@@ -26,13 +26,13 @@ Schedule only_on(const Schedule& schedule, int device) {
 }
 
 DeviceMarks marks_in_segments(const PlanProblem& problem, const ModelCosts& costs, const Schedule& own, const Partition& stages, int device,
-                              int most_segments) {
+                              int64_t budget, int most_segments) {
   const ModelCost& model = costs.on(device);
   const SegmentedPartition cut = in_parts(costs.any(), stages, segments_on(own, stages, device, most_segments));
   std::vector<bool> marks(problem.topology.node_count(), false);
   DeviceMarks tried{.seconds = 0, .segments = {}, .marked = {}};
-  tried.missing = choose_rematerialization(problem.topology, model, in_segments(own, cut.segments_of_stage()), cut.segments(), device,
-                                           problem.budgets[device], marks);
+  tried.missing =
+      choose_rematerialization(problem.topology, model, in_segments(own, cut.segments_of_stage()), cut.segments(), device, budget, marks);
   for (int stage = 0, first = 0; stage < stages.stage_count(); first += stages.sizes[stage++]) {
     if (own.device_of_stage[stage] != device) continue;
     tried.segments.push_back(cut.segments_of_stage()[stage]);
@@ -65,13 +65,13 @@ SegmentedPartition in_parts(const ModelCost& model, const Partition& stages, std
 }
 
 DeviceMarks least_recomputation(const PlanProblem& problem, const ModelCosts& costs, const Schedule& schedule, const Partition& stages,
-                                int device, SearchWatch& watch) {
+                                int device, int64_t budget, SearchWatch& watch) {
   const Schedule own = only_on(schedule, device);
   const int most = problem.choices.segments ? std::ranges::max(stages.sizes) : 1;
   DeviceMarks best;
   for (int segments = 1;; segments = std::min(most, 2 * segments)) {
     watch.check();
-    DeviceMarks tried = marks_in_segments(problem, costs, own, stages, device, segments);
+    DeviceMarks tried = marks_in_segments(problem, costs, own, stages, device, budget, segments);
     if (is_better(tried, best)) best = std::move(tried);
     if (segments == most || (best.missing == 0 && best.seconds == 0)) return best;
   }

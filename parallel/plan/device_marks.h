@@ -18,9 +18,9 @@ struct DeviceMarks {
   std::vector<int> marked;                                ///< nodes
 };
 
-/// The marks and segments of a device with the fewest seconds of recomputation that keep to its budget under the schedule; where none do,
+/// The marks and segments of a device with the fewest seconds of recomputation that keep to `budget` bytes under the schedule; where none do,
 /// those that come nearest. They depend on the device's own nodes alone.
 DeviceMarks least_recomputation(const PlanProblem& problem, const ModelCosts& costs, const Schedule& schedule, const Partition& stages,
-                                int device, SearchWatch& watch);
+                                int device, int64_t budget, SearchWatch& watch);
 
 }  // namespace sluice::parallel

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "parallel/plan/counted_bytes.h"
 #include "parallel/plan/stage_chain.h"
 
 namespace sluice::parallel {
 
 namespace {
 
+constexpr double kSlack = 1.25;         // what is counted is hardly ever more times the estimate, nor less than it by the square of that
+constexpr int kMostCounts = 3;          // of one cut, each with the recomputation that the one before asks for
 constexpr double kMostOpenBytes = 1.5;  // of a named order's activations: more of them cost caches, of which counted costs know nothing
 
 std::vector<int64_t> peaks_of(const Schedule& schedule, const std::vector<StageCost>& stages) {
@@ -75,38 +78,58 @@ std::optional<double> PlanTrials::consider(const Partition& partition, const std
 
 std::optional<double> PlanTrials::consider(const Partition& partition) {
   if (part_.marks()) return consider(partition, *part_.marks());
-  std::vector<bool> marks(part_.nodes(), false);
-  std::vector<int> segments(partition.stage_count(), 1);
-  for (int device = 0; device < part_.devices(); ++device) {
-    const DeviceMarks& own = marks_of(partition, device);
-    if (own.missing > 0) return std::nullopt;
-    for (const int node : own.marked) marks[node] = true;
-    for (int stage = 0, i = 0; stage < partition.stage_count(); ++stage)
-      if (part_.schedule.device_of_stage[stage] == device) segments[stage] = own.segments[i++];
+  std::optional<double> best;
+  std::pair<std::vector<int>, std::vector<bool>> tried;
+  for (int count = 0; count < kMostCounts; ++count) {
+    std::vector<bool> marks(part_.nodes(), false);
+    std::vector<int> segments(partition.stage_count(), 1);
+    for (int device = 0; device < part_.devices(); ++device) {
+      const DeviceMarks& own = marks_of(partition, device);
+      if (own.missing > 0 && !may_be_less(partition, device, own.missing)) return best;
+      for (const int node : own.marked) marks[node] = true;
+      for (int stage = 0, i = 0; stage < partition.stage_count(); ++stage)
+        if (part_.schedule.device_of_stage[stage] == device) segments[stage] = own.segments[i++];
+    }
+    if (count > 0 && tried == std::pair(segments, marks)) break;
+    tried = {segments, marks};
+    const auto seconds = consider(in_parts(part_.costs.any(), partition, std::move(segments)), marks);
+    if (seconds && (!best || *seconds < *best)) best = seconds;
   }
-  return consider(in_parts(part_.costs.any(), partition, std::move(segments)), marks);
+  return best;
 }
 
 int64_t PlanTrials::missing_bytes(const Partition& partition) {
   watch_.check();
   int64_t missing = 0;
-  if (part_.marks()) {
-    const auto stages = stage_costs(part_.problem.topology, part_.costs, partition, part_.schedule.device_of_stage, *part_.marks());
-    const auto peaks = peaks_of(part_.schedule, stages);
-    for (size_t device = 0; device < peaks.size(); ++device) missing += std::max<int64_t>(0, peaks[device] - part_.problem.budgets[device]);
-    return missing;
-  }
-  for (int device = 0; device < part_.devices(); ++device) missing += marks_of(partition, device).missing;
+  std::vector<StageCost> stages;
+  if (part_.marks()) stages = stage_costs(part_.problem.topology, part_.costs, partition, part_.schedule.device_of_stage, *part_.marks());
+  for (int device = 0; device < part_.devices(); ++device)
+    missing += part_.marks() ? std::max<int64_t>(0, device_peak_bytes(part_.schedule, stages, device) - estimated_room(partition, device))
+                             : marks_of(partition, device).missing;
   return missing;
+}
+
+/// What the estimate of a device's bytes may come to.
+int64_t PlanTrials::estimated_room(const Partition& stages, int device) const {
+  const auto& problem = part_.problem;
+  return problem.budgets[device] - (problem.counted ? problem.counted->error(part_.schedule, stages, device) : 0);
+}
+
+/// Whether a count may show that a device which lacks bytes by the estimate does not.
+bool PlanTrials::may_be_less(const Partition& stages, int device, int64_t missing) const {
+  const auto* counted = part_.problem.counted;
+  return counted && !counted->knows(part_.schedule, stages, device) &&
+         static_cast<double>(missing) < (kSlack * kSlack - 1) * static_cast<double>(part_.problem.budgets[device]);
 }
 
 const DeviceMarks& PlanTrials::marks_of(const Partition& stages, int device) {
   std::vector<int> key{device};
   for (int stage = 0, first = 0; stage < stages.stage_count(); first += stages.sizes[stage++])
     if (part_.schedule.device_of_stage[stage] == device) key.insert(key.end(), {first, stages.sizes[stage]});
-  const auto known = marks_.find(key);
-  if (known != marks_.end()) return known->second;
-  return marks_.emplace(key, least_recomputation(part_.problem, part_.costs, part_.schedule, stages, device, watch_)).first->second;
+  Chosen& chosen = marks_[key];
+  if (const int64_t room = estimated_room(stages, device); room != chosen.room)
+    chosen = {room, least_recomputation(part_.problem, part_.costs, part_.schedule, stages, device, room, watch_)};
+  return chosen.marks;
 }
 
 std::optional<double> PlanTrials::consider(const SegmentedPartition& cut, const std::vector<bool>& marks) {
@@ -116,27 +139,34 @@ std::optional<double> PlanTrials::consider(const SegmentedPartition& cut, const 
   const auto stages = stage_costs(problem.topology, costs, cut.segments(), schedule.device_of_stage, marks);
   if (is_slower_than_best(schedule, stages)) return kInfinity;
   FoundPlan plan{named.micro_batches, family, named, cut.segments_of_stage(), cut.segments(), marks, 0, peaks_of(schedule, stages)};
-  const bool fits = keeps_to_budgets(plan);
-  if (!fits && !notes_ruled_out_) return std::nullopt;
+  const Fit fit = fit_of(plan);
+  if (fit == Fit::counted_above || (fit == Fit::estimated_above && !notes_ruled_out_)) return std::nullopt;
   const StageCosts chain = chain_of(problem.topology, costs.any(), cut.segments(), stages, problem.links);
   plan.seconds = step_seconds(plan, chain, costs);
-  if (!fits) {
-    result_.ruled_out_seconds = std::min(result_.ruled_out_seconds, plan.seconds);
+  if (fit == Fit::estimated_above) {
+    note_ruled_out(plan);
     return std::nullopt;
   }
-  if (part_.is_open()) take_faster_order(plan, stages, chain);
-  if (std::ranges::find(problem.excluded, plan) != problem.excluded.end()) return std::nullopt;
+  const auto searched = part_.is_open() ? faster_order(plan, stages, chain) : std::nullopt;
+  if (searched && keeps_to_budgets(*searched))
+    plan = *searched;
+  else if (!keeps_to_budgets(plan))
+    return std::nullopt;
   ++result_.evaluated;
   const double seconds = plan.seconds;
-  if (!result_.best || seconds < result_.best->seconds) {
+  if (is_best(seconds)) {
     watch_.found(seconds);
     result_.best = std::move(plan);
   }
   return seconds;
 }
 
-/// Replaces the order of the plan by a searched one that keeps to the budgets too, if that is faster.
-void PlanTrials::take_faster_order(FoundPlan& plan, const std::vector<StageCost>& stages, const StageCosts& chain) {
+void PlanTrials::note_ruled_out(const FoundPlan& plan) {
+  if (notes_ruled_out_) result_.ruled_out_seconds = std::min(result_.ruled_out_seconds, plan.seconds);
+}
+
+/// The plan in a searched order, if that is faster.
+std::optional<FoundPlan> PlanTrials::faster_order(const FoundPlan& plan, const std::vector<StageCost>& stages, const StageCosts& chain) {
   const Schedule& named = part_.schedule;
   const auto caps = byte_caps(part_.problem.budgets, in_segments(named, plan.segments), stages);
   FoundSchedule found =
@@ -144,17 +174,46 @@ void PlanTrials::take_faster_order(FoundPlan& plan, const std::vector<StageCost>
   FoundPlan other = plan;
   other.peak_bytes = peaks_of(in_segments(found.schedule, plan.segments), stages);
   other.schedule = std::move(found.schedule);
-  if (!keeps_to_budgets(other)) return;
   other.seconds = step_seconds(other, chain, part_.costs);
-  if (other.seconds < plan.seconds) plan = std::move(other);
+  return other.seconds < plan.seconds ? std::optional(std::move(other)) : std::nullopt;
 }
+
+bool PlanTrials::is_best(double seconds) const { return !result_.best || seconds < result_.best->seconds; }
 
 bool PlanTrials::is_slower_than_best(const Schedule& schedule, const std::vector<StageCost>& stages) const {
-  return result_.best && least_seconds(schedule, stages) >= result_.best->seconds;
+  return !is_best(least_seconds(schedule, stages));
 }
 
-bool PlanTrials::keeps_to_budgets(const FoundPlan& plan) const {
-  return std::ranges::equal(plan.peak_bytes, part_.problem.budgets, std::ranges::less_equal());
+PlanTrials::Fit PlanTrials::fit_of(const FoundPlan& plan) const {
+  const auto* counted = part_.problem.counted;
+  const Partition stages{counted ? SegmentedPartition(plan.partition, plan.segments).stage_sizes() : std::vector<int>()};
+  Fit fit = Fit::fits;
+  for (int device = 0; device < part_.devices(); ++device) {
+    const int64_t budget = part_.problem.budgets[device];
+    const auto known = counted ? counted->of(plan, device) : std::nullopt;
+    if (known && *known > budget) return Fit::counted_above;
+    if (known || fit == Fit::estimated_above) continue;
+    const int64_t estimate = plan.peak_bytes[device], corrected = estimate + (counted ? counted->error(plan.schedule, stages, device) : 0);
+    const auto [low, high] = std::minmax({static_cast<double>(estimate), static_cast<double>(corrected)});
+    const auto most = static_cast<double>(budget);
+    if (low > (counted ? kSlack * kSlack : 1) * most)
+      fit = Fit::estimated_above;
+    else if (counted && kSlack * high > most && fit != Fit::seems_above)
+      fit = corrected > budget ? Fit::seems_above : Fit::seems_to_fit;
+  }
+  return fit;
+}
+
+/// Counts a plan that may be the best and is near a budget.
+bool PlanTrials::keeps_to_budgets(const FoundPlan& plan) {
+  Fit fit = fit_of(plan);
+  const auto is_near = [&] { return fit == Fit::seems_to_fit || fit == Fit::seems_above; };
+  if (is_near() && part_.problem.counted->may_count() && is_best(plan.seconds)) {
+    part_.problem.counted->count(plan);
+    fit = fit_of(plan);
+  }
+  if (fit == Fit::seems_above) note_ruled_out(plan);
+  return fit == Fit::fits || fit == Fit::seems_to_fit;
 }
 
 }  // namespace sluice::parallel

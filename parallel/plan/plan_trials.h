@@ -42,17 +42,29 @@ class PlanTrials {
   int64_t missing_bytes(const Partition& partition);
 
  private:
+  /// As far as its bytes go.
+  enum class Fit { fits, seems_to_fit, seems_above, estimated_above, counted_above };
+
   std::optional<double> consider(const SegmentedPartition& cut, const std::vector<bool>& marks);
   const DeviceMarks& marks_of(const Partition& stages, int device);
-  void take_faster_order(FoundPlan& plan, const std::vector<StageCost>& stages, const StageCosts& chain);
+  int64_t estimated_room(const Partition& stages, int device) const;
+  bool may_be_less(const Partition& stages, int device, int64_t missing) const;
+  void note_ruled_out(const FoundPlan& plan);
+  std::optional<FoundPlan> faster_order(const FoundPlan& plan, const std::vector<StageCost>& stages, const StageCosts& chain);
+  bool is_best(double seconds) const;
   bool is_slower_than_best(const Schedule& schedule, const std::vector<StageCost>& stages) const;
-  bool keeps_to_budgets(const FoundPlan& plan) const;
+  Fit fit_of(const FoundPlan& plan) const;
+  bool keeps_to_budgets(const FoundPlan& plan);
 
   const SearchPart& part_;
   SearchWatch& watch_;
   PlanSearchResult& result_;
   bool notes_ruled_out_ = false;
-  std::map<std::vector<int>, DeviceMarks> marks_;  ///< by device and its stages' nodes
+  struct Chosen {
+    std::optional<int64_t> room{};  ///< for which they were chosen
+    DeviceMarks marks{};
+  };
+  std::map<std::vector<int>, Chosen> marks_;  ///< by device and its stages' nodes
 };
 
 }  // namespace sluice::parallel

@@ -14,6 +14,8 @@
 
 namespace sluice::parallel {
 
+class CountedBytes;
+
 /// What may be chosen. A list of one is no choice.
 struct PlanChoices {
   std::vector<ScheduleFamily> schedules;
@@ -42,8 +44,8 @@ struct PlanProblem {
   std::map<int, ModelCosts> costs;  ///< by number of micro-batches, for all that may be chosen
   std::vector<int64_t> budgets;     ///< by device
   Links links{};
-  std::vector<FoundPlan> excluded{};  ///< never found: they were counted, and do not fit whatever is estimated
-  int exhaustive_limit = 4096;        ///< up to so many pairs of partition and rematerialization all are tried
+  CountedBytes* counted = nullptr;  ///< where bytes can be counted: a plan that is near a budget is, before it is found or left out
+  int exhaustive_limit = 4096;      ///< up to so many pairs of partition and rematerialization all are tried
 };
 
 struct PlanSearchResult {
