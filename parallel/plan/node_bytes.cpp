@@ -215,7 +215,10 @@ ModelCost model_bytes(const layers::Graph& graph, int64_t samples, Precision pre
     const int64_t read = working_dtype(precision) == DType::f32 ? single(parameter) : copy(parameter);
     if (frozen && nodes.size() == 1) model.nodes[nodes[0]].state_bytes += read;
     if (frozen && nodes.size() > 1) model.shared.push_back({read, nodes});
-    if (!frozen && nodes.size() > 1) model.tied_bytes.push_back(read);
+    if (frozen || nodes.size() == 1) continue;
+    model.tied_bytes.push_back(read);
+    const auto elements = static_cast<double>(spec.shape.elements());
+    model.tied_wire.push_back({elements * sizeof(float), elements * static_cast<double>(size_of(working_dtype(precision)))});
   }
   return model;
 }

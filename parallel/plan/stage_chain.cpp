@@ -44,6 +44,10 @@ void add_transfers(const Topology& topology, const ModelCost& model, const Parti
     for (const Transfer& transfer : stage.activations_out) append(chain.activations, as_stages(transfer));
     for (const Transfer& transfer : stage.gradients_out) append(chain.gradients, as_stages(transfer));
   }
+  for (const auto& [payload, tied, consumer, from, to] : flow.tied_gradients)
+    chain.tied_gradients.push_back({from, to, model.tied_wire.at(tied).gradient});
+  for (const auto& [payload, tied, consumer, from, to] : flow.tied_weights)
+    chain.tied_weights.push_back({from, to, model.tied_wire.at(tied).weight});
 }
 
 }  // namespace
@@ -66,6 +70,8 @@ StageCosts whole_chain(const StageCosts& segments, const std::vector<int>& count
   const StageTransfers parts = transfers_of(segments, static_cast<int>(stage_of.size()));
   whole.activations = between_wholes(parts.activations, stage_of);
   whole.gradients = between_wholes(parts.gradients, stage_of);
+  whole.tied_gradients = between_wholes(segments.tied_gradients, stage_of);
+  whole.tied_weights = between_wholes(segments.tied_weights, stage_of);
   return whole;
 }
 
@@ -119,6 +125,7 @@ SimulationCosts simulation_costs(const Layout& layout, const ModelCosts& model, 
   for (const NodeCost& node : model.any().nodes) costs.value_bytes.push_back(static_cast<double>(node.wire_bytes));
   costs.links = links;
   costs.norm = model.any().norm;
+  costs.tied = model.any().tied_wire;
   return costs;
 }
 

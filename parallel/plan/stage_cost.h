@@ -57,6 +57,7 @@ struct ModelCost {
   Crowding crowding{};
   std::vector<SharedCost> shared{};
   NormBytes norm{};
+  std::vector<TiedBytes> tied_wire{};  ///< by tied parameter
 };
 
 /// A model on the devices of a plan, which may be of several kinds: each kind has times and bytes of its own.

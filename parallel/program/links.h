@@ -25,6 +25,11 @@ struct NormBytes {
   double norm = 0;
 };
 
+/// What one tied parameter takes on the wire once a mini-batch: from each use on another stage than its owner's, and back to each such stage.
+struct TiedBytes {
+  double gradient = 0, weight = 0;
+};
+
 /// The links of a group of devices: one for all, or one of each device, and those of pairs that differ.
 struct Links {
   Link all;

@@ -64,6 +64,11 @@ double wire_bytes(const Action& action, const SimulationCosts& costs) {
   if (!transfer.of_micro_batch() && action.bytes > 0) return static_cast<double>(action.bytes);
   if (transfer.payload == Payload::norm_part) return costs.norm.part;
   if (transfer.payload == Payload::norm) return costs.norm.norm;
+  const bool is_tied = transfer.payload == Payload::tied_gradient || transfer.payload == Payload::tied_weight;
+  if (is_tied && !costs.tied.empty()) {
+    const TiedBytes& tied = costs.tied.at(static_cast<size_t>(transfer.value));
+    return transfer.payload == Payload::tied_gradient ? tied.gradient : tied.weight;
+  }
   if (!transfer.of_micro_batch()) return 0;
   return costs.value_bytes.empty() ? 0 : at(costs.value_bytes, transfer.value, "value_bytes");
 }

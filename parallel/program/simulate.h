@@ -19,6 +19,7 @@ struct SimulationCosts {
   NormBytes norm{};                       ///< on the wire
   std::vector<double> shard_gradients{};  ///< by stage; may be empty (free)
   std::vector<double> fold_shards{};      ///< by stage; may be empty (free)
+  std::vector<TiedBytes> tied{};          ///< by tied parameter; may be empty (their latency alone)
 };
 
 struct SimulatedAction {

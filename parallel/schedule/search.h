@@ -17,19 +17,21 @@ struct StageTransfer {
 
 /// What choosing an order needs to know of the stages, one micro-batch. Units: seconds and bytes.
 struct StageCosts {
-  std::vector<double> forward;               ///< by stage
-  std::vector<double> backward;              ///< by stage: B in one
-  std::vector<double> input_gradient;        ///< by stage; empty: nothing may be split
-  std::vector<double> weight_gradient;       ///< by stage; empty: nothing may be split
-  std::vector<double> recompute;             ///< by stage; may be empty
-  std::vector<double> transfer;              ///< of a chain, by stage: the activation for the next one, and its gradient; may be empty
-  std::vector<double> kept;                  ///< by stage: bytes from F until B, or I; may be empty
-  std::vector<double> kept_for_weights;      ///< by stage: bytes from I until W; may be empty
-  std::vector<StageTransfer> activations{};  ///< to later stages, after F, in the order of sending; none, nor gradients: a chain
-  std::vector<StageTransfer> gradients{};    ///< to earlier stages, after B or I, in the order of sending
-  Links links{};                             ///< between the devices; infinitely fast without latency by default
-  std::vector<double> step{};                ///< by stage: the optimizer, once a mini-batch; may be empty
-  NormBytes norm{};                          ///< on the wire
+  std::vector<double> forward;                  ///< by stage
+  std::vector<double> backward;                 ///< by stage: B in one
+  std::vector<double> input_gradient;           ///< by stage; empty: nothing may be split
+  std::vector<double> weight_gradient;          ///< by stage; empty: nothing may be split
+  std::vector<double> recompute;                ///< by stage; may be empty
+  std::vector<double> transfer;                 ///< of a chain, by stage: the activation for the next one, and its gradient; may be empty
+  std::vector<double> kept;                     ///< by stage: bytes from F until B, or I; may be empty
+  std::vector<double> kept_for_weights;         ///< by stage: bytes from I until W; may be empty
+  std::vector<StageTransfer> activations{};     ///< to later stages, after F, in the order of sending; none, nor gradients: a chain
+  std::vector<StageTransfer> gradients{};       ///< to earlier stages, after B or I, in the order of sending
+  Links links{};                                ///< between the devices; infinitely fast without latency by default
+  std::vector<double> step{};                   ///< by stage: the optimizer, once a mini-batch; may be empty
+  NormBytes norm{};                             ///< on the wire
+  std::vector<StageTransfer> tied_gradients{};  ///< of tied parameters to earlier stages, once a mini-batch, before the norm
+  std::vector<StageTransfer> tied_weights{};    ///< to later stages, after the optimizer
 
   bool can_split() const { return !input_gradient.empty() && !weight_gradient.empty(); }
 };
@@ -59,7 +61,7 @@ struct ScheduleTiming {
   std::vector<double> peak_bytes;  ///< by device
 };
 
-/// Runs a schedule on a Clock. Its program takes the same in `simulate`, action by action, where the costs are those of chain_of.
+/// Runs a schedule on a Clock: as long as `simulate` takes for its program with the costs of chain_of, at most longer with tied parameters.
 /// Errors  UsageError when costs are missing or the order waits in a circle.
 ScheduleTiming time_schedule(const Schedule& schedule, const StageCosts& costs);
 

@@ -56,9 +56,21 @@ std::vector<std::size_t> run_orders(const Schedule& schedule, StageClock& stages
   return position;
 }
 
-/// As `lower` ends a step: the first stage's device gathers the parts of the norm and sends the norm back, then each device runs the optimizer.
+/// All are under way before one is waited for.
+void exchange(const Schedule& schedule, const std::vector<StageTransfer>& transfers, Clock& clock) {
+  std::vector<double> arrival(schedule.devices.size(), 0.0);
+  for (const auto& [from_stage, to_stage, bytes] : transfers) {
+    const int from = schedule.device_of_stage[from_stage], to = schedule.device_of_stage[to_stage];
+    arrival[to] = std::max(arrival[to], clock.transfer(from, to, std::max(clock.now(from), clock.now(to)), bytes).arrived);
+  }
+  for (int device = 0; device < schedule.device_count(); ++device) clock.wait(device, arrival[device]);
+}
+
+/// As `lower` ends a step: gradients of tied parameters go to their owners, the first stage's device gathers the parts of the norm and sends the
+/// norm back, then each device runs the optimizer, and tied weights go back.
 double seconds_with_step(const Schedule& schedule, const StageCosts& costs, Clock clock) {
   const int root = schedule.device_of_stage.front();
+  exchange(schedule, costs.tied_gradients, clock);
   std::vector<double> arrival(schedule.devices.size(), 0.0);
   for (int device = 0; device < schedule.device_count(); ++device)
     arrival[device] = clock.transfer(device, root, std::max(clock.now(device), clock.now(root)), costs.norm.part).arrived;
@@ -66,6 +78,7 @@ double seconds_with_step(const Schedule& schedule, const StageCosts& costs, Cloc
   for (int device = 0; device < schedule.device_count(); ++device)
     clock.wait(device, clock.transfer(root, device, std::max(clock.now(root), clock.now(device)), costs.norm.norm).arrived);
   for (int stage = 0; stage < schedule.stage_count(); ++stage) clock.compute(schedule.device_of_stage[stage], cost_at(costs.step, stage));
+  exchange(schedule, costs.tied_weights, clock);
   return clock.seconds();
 }
 
@@ -99,6 +112,8 @@ void require_costs(const StageCosts& costs, int stages, bool splits) {
   require_costs(costs.step, stages, true, "step");
   require_transfers(costs.activations, stages, true);
   require_transfers(costs.gradients, stages, false);
+  require_transfers(costs.tied_gradients, stages, false);
+  require_transfers(costs.tied_weights, stages, true);
   require_link(costs.links.all);
   for (const Link& link : costs.links.of_device) require_link(link);
   for (const auto& [devices, link] : costs.links.of_pair) require_link(link);

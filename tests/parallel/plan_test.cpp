@@ -63,6 +63,24 @@ TEST(Plan, AutoBalancesMeasuredOperations) {
   EXPECT_LE(bottleneck(chosen.partition.segments(), costs), bottleneck(partition_uniform(static_cast<int>(costs.size()), 3), costs));
 }
 
+/// Over a slow link an order with both ends of the model on one device wins by the ways that gradients and weights of the tied embedding need
+/// not take.
+TEST(Plan, AutoHeedsTheWaysOfTiedWeights) {
+  auto options = tiny_transformer_options();
+  options.layers = 4;
+  options.vocab = 2000;
+  const auto graph = models::transformer_lm(options);
+  std::vector<DevicePtr> slow;
+  for (int i = 0; i < 2; ++i)
+    slow.push_back(std::make_shared<Device>(DeviceKind::meta, i, Device::Options{.speed = {1e11, 1e11, 1e8, 1e-6}}));
+  const auto seconds = [&](const ScheduleChoice& schedule) {
+    const Plan chosen = plan(graph, slow, {.batch = 8, .micro_batches = 4, .schedule = schedule});
+    return predict(graph, chosen, AdamW({}), 8, slow[0]->options().speed).step_seconds;
+  };
+  EXPECT_LT(seconds(NamedSchedule::zb_v), 0.9 * seconds(NamedSchedule::zb_h1));
+  EXPECT_LE(seconds(kOpen), 1.01 * seconds(NamedSchedule::zb_v));
+}
+
 /// Inputs of floats once kept their costs to the device that they were loaded on, so that all of an image model's nodes were free.
 TEST(Plan, CountsTheCostOfNodesThatReadImages) {
   const auto graph = models::amoebanet({.layers = 3, .filters = 16, .classes = 4, .image_size = 32});
