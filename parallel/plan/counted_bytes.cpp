@@ -94,4 +94,6 @@ bool CountedBytes::knows(const Schedule& schedule, const Partition& stages, int 
   return errors_.contains(stages_on(schedule, stages, device));
 }
 
+bool CountedBytes::knows(const Schedule& schedule) const { return errors_.contains(order_on(schedule, 0)); }
+
 }  // namespace sluice::parallel

@@ -31,6 +31,8 @@ class CountedBytes {
   int64_t error(const Schedule& schedule, const Partition& stages, int device) const;
   /// Whether those very stages were counted.
   bool knows(const Schedule& schedule, const Partition& stages, int device) const;
+  /// Whether any stages were counted in this order.
+  bool knows(const Schedule& schedule) const;
 
  private:
   using Work = std::vector<int64_t>;  ///< what the device does

@@ -137,12 +137,16 @@ std::optional<double> PlanTrials::consider(const SegmentedPartition& cut, const 
   const auto& [problem, family, costs, named] = part_;
   const Schedule schedule = in_segments(named, cut.segments_of_stage());
   const auto stages = stage_costs(problem.topology, costs, cut.segments(), schedule.device_of_stage, marks);
-  if (is_slower_than_best(schedule, stages)) return kInfinity;
   FoundPlan plan{named.micro_batches, family, named, cut.segments_of_stage(), cut.segments(), marks, 0, peaks_of(schedule, stages)};
+  if (is_slower_than_best(schedule, stages)) {
+    count_slower(plan);
+    return kInfinity;
+  }
   const Fit fit = fit_of(plan);
   if (fit == Fit::counted_above || (fit == Fit::estimated_above && !notes_ruled_out_)) return std::nullopt;
   const StageCosts chain = chain_of(problem.topology, costs.any(), cut.segments(), stages, problem.links);
   plan.seconds = step_seconds(plan, chain, costs);
+  if (!is_best(plan.seconds)) count_slower(plan);
   if (fit == Fit::estimated_above) {
     note_ruled_out(plan);
     return std::nullopt;
@@ -163,6 +167,14 @@ std::optional<double> PlanTrials::consider(const SegmentedPartition& cut, const 
 
 void PlanTrials::note_ruled_out(const FoundPlan& plan) {
   if (notes_ruled_out_) result_.ruled_out_seconds = std::min(result_.ruled_out_seconds, plan.seconds);
+}
+
+/// A plan that takes longer than the best may recompute more than it needs to, where the estimate of its order is too high: that is learned by
+/// counting one.
+void PlanTrials::count_slower(const FoundPlan& plan) {
+  auto* counted = part_.problem.counted;
+  const bool recomputes = !part_.marks() && std::ranges::find(plan.rematerialize, true) != plan.rematerialize.end();
+  if (recomputes && counted && counted->may_count() && !counted->knows(plan.schedule)) counted->count(plan);
 }
 
 /// The plan in a searched order, if that is faster.

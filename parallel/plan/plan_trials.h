@@ -50,6 +50,7 @@ class PlanTrials {
   int64_t estimated_room(const Partition& stages, int device) const;
   bool may_be_less(const Partition& stages, int device, int64_t missing) const;
   void note_ruled_out(const FoundPlan& plan);
+  void count_slower(const FoundPlan& plan);
   std::optional<FoundPlan> faster_order(const FoundPlan& plan, const std::vector<StageCost>& stages, const StageCosts& chain);
   bool is_best(double seconds) const;
   bool is_slower_than_best(const Schedule& schedule, const std::vector<StageCost>& stages) const;
