@@ -22,6 +22,14 @@ constexpr int64_t kAlignment = 16;
 
 int64_t aligned(int64_t elements) { return (elements + kAlignment - 1) / kAlignment * kAlignment; }
 
+[[noreturn]] void throw_no_gradient(const layers::Graph::Parameter& parameter, const std::string& node, int replica) {
+  const bool is_tied = parameter.nodes.size() > 1;
+  throw UsageError(join("step: parameter '", parameter.name, "' has no gradient of node '", node, "'",
+                        is_tied ? ", to which it is tied," : "", " in the micro-batches of replica ", replica,
+                        "; with replicas the loss of each one has to depend on every use of a parameter: let the node use it in every ",
+                        "micro-batch, ", is_tied ? "remove the tie, " : "", "or train with one replica"));
+}
+
 }  // namespace
 
 /// What is there of a block becomes one part of the tree; one that is empty, or left out by the modules, counts as a part all the same.
@@ -92,11 +100,8 @@ void Stage::shard_gradients() {
     for (const PackedPiece& piece : packing.pieces) {
       Parameter& parameter = parameters_[piece.position];
       const auto found = parameter.gradients.find(piece.node);
-      require(found != parameter.gradients.end() && found->second.defined(), "step: parameter '", graph_.parameters()[parameter.index].name,
-              "' has no gradient of node '", graph_.nodes()[piece.node].name, "' in the micro-batches of replica ", replica_,
-              "; with replicas the loss of each one has to depend on every use of a parameter: let the node use it in every micro-batch, "
-              "or train "
-              "with one replica");
+      if (found == parameter.gradients.end() || !found->second.defined())
+        throw_no_gradient(graph_.parameters()[parameter.index], graph_.nodes()[piece.node].name, replica_);
       copy(elements_of(found->second, piece.elements), piece.in(packed));
       if (piece.elements.end() == whole(parameter.index).end()) parameter.gradients.erase(found);
     }

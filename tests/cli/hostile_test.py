@@ -110,7 +110,7 @@ ROWS = [
     Row("inspect without standard input", ("inspect", "tiny"), 0, prepare=closing(0)),
 
     # Configs that are none.
-    Row("a folder as config", lambda t: ("train", t.folder), 2, "regular file"),
+    Row("a folder as config", lambda t: ("train", t.folder), 2, "got a folder", "--resume"),
     Row("a device as config", ("train", "/dev/zero"), 2, "/dev/zero", "regular file"),
     Row("a pipe as config", lambda t: ("train", t.pipe()), 2, "regular file"),
     Row("a config that may not be read", lambda t: ("inspect", t.unreadable("locked.toml")), 2, "locked.toml", prepare=as_nobody, needs=others_may_run),
