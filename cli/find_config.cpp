@@ -57,7 +57,7 @@ fs::path find_config(const std::string& name) {
   std::error_code error;
   const auto status = fs::status(name, error);
   require(!fs::is_directory(status), name,
-          ": needs a config file or the name of one, got a folder; a folder of checkpoints goes after --resume");
+          ": needs a config file or the name of one, got a folder; a folder of checkpoints is what train takes after --resume");
   require(!fs::exists(status), name, ": needs a regular file, not a pipe or device; copy it into one");
   require(status.type() == fs::file_type::not_found, name, ": cannot be read: ", error.message());
   throw UsageError(join(name, ": needs a config file or the name of one, found neither; ", nearest_configs(name)));

@@ -122,6 +122,11 @@ class Parser {
     return list_text(owners, ", ");
   }
 
+  /// Whether a command was given that takes keys.
+  bool takes_keys() const {
+    return std::ranges::any_of(parsed_, [](const auto& parsed) { return parsed->app->parsed() && parsed->values.contains("--set"); });
+  }
+
   /// The keys of a config that are called as a flag that is not known: train.steps for --steps=5.
   static std::string keys_called(const std::string& flag) {
     if (!flag.starts_with("--")) return "";
@@ -133,7 +138,7 @@ class Parser {
   }
 
   /// The parser's message, with the nearest flag, key or command when a word was not known.
-  static std::string explain(const std::string& message) {
+  std::string explain(const std::string& message) const {
     std::vector<std::string> known;
     for (const Command& command : commands()) {
       known.emplace_back(command.name);
@@ -148,7 +153,8 @@ class Parser {
       for (const std::string& word : words)
         if (const std::string owners = owners_of(word); !owners.empty()) return join(message, "; that is a flag of ", owners);
       for (const std::string& word : words)
-        if (const std::string keys = keys_called(word); !keys.empty()) return join(message, "; did you mean ", keys, "?");
+        if (const std::string keys = takes_keys() ? keys_called(word) : ""; !keys.empty())
+          return join(message, "; did you mean ", keys, "?");
       for (const std::string& word : words)
         if (const std::string nearest = nearest_word(word, known); !nearest.empty() && nearest != word)
           return join(message, "; did you mean '", nearest, "'?");

@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "parallel/plan/search.h"
@@ -35,15 +36,13 @@ class CountedBytes {
   bool knows(const Schedule& schedule) const;
 
  private:
-  using Work = std::vector<int64_t>;  ///< what the device does
-
-  Work work_on(const FoundPlan& plan, int device) const;
+  std::string key_of_work(const FoundPlan& plan, int device) const;
 
   const Topology& topology_;
   Count count_;
   int left_;
-  std::map<Work, int64_t> bytes_;   ///< by order, stages, segments and marks
-  std::map<Work, int64_t> errors_;  ///< by order and stages, and by order alone
+  std::map<std::string, int64_t> bytes_;   ///< by order, stages, segments and marks
+  std::map<std::string, int64_t> errors_;  ///< by order and stages, and by order alone
 };
 
 }  // namespace sluice::parallel

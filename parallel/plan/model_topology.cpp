@@ -31,8 +31,8 @@ std::set<const Node*> leaves_of(const NodePtr& root) {
 
 /// Runs the modules one after another on a device that only counts, for the samples that Graph::add tries them with: of one alone a module
 /// may leave out what it does with several. It looks at what they recorded, which shows every gradient that a module leaves out, without a
-/// word of its author. A module that cannot run so (its input has no known shape, it reads
-/// elements) is taken to make all of them; a stage adds nothing for those that do not come.
+/// word of its author. A module that cannot run so (its input has no known shape, it reads elements) is taken to make all of them; a stage
+/// adds nothing for those that do not come.
 class Recording {
  public:
   explicit Recording(const layers::Graph& graph) : graph_(graph) {

@@ -137,24 +137,20 @@ std::optional<double> PlanTrials::consider(const SegmentedPartition& cut, const 
   const auto& [problem, family, costs, named] = part_;
   const Schedule schedule = in_segments(named, cut.segments_of_stage());
   const auto stages = stage_costs(problem.topology, costs, cut.segments(), schedule.device_of_stage, marks);
+  if (is_slower_than_best(schedule, stages)) return kInfinity;
   FoundPlan plan{named.micro_batches, family, named, cut.segments_of_stage(), cut.segments(), marks, 0, peaks_of(schedule, stages)};
-  if (is_slower_than_best(schedule, stages)) {
-    count_slower(plan);
-    return kInfinity;
-  }
   const Fit fit = fit_of(plan);
   if (fit == Fit::counted_above || (fit == Fit::estimated_above && !notes_ruled_out_)) return std::nullopt;
   const StageCosts chain = chain_of(problem.topology, costs.any(), cut.segments(), stages, problem.links);
   plan.seconds = step_seconds(plan, chain, costs);
-  if (!is_best(plan.seconds)) count_slower(plan);
   if (fit == Fit::estimated_above) {
     note_ruled_out(plan);
     return std::nullopt;
   }
   const auto searched = part_.is_open() ? faster_order(plan, stages, chain) : std::nullopt;
-  if (searched && keeps_to_budgets(*searched))
+  if (searched && keeps_to_budgets(*searched, fit_of(*searched)))
     plan = *searched;
-  else if (!keeps_to_budgets(plan))
+  else if (!keeps_to_budgets(plan, fit))
     return std::nullopt;
   ++result_.evaluated;
   const double seconds = plan.seconds;
@@ -167,14 +163,6 @@ std::optional<double> PlanTrials::consider(const SegmentedPartition& cut, const 
 
 void PlanTrials::note_ruled_out(const FoundPlan& plan) {
   if (notes_ruled_out_) result_.ruled_out_seconds = std::min(result_.ruled_out_seconds, plan.seconds);
-}
-
-/// A plan that takes longer than the best may recompute more than it needs to, where the estimate of its order is too high: that is learned by
-/// counting one.
-void PlanTrials::count_slower(const FoundPlan& plan) {
-  auto* counted = part_.problem.counted;
-  const bool recomputes = !part_.marks() && std::ranges::find(plan.rematerialize, true) != plan.rematerialize.end();
-  if (recomputes && counted && counted->may_count() && !counted->knows(plan.schedule)) counted->count(plan);
 }
 
 /// The plan in a searched order, if that is faster.
@@ -216,11 +204,18 @@ PlanTrials::Fit PlanTrials::fit_of(const FoundPlan& plan) const {
   return fit;
 }
 
-/// Counts a plan that may be the best and is near a budget.
-bool PlanTrials::keeps_to_budgets(const FoundPlan& plan) {
-  Fit fit = fit_of(plan);
-  const auto is_near = [&] { return fit == Fit::seems_to_fit || fit == Fit::seems_above; };
-  if (is_near() && part_.problem.counted->may_count() && is_best(plan.seconds)) {
+/// Whether counting a plan may change what is chosen: it is near a budget and would be the best, or it would be if the estimate of its order,
+/// of which nothing is known, did not make it recompute too much.
+bool PlanTrials::is_worth_counting(const FoundPlan& plan, Fit fit) const {
+  const auto* counted = part_.problem.counted;
+  if (!counted || !counted->may_count() || (fit != Fit::seems_to_fit && fit != Fit::seems_above)) return false;
+  const bool recomputes = !part_.marks() && std::ranges::find(plan.rematerialize, true) != plan.rematerialize.end();
+  return is_best(plan.seconds) || (recomputes && !counted->knows(plan.schedule));
+}
+
+/// `fit`  of the plan, before it is counted.
+bool PlanTrials::keeps_to_budgets(const FoundPlan& plan, Fit fit) {
+  if (is_worth_counting(plan, fit)) {
     part_.problem.counted->count(plan);
     fit = fit_of(plan);
   }

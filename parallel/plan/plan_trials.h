@@ -50,12 +50,12 @@ class PlanTrials {
   int64_t estimated_room(const Partition& stages, int device) const;
   bool may_be_less(const Partition& stages, int device, int64_t missing) const;
   void note_ruled_out(const FoundPlan& plan);
-  void count_slower(const FoundPlan& plan);
   std::optional<FoundPlan> faster_order(const FoundPlan& plan, const std::vector<StageCost>& stages, const StageCosts& chain);
   bool is_best(double seconds) const;
   bool is_slower_than_best(const Schedule& schedule, const std::vector<StageCost>& stages) const;
   Fit fit_of(const FoundPlan& plan) const;
-  bool keeps_to_budgets(const FoundPlan& plan);
+  bool is_worth_counting(const FoundPlan& plan, Fit fit) const;
+  bool keeps_to_budgets(const FoundPlan& plan, Fit fit);
 
   const SearchPart& part_;
   SearchWatch& watch_;

@@ -159,6 +159,7 @@ class Texts(ProgramTest):
         self.refuse(2, "did you mean '--set train.steps=...'?", arguments=["train", "tiny", "--steps", "5"])
         self.refuse(2, "did you mean '--set train.batch=...'?", arguments=["train", "tiny", "--train.batch=5"])
         self.refuse(2, "'--set model.name=...' or", arguments=["train", "tiny", "--name", "resnet50"])
+        self.assertNotIn("--set train", self.refuse(2, "not expected", arguments=["devices", "--batch", "3"]))
 
     def test_a_folder_in_place_of_a_config(self):
         self.refuse(2, "got a folder", "--resume", arguments=["train", self.folder])

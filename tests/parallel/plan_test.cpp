@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <regex>
 #include <type_traits>
 
 #include "models/amoebanet.h"
 #include "parallel/plan/advice.h"
+#include "parallel/plan/node_bytes.h"
 #include "parallel/schedule/csv.h"
 #include "parallel/trainer.h"
 #include "tests/expect_error.h"
@@ -79,6 +81,22 @@ TEST(Plan, AutoHeedsTheWaysOfTiedWeights) {
   };
   EXPECT_LT(seconds(NamedSchedule::zb_v), 0.9 * seconds(NamedSchedule::zb_h1));
   EXPECT_LE(seconds(kOpen), 1.01 * seconds(NamedSchedule::zb_v));
+}
+
+/// What the search takes tied parameters to take on the wire is what the executor sends.
+TEST(Plan, TakesForTiedParametersWhatIsSent) {
+  const auto graph = models::transformer_lm(tiny_transformer_options());
+  const AdamW optimizer({});
+  for (const Precision precision : {Precision::f32, Precision::bf16}) {
+    const Plan chosen = plan(graph, devices("2x meta"), {.batch = 8, .micro_batches = 4, .precision = precision});
+    const ModelCost model = model_bytes(graph, 2, precision, DeviceKind::cpu, optimizer);
+    std::map<Payload, double> sent;
+    for (const TraceEvent& event : predict(graph, chosen, optimizer, 8, {}).trace.events)
+      if (event.action.kind == ActionKind::send) sent[event.action.transfer.payload] += static_cast<double>(event.action.bytes);
+    ASSERT_EQ(model.tied_wire.size(), 1);
+    EXPECT_EQ(sent[Payload::tied_gradient], model.tied_wire[0].gradient);
+    EXPECT_EQ(sent[Payload::tied_weight], model.tied_wire[0].weight);
+  }
 }
 
 /// Inputs of floats once kept their costs to the device that they were loaded on, so that all of an image model's nodes were free.

@@ -327,6 +327,16 @@ TEST(TrainingLoop, DoesTheSameOverRanks) {
   EXPECT_EQ(best_of("two").weights_hash, best_of("one").weights_hash);
 }
 
+/// Of one rank of two, on a device each.
+parallel::Trainer trainer_of_rank(const layers::Graph& graph, parallel::Group& group) {
+  const auto all = parallel::devices_of_job("2x cpu", {}, {}, &group);
+  const auto plan =
+      parallel::planned_by_root(&group, all, [&] { return parallel::plan(graph, all, {.batch = kBatch, .micro_batches = 2}); });
+  parallel::TrainerOptions of_trainer{.seed = 5, .timeout_seconds = 60};
+  of_trainer.group = std::shared_ptr<parallel::Group>(std::shared_ptr<parallel::Group>(), &group);
+  return {graph, plan, AdamW({.lr = 0.3}), of_trainer};
+}
+
 /// As with data.validation = 0: the ranks compared a first mini-batch that was not there.
 TEST(TrainingLoop, TrainsOverRanksWithoutSamplesToValidateOn) {
   const layers::Graph graph = point_classifier();
@@ -335,12 +345,7 @@ TEST(TrainingLoop, TrainsOverRanksWithoutSamplesToValidateOn) {
   options.evaluate_sampler =
       std::make_shared<data::SequentialSampler>(*dataset, data::Split::validation, std::vector<int64_t>{}, [](int64_t) { return kBatch; });
   parallel::run_ranks(2, [&](parallel::Group& group) {
-    const auto all = parallel::devices_of_job("2x cpu", {}, {}, &group);
-    const auto plan =
-        parallel::planned_by_root(&group, all, [&] { return parallel::plan(graph, all, {.batch = kBatch, .micro_batches = 2}); });
-    parallel::TrainerOptions of_trainer{.seed = 5, .timeout_seconds = 60};
-    of_trainer.group = std::shared_ptr<parallel::Group>(std::shared_ptr<parallel::Group>(), &group);
-    parallel::Trainer trainer(graph, plan, AdamW({.lr = 0.3}), of_trainer);
+    auto trainer = trainer_of_rank(graph, group);
     Loop loop(trainer, dataset, options);
     EXPECT_EQ(loop.run(), Loop::End::steps_done);
     EXPECT_EQ(trainer.steps_done(), 2);
@@ -366,12 +371,7 @@ TEST(TrainingLoop, RefusesRanksWhoseLoopsDiffer) {
   };
   for (const Case& wrong : cases)
     parallel::run_ranks(2, [&](parallel::Group& group) {
-      const auto all = parallel::devices_of_job("2x cpu", {}, {}, &group);
-      const auto plan =
-          parallel::planned_by_root(&group, all, [&] { return parallel::plan(graph, all, {.batch = kBatch, .micro_batches = 2}); });
-      parallel::TrainerOptions of_trainer{.seed = 5, .timeout_seconds = 60};
-      of_trainer.group = std::shared_ptr<parallel::Group>(std::shared_ptr<parallel::Group>(), &group);
-      parallel::Trainer trainer(graph, plan, AdamW({.lr = 0.3}), of_trainer);
+      auto trainer = trainer_of_rank(graph, group);
       LoopOptions options = options_of(2);
       if (group.rank() == 1) wrong.change(options);
       Loop loop(trainer, point_dataset(), options);
