@@ -355,12 +355,11 @@ parallel::Replanner build_replanner(const layers::Graph& graph, const Settings& 
 
 Precision precision_of(const Settings& settings) { return precision_named(settings.text("train.precision")); }
 
-std::optional<double> peak_flops_of(const parallel::Plan& plan, const std::vector<DeviceSpeed>& speeds) {
+double peak_flops_of(const parallel::Plan& plan, const std::vector<DeviceSpeed>& speeds) {
   // Predictions go by the speed in f32, which most operations of a CPU device have; only products are faster in bf16.
   if (plan.devices[0]->kind() == DeviceKind::cpu && plan.precision == Precision::bf16) {
     const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    const auto peak = measured_bf16_peak_flops(std::min(cores, plan.devices[0]->options().threads));
-    return peak ? std::optional(*peak * static_cast<double>(plan.devices.size())) : std::nullopt;
+    return measured_bf16_peak_flops(std::min(cores, plan.devices[0]->options().threads)) * static_cast<double>(plan.devices.size());
   }
   double sum = 0;
   for (const DeviceSpeed& speed : speeds) sum += speed.flops_per_second;

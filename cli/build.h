@@ -41,7 +41,7 @@ parallel::Replanner build_replanner(const layers::Graph& graph, const Settings& 
                                     const std::vector<DeviceSpeed>& speeds);
 Precision precision_of(const Settings& settings);
 
-/// The peak of all devices together, in the precision of the products; nothing where it is not measured.
-std::optional<double> peak_flops_of(const parallel::Plan& plan, const std::vector<DeviceSpeed>& speeds);
+/// The peak of all devices together, in the precision of the products.
+double peak_flops_of(const parallel::Plan& plan, const std::vector<DeviceSpeed>& speeds);
 
 }  // namespace sluice::cli

@@ -57,15 +57,14 @@ void print_descriptions() {
 
 /// One core of this machine's processor as the description of a device.
 std::string measured_description(int cores, double flops, double bandwidth) {
-  const auto bf16 = measured_bf16_peak_flops(1);
   return fmt::format(
       "# One core of this machine, as sluice devices --describe measured it.\n"
       "name = {}\nbackend = \"cpu\"\nmemory_bytes = {}  # what is free now, shared by {} cores\nbytes_per_second = {:.4g}  # triad\n\n"
-      "[flops_per_second]\nf32 = {:.4g}\ntf32 = {:.4g}  # as f32: only CUDA devices know tf32\n{}\n"
+      "[flops_per_second]\nf32 = {:.4g}\ntf32 = {:.4g}  # as f32: only CUDA devices know tf32\nbf16 = {:.4g}\n\n"
       "[link]\nname = \"memory of one machine\"\nbytes_per_second = {:.4g}  # a copy; virtual devices hand tensors over without one\n"
       "latency_seconds = 1e-5  # not measured: waking a thread\n",
-      toml_text(processor_name()), available_memory_bytes() / cores, cores, bandwidth, flops, flops,
-      bf16 ? fmt::format("bf16 = {:.4g}\n", *bf16) : "# bf16 runs on AMX here, whose peak is not measured\n", bandwidth / 2);
+      toml_text(processor_name()), available_memory_bytes() / cores, cores, bandwidth, flops, flops, measured_bf16_peak_flops(1),
+      bandwidth / 2);
 }
 
 }  // namespace

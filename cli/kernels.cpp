@@ -36,14 +36,10 @@ Settings on_one_device(Settings settings, const std::string& device) {
 
 /// What a device does at most in a second. A described device or GPU has one rate of arithmetic, that of the products of the training.
 struct Limits {
-  double f32_flops = 0;
-  std::optional<double> bf16_flops{};  ///< none where it is not known
-  double bytes = 0;
+  double f32_flops = 0, bf16_flops = 0, bytes = 0;
 
-  std::optional<double> seconds_of(std::string_view kind, const Cost& cost) const {
-    const auto flops = kind.ends_with(" bf16") ? bf16_flops : f32_flops;
-    if (!flops) return std::nullopt;
-    return std::max(cost.flops / *flops, (cost.bytes_read + cost.bytes_written) / bytes);
+  double seconds_of(std::string_view kind, const Cost& cost) const {
+    return std::max(cost.flops / (kind.ends_with(" bf16") ? bf16_flops : f32_flops), (cost.bytes_read + cost.bytes_written) / bytes);
   }
 };
 
@@ -65,7 +61,7 @@ std::vector<Row> rows_of(const KernelTallies& kernels, const Limits& limits) {
   std::vector<Row> rows;
   for (const auto& [kind, tally] : kernels) {
     rows.push_back({kind, tally, std::nullopt});
-    if (const auto least = limits.seconds_of(kind, tally.cost); least && tally.seconds > 0) rows.back().of_limit = *least / tally.seconds;
+    if (tally.seconds > 0) rows.back().of_limit = limits.seconds_of(kind, tally.cost) / tally.seconds;
   }
   std::ranges::stable_sort(rows, std::greater(), [](const Row& row) { return row.tally.seconds; });
   return rows;
@@ -95,9 +91,9 @@ void print(const parallel::KernelProfile& profile, const Limits& limits, Precisi
     print_row(row.kind, row.tally, profile.step_seconds, row.of_limit ? fmt::format("{:.1f} %", 100 * *row.of_limit) : "-");
   const KernelTally sum = sum_of(profile.kernels);
   print_row("all kernels", sum, profile.step_seconds, "");
-  const auto peak = precision == Precision::bf16 ? limits.bf16_flops : limits.f32_flops;
-  fmt::print("step {:.4g} s, of which kernels {:.1f} %", profile.step_seconds, 100 * sum.seconds / profile.step_seconds);
-  if (peak) fmt::print("; arithmetic {:.1f} % of the peak", 100 * sum.cost.flops / profile.step_seconds / *peak);
+  const double peak = precision == Precision::bf16 ? limits.bf16_flops : limits.f32_flops;
+  fmt::print("step {:.4g} s, of which kernels {:.1f} %; arithmetic {:.1f} % of the peak", profile.step_seconds,
+             100 * sum.seconds / profile.step_seconds, 100 * sum.cost.flops / profile.step_seconds / peak);
   const double bytes = sum.cost.bytes_read + sum.cost.bytes_written;
   fmt::print("\nmemory {:.4g} GB, {:.2f} times what actions take that touch all they are handed and hand on once: {:.4g} GB\n", bytes / 1e9,
              bytes / profile.least_bytes, profile.least_bytes / 1e9);

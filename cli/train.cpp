@@ -131,7 +131,6 @@ class Training {
     record_.loss_unit = "nats";
     record_.predict_step(graph_, plan_, *optimizer_, settings_.integer("train.batch"), speeds_);
     peak_flops_ = peak_flops_of(plan_, speeds_);
-    if (!peak_flops_) say("no MFU: products in bf16 run on this processor's AMX, whose peak is not measured here\n");
     require_memory(graph_, plan_, *optimizer_, settings_, record_.prediction, job_.devices_of_host(static_cast<int>(plan_.devices.size())));
     say("{} parameters, {} nodes as {} on {} devices, {} micro-batches, {}\n", record_.parameters, graph_.nodes().size(),
         list_text(plan_.partition.stage_sizes(), "+"), plan_.devices.size(), plan_.micro_batches, name_of(plan_.schedule));
@@ -251,7 +250,7 @@ class Training {
     progress.result = result;
     progress.item = record_.item;
     progress.items_per_second = static_cast<double>(record_.items_per_step) / result.seconds;
-    if (peak_flops_) progress.utilization = result.flops / result.seconds / *peak_flops_;
+    progress.utilization = result.flops / result.seconds / peak_flops_;
     progress.counts_recomputation = std::find(plan_.rematerialize.begin(), plan_.rematerialize.end(), true) != plan_.rematerialize.end();
     const auto fullest = std::ranges::max_element(record_.devices, {}, &RunRecord::Device::peak_bytes);
     progress.peak_bytes = fullest->peak_bytes;
@@ -380,7 +379,7 @@ class Training {
   std::vector<DeviceSpeed> speeds_;  ///< by device
   parallel::Replanner replanner_;
   std::vector<int64_t> predicted_peaks_;  // by device
-  std::optional<double> peak_flops_;      ///< of all devices together, in the precision of the products
+  double peak_flops_ = 0;                 ///< of all devices together, in the precision of the products
   Corpus corpus_;
   std::optional<training::Loop> loop_;
   std::shared_ptr<training::Classification> classification_;  ///< of the last evaluation, of a model of classes

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 #if defined(__x86_64__)
-#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -16,6 +15,7 @@
 
 #include "build_config.h"
 #include "core/control_group.h"
+#include "core/cpu/amx.h"
 #include "core/error.h"
 #include "core/start_thread.h"
 #include "core/steady_clock.h"
@@ -85,15 +85,24 @@ double core_bf16_peak_flops() { return 2.0 * kRounds * kSums * kBf16Lanes / shor
 
 bool has_dot_products() { return __builtin_cpu_supports("avx512bf16"); }
 
-bool has_tiles() {
-  constexpr unsigned kAmxBf16 = 1u << 22;  // of leaf 7's edx
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kAmxBf16) != 0;
+/// Each adds the products of 16 rows with 16 columns of 32 elements to the sums of one of four tiles. What the others hold is no matter.
+__attribute__((target("amx-tile,amx-bf16"))) void tile_product_rounds() {
+  for (int round = 0; round < kRounds; ++round) {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+}
+
+double core_tile_peak_flops() {
+  const AmxTiles tiles;  // of zeros
+  return 2.0 * kRounds * 4 * 16 * 16 * 32 / shortest_seconds(0.1, tile_product_rounds);
 }
 #else
 double core_bf16_peak_flops() { return core_peak_flops(); }
 bool has_dot_products() { return false; }
-bool has_tiles() { return false; }
+double core_tile_peak_flops() { return core_peak_flops(); }
 #endif
 
 /// What `threads` cores reach together.
@@ -112,8 +121,8 @@ double sum_over_cores(int threads, double (*peak_of_core)()) {
 
 double measured_peak_flops(int threads) { return sum_over_cores(threads, core_peak_flops); }
 
-std::optional<double> measured_bf16_peak_flops(int threads) {
-  if (build::has_onednn && has_tiles()) return std::nullopt;
+double measured_bf16_peak_flops(int threads) {
+  if (has_amx()) return sum_over_cores(threads, core_tile_peak_flops);
   return sum_over_cores(threads, build::has_onednn && has_dot_products() ? core_bf16_peak_flops : core_peak_flops);
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <optional>
 #include <string>
 
 namespace sluice {
@@ -12,10 +11,10 @@ namespace sluice {
 /// Errors  UsageError when threads < 1.
 double measured_peak_flops(int threads);
 
-/// The same of products of bf16 that are summed in f32, as the library of this build computes them: by the dot products of AVX512_BF16
-/// where oneDNN and the processor have them, else in f32. Nothing where oneDNN uses the tiles of AMX, whose limit no loop here reaches.
+/// The same of products of bf16 that are summed in f32, as this build computes them: by the tiles of AMX where the processor has them, by the
+/// dot products of AVX512_BF16 where oneDNN and the processor have those, else in f32.
 /// Cost and errors as of measured_peak_flops.
-std::optional<double> measured_bf16_peak_flops(int threads);
+double measured_bf16_peak_flops(int threads);
 
 /// What one core reaches on a[i] = b[i] + s * c[i] over arrays far larger than its caches (the triad of STREAM).
 /// Units   bytes per second, two reads and one write an element.

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "core/cpu/amx.h"
 #include "core/cpu/onednn_library.h"
 #include "core/error.h"
 #include "core/machine_limits.h"
@@ -28,6 +29,7 @@ std::string features() {
   SLUICE_ADD_FEATURE("avx512vnni")
   SLUICE_ADD_FEATURE("avx512bf16")
 #undef SLUICE_ADD_FEATURE
+  if (has_amx()) names += " amx-bf16";
   return names;
 }
 #else

@@ -5,8 +5,8 @@
 #include <bit>
 #include <cassert>
 #include <cstring>
-#include <utility>
 
+#include "core/cpu/transpose_registers.h"
 #include "core/ops/tile_product.h"
 
 namespace sluice {
@@ -63,27 +63,6 @@ const float* as_floats(const bfloat16* from, int64_t count, float* room) {
 
 typedef float Floats __attribute__((vector_size(4 * kLanes)));
 
-/// The first or second halves of x and y, element by element in turn.
-template <bool second, size_t... i>
-Floats interleaved(Floats x, Floats y, std::index_sequence<i...>) {
-  return __builtin_shufflevector(x, y, (i % 2 * kLanes + (second ? kLanes / 2 : 0) + i / 2)...);
-}
-
-/// Each step brings element j of row i one bit nearer to element i of row j.
-void transpose(Floats (&rows)[kLanes]) {
-  constexpr std::make_index_sequence<kLanes> kAll;
-  for (int64_t bit = 1; bit < kLanes; bit *= 2) {
-    Floats next[kLanes];
-#pragma GCC unroll 8
-    for (int64_t i = 0; i < kLanes / 2; ++i) {
-      next[2 * i] = interleaved<false>(rows[i], rows[i + kLanes / 2], kAll);
-      next[2 * i + 1] = interleaved<true>(rows[i], rows[i + kLanes / 2], kAll);
-    }
-#pragma GCC unroll 16
-    for (int64_t i = 0; i < kLanes; ++i) rows[i] = next[i];
-  }
-}
-
 /// Turns `count` elements of each of at most kLanes runs, from `first` on, into `count` rows of kLanes elements that are `width` apart: each
 /// row overwrites what is beyond `width` of the row before. Missing runs are zeros.
 template <class T>
@@ -102,7 +81,7 @@ void turn(const Runs<T>& runs, int64_t run, int64_t run_count, int64_t first, in
         copy_floats(runs.at(run + i) + first, count, reinterpret_cast<float*>(&block[i]));
     }
   }
-  transpose(block);
+  transpose_registers(block);
   for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * width, &block[i], sizeof(Floats));
 }
 

@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include "core/cpu/amx.h"
+#include "core/cpu/amx_gemm.h"
 #include "core/cpu/cpu.h"
 #include "core/cpu/gemm.h"
 #include "core/cpu/packed_gemm.h"
@@ -16,6 +18,7 @@ enum class Way {
   eigen,     ///< f64, and products in f32 up to 32^3, where the overhead of the others costs more than their kernels win
   packed,    ///< f32 and bf16, by panels of our own
   blas,      ///< f32, by oneDNN's BLAS function: large products, and smaller ones of which b is not transposed
+  amx,       ///< bf16, by the processor's tiles
   compiled,  ///< oneDNN's, compiled for their sizes: bf16, and smaller products in f32
 };
 
@@ -68,6 +71,7 @@ bool is_compiled(onednn::Product whole, bool add_up) {
 
 Way way_of(const onednn::Product& whole, bool add_up) {
   constexpr int64_t kTiny = 32 * 32 * 32;
+  if (whole.dtype == DType::bf16 && has_amx()) return Way::amx;
   if (whole.dtype == DType::bf16) return is_compiled(whole, add_up) ? Way::compiled : Way::packed;
   const int64_t multiplications = whole.m * whole.n * whole.k;
   if (whole.dtype == DType::f64 || multiplications <= kTiny) return Way::eigen;
@@ -77,15 +81,14 @@ Way way_of(const onednn::Product& whole, bool add_up) {
 }
 
 /// A product over the larger of m and n, cut into parts of nearly equal size. Those of the libraries follow from the shape alone, as their
-/// bits follow from their sizes; those of packed ones, whose bits do not, are one a thread.
+/// bits follow from their sizes; those of our own, whose bits do not, are one a thread.
 class Parts {
  public:
   Parts(const MatmulOperands& of, int threads)
       : whole_(whole_of(of)), way_(way_of(whole_, terms_of(of) > 1)), by_rows_(whole_.m >= whole_.n) {
     const int64_t extent = by_rows_ ? whole_.m : whole_.n;
-    const int64_t largest = way_ == Way::packed              ? (extent + threads - 1) / threads
-                            : by_rows_ || whole_.transpose_a ? kLargest
-                                                             : kLargestColumns;
+    const bool is_own = way_ == Way::packed || way_ == Way::amx;
+    const int64_t largest = is_own ? (extent + threads - 1) / threads : by_rows_ || whole_.transpose_a ? kLargest : kLargestColumns;
     const int64_t wanted = (extent + largest - 1) / largest;
     size_ = wanted <= 1 ? extent : ((extent + wanted - 1) / wanted + 63) / 64 * 64;
     count_ = (extent + size_ - 1) / size_;
@@ -146,6 +149,8 @@ void multiply_without_padding(Cpu& cpu, const MatmulOperands& of, const Tensor& 
 template <class T, class C>
 void multiply(onednn::Product product, Way way, const T* a, const T* b, const C* bias, C* c, void* scratch) {
   if (way == Way::compiled) return onednn::multiply(product, a, b, bias, c, scratch);
+  if constexpr (std::is_same_v<T, bfloat16>)
+    if (way == Way::amx) return amx_gemm(product, a, b, bias, c, scratch);
   if constexpr (!std::is_same_v<T, double>)
     if (way == Way::packed) return packed_gemm(product, a, b, bias, c, {}, static_cast<float*>(scratch));
   if constexpr (!std::is_same_v<T, bfloat16>) {
@@ -171,6 +176,7 @@ int64_t matmul_scratch_bytes(const MatmulOperands& of) {
   if (of.lengths.defined()) return floats(packed_gemm_scratch(whole_of(of)));
   const Parts parts(of, 1);
   if (parts.way() == Way::eigen || parts.way() == Way::blas) return 0;
+  if (parts.way() == Way::amx) return amx_gemm_scratch(parts.product(0));
   if (parts.way() == Way::packed) return floats(packed_gemm_scratch(parts.product(0)));
   int64_t bytes = 0;
   const bool adds_up = terms_of(of) > 1;

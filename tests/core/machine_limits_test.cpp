@@ -22,10 +22,9 @@ TEST(MachineLimits, BandwidthLiesWithinWhatMemoryCanDo) {
 
 /// How the two compare is no matter for a test: other programs slow down one of them.
 TEST(MachineLimits, OfBf16LieWithinWhatACoreCanDo) {
-  const auto flops = measured_bf16_peak_flops(1);
-  if (!flops) GTEST_SKIP() << "the processor has AMX";
-  EXPECT_GT(*flops, 1e7);
-  EXPECT_LT(*flops, 4e12);
+  const double flops = measured_bf16_peak_flops(1);
+  EXPECT_GT(flops, 1e7);
+  EXPECT_LT(flops, 2e13);
 }
 
 TEST(MachineLimits, RefusesNoThreads) { EXPECT_THROW(measured_peak_flops(0), UsageError); }

@@ -1,0 +1,198 @@
+#include "core/cpu/amx_gemm.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "core/cpu/amx.h"
+#include "core/cpu/amx_panels.h"
+#include "core/ops/lanes.h"
+
+namespace sluice {
+
+using namespace amx;
+
+namespace {
+
+// Two panels of one depth lie in the first-level cache; a block of a, one of b, and their sums in the second. A product that is not deep is
+// multiplied at once: its sums stay in tiles.
+constexpr int64_t kDepth = 256, kWholeDepth = 512, kBlockRows = 256, kBlockColumns = 512;
+// What is packed at once of b, and of a block's rows, lies in the third. Where a product is deeper, sums of so many rows lie between its parts.
+constexpr int64_t kPackedDepth = 2048, kPackedColumns = 1024, kStripRows = 1024;
+
+/// Sums of two panels, and where the next two have theirs: floats from row to row, from panel to panel of a's and of b's.
+struct Sums {
+  float* data = nullptr;  ///< null for zeros
+  int64_t step = 0, by_a = 0, by_b = 0;
+  float* at(int64_t i, int64_t j) const { return data ? data + i * by_a + j * by_b : nullptr; }
+};
+
+/// to [rows, columns] = from; the steps are elements between rows.
+void copy_rows(const float* from, int64_t from_step, int64_t rows, int64_t columns, float* to, int64_t to_step) {
+  for (int64_t row = 0; row < rows; ++row) std::copy_n(from + row * from_step, columns, to + row * to_step);
+}
+void copy_rows(const float* from, int64_t from_step, int64_t rows, int64_t columns, bfloat16* to, int64_t to_step) {
+  round_rows(from, from_step, rows, columns, to, to_step);
+}
+void copy_rows(const bfloat16* from, int64_t from_step, int64_t rows, int64_t columns, float* to, int64_t to_step) {
+  using Lanes = kernels::Lanes<float>;
+  for (int64_t row = 0; row < rows; ++row, from += from_step, to += to_step) {
+    int64_t i = 0;
+    for (; i + Lanes::kCount <= columns; i += Lanes::kCount) Lanes::load(from + i).store(to + i);
+    for (; i < columns; ++i) to[i] = static_cast<float>(from[i]);
+  }
+}
+
+/// How a product is cut into what is packed at once, and that into blocks.
+struct Sizes {
+  explicit Sizes(const onednn::Product& p)
+      : depth(p.k <= kWholeDepth ? rounded_up(p.k, kTileDepth) : kDepth),
+        packed_depth(std::min(kPackedDepth, rounded_up(p.k, kTileDepth))),
+        packed_columns(std::min(kPackedColumns, rounded_up(p.n, kPanel))),
+        strip_rows(p.k > kPackedDepth ? std::min(kStripRows, rounded_up(p.m, kPanel)) : 0),
+        block_rows(std::min(kBlockRows, rounded_up(p.m, kPanel))),
+        block_columns(std::min(kBlockColumns, packed_columns)) {}
+
+  int64_t a_elements() const { return block_rows * packed_depth; }
+  int64_t b_elements() const { return packed_columns * packed_depth; }
+  int64_t block_floats() const { return packed_depth > depth ? block_rows * block_columns : 0; }
+  int64_t strip_floats() const { return strip_rows * packed_columns; }
+
+  int64_t depth, packed_depth, packed_columns, strip_rows, block_rows, block_columns;
+};
+
+/// One product, with what it has in its scratch.
+template <class C>
+class Multiplication {
+ public:
+  Multiplication(const onednn::Product& product, const bfloat16* a, const bfloat16* b, const C* bias, C* c, void* scratch)
+      : p_(product), sizes_(product), a_{a, product.a_ld}, b_{b, product.b_ld}, bias_(bias), c_(c) {
+    b_panels_ = static_cast<bfloat16*>(scratch);
+    a_panels_ = b_panels_ + sizes_.b_elements();
+    bias_floats_ = reinterpret_cast<float*>(a_panels_ + sizes_.a_elements());
+    block_sums_ = bias_floats_ + sizes_.packed_columns;
+    strip_sums_ = block_sums_ + sizes_.block_floats();
+  }
+
+  void run() {
+    const Range all_rows{0, p_.m}, all_columns{0, p_.n}, all_depth{0, p_.k};
+    const int64_t strip = sizes_.strip_rows > 0 ? sizes_.strip_rows : p_.m;
+    for (int64_t column = 0; column < p_.n; column += kPackedColumns) {
+      const Range columns = all_columns.part(column, kPackedColumns);
+      if (p_.has_bias) copy_rows(bias_ + column, 0, 1, columns.count, bias_floats_, 0);
+      for (int64_t row = 0; row < p_.m; row += strip)
+        for (int64_t k = 0; k < p_.k; k += kPackedDepth) multiply(all_rows.part(row, strip), columns, all_depth.part(k, kPackedDepth));
+    }
+  }
+
+ private:
+  /// Some of the rows, columns and depth, with the panels of both matrices.
+  struct Block {
+    Range rows, columns, depth;
+    bfloat16 *a, *b;
+    int64_t steps() const { return steps_of(depth.count); }
+    const bfloat16* a_panel(int64_t i) const { return a + i * steps() * kPanelStep; }
+    const bfloat16* b_panel(int64_t j) const { return b + j * steps() * kPanelStep; }
+    /// Of two panels.
+    int64_t height(int64_t i) const { return std::min(kPanel, rows.count - i * kPanel); }
+    int64_t width(int64_t j) const { return std::min(kPanel, columns.count - j * kPanel); }
+  };
+
+  /// The rows of a strip by the columns and the depth that are packed at once. Panels are packed by the first block that needs them.
+  void multiply(const Range& strip, const Range& packed_columns, const Range& packed_depth) {
+    for (int64_t row = 0; row < strip.count; row += kBlockRows)
+      for (int64_t column = 0; column < packed_columns.count; column += kBlockColumns)
+        for (int64_t k = 0; k < packed_depth.count; k += sizes_.depth) {
+          Block block{strip.part(row, kBlockRows), packed_columns.part(column, kBlockColumns), packed_depth.part(k, sizes_.depth), nullptr,
+                      nullptr};
+          block.a = a_panels_ + k * sizes_.block_rows;
+          block.b = b_panels_ + k * sizes_.packed_columns + column * block.steps() * kTileDepth;
+          if (column == 0) (p_.transpose_a ? pack<false, true> : pack<true, true>)(a_, block.rows, block.depth, block.a);
+          if (row == 0) (p_.transpose_b ? pack<true, false> : pack<false, false>)(b_, block.columns, block.depth, block.b);
+          const Sums of_block{block_sums_, kPanel, kPanel * kPanel, sizes_.block_rows * kPanel};
+          const Sums of_strip{strip_sums_ + row * sizes_.packed_columns + column, sizes_.packed_columns, kPanel * sizes_.packed_columns,
+                              kPanel};
+          if (block.depth.first == 0)
+            begin(block, {bias_floats_ + column, 0, 0, kPanel}, block.depth.count < packed_depth.count ? of_block : of_strip);
+          else if (block.depth.end() < p_.k)
+            add(block, k > 0 ? of_block : of_strip, k + block.depth.count < packed_depth.count ? of_block : of_strip);
+          else
+            finish(block, k > 0 ? of_block : of_strip, false);
+        }
+  }
+
+  /// The first depth, which may be all.
+  void begin(const Block& block, const Sums& of_bias, const Sums& after) {
+    const Sums before = p_.has_bias ? of_bias : Sums{};
+    const bool adds = p_.beta != 0 && !p_.has_bias;
+    if (block.depth.end() == p_.k) return finish(block, before, adds);
+    if (adds)
+      for (int64_t i = 0; i * kPanel < block.rows.count; ++i)
+        for (int64_t j = 0; j * kPanel < block.columns.count; ++j) load_results(block, i, j, after.at(i, j), after.step);
+    add(block, adds ? after : before, after);
+  }
+
+  /// Columns follow each other: what is written of c then lies along its rows.
+  void add(const Block& block, const Sums& before, const Sums& after) {
+    for (int64_t i = 0; i * kPanel < block.rows.count; ++i)
+      for (int64_t j = 0; j * kPanel < block.columns.count; ++j)
+        multiply_panels(block.steps(), block.a_panel(i), block.b_panel(j), before.at(i, j), before.step, after.at(i, j), after.step,
+                        block.height(i), block.width(j));
+  }
+
+  /// The same of the last depth, whose sums are the results.
+  void finish(const Block& block, const Sums& before, bool adds) {
+    alignas(64) float sums[kPanel * kPanel];
+    for (int64_t i = 0; i * kPanel < block.rows.count; ++i)
+      for (int64_t j = 0; j * kPanel < block.columns.count; ++j) {
+        if (adds) load_results(block, i, j, sums, kPanel);
+        const float* const from = adds ? sums : before.at(i, j);
+        const int64_t from_step = adds ? kPanel : before.step, height = block.height(i), width = block.width(j);
+        const bool is_whole = height == kPanel && width == kPanel;
+        C* const to = result(block, i, j);
+        const auto multiply_to = [&](float* place, int64_t step) __attribute__((always_inline)) {
+          multiply_panels(block.steps(), block.a_panel(i), block.b_panel(j), from, from_step, place, step, height, width);
+        };
+        if constexpr (std::is_same_v<C, float>)
+          if (is_whole) {
+            multiply_to(to, p_.c_ld);
+            continue;
+          }
+        multiply_to(sums, kPanel);
+        copy_rows(sums, kPanel, height, width, to, p_.c_ld);
+      }
+  }
+
+  C* result(const Block& block, int64_t i, int64_t j) const {
+    return c_ + (block.rows.first + i * kPanel) * p_.c_ld + block.columns.first + j * kPanel;
+  }
+  void load_results(const Block& block, int64_t i, int64_t j, float* to, int64_t step) const {
+    copy_rows(result(block, i, j), p_.c_ld, block.height(i), block.width(j), to, step);
+  }
+
+  const onednn::Product& p_;
+  Sizes sizes_;
+  Runs a_, b_;
+  const C* bias_;
+  C* c_;
+  bfloat16 *b_panels_, *a_panels_;
+  float *bias_floats_, *block_sums_, *strip_sums_;
+};
+
+}  // namespace
+
+int64_t amx_gemm_scratch(const onednn::Product& p) {
+  const Sizes sizes(p);
+  return (sizes.a_elements() + sizes.b_elements()) * static_cast<int64_t>(sizeof(bfloat16)) +
+         (sizes.packed_columns + sizes.block_floats() + sizes.strip_floats()) * static_cast<int64_t>(sizeof(float));
+}
+
+template <class C>
+void amx_gemm(const onednn::Product& product, const bfloat16* a, const bfloat16* b, const C* bias, C* c, void* scratch) {
+  const AmxTiles tiles;
+  Multiplication<C>(product, a, b, bias, c, scratch).run();
+}
+
+template void amx_gemm(const onednn::Product&, const bfloat16*, const bfloat16*, const bfloat16*, bfloat16*, void*);
+template void amx_gemm(const onednn::Product&, const bfloat16*, const bfloat16*, const float*, float*, void*);
+
+}  // namespace sluice
