@@ -40,7 +40,7 @@ TESTS = {
     "example gan": Expected(12, not_with=SANITIZERS),
     "example diffusion": Expected(25, not_with=SANITIZERS),
     "example fine_tuning": Expected(16, not_with=SANITIZERS),
-    "core": Expected(4),
+    "core": Expected(8),
     "autograd": Expected(1),
     "layers": Expected(2),
     "group": Expected(6),

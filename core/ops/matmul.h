@@ -10,7 +10,7 @@ namespace sluice {
 ///         unit stride, else copied.
 /// Errors  UsageError naming both shapes.
 /// Threads the same bits for every number of threads: the larger of M and N is cut into parts by its size alone.
-/// Cost    2 M N K FLOPs a matrix; scratch, where oneDNN wants some, per intra-op thread.
+/// Cost    2 M N K FLOPs a matrix; scratch per intra-op thread for panels of the operands, or what oneDNN wants.
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool transpose_b = false);
 
 /// Neither is a vector, and the leading axes are equal or one is a single matrix: what matmul_into() takes.
