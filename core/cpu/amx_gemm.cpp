@@ -42,6 +42,9 @@ void copy_rows(const bfloat16* from, int64_t from_step, int64_t rows, int64_t co
   }
 }
 
+// Of few rows each panel of b is read once, as soon as it is packed: a few of them stay in the first-level cache or near it.
+constexpr int64_t kFewRows = 64, kFewColumns = 128;
+
 /// How a product is cut into what is packed at once, and that into blocks.
 struct Sizes {
   explicit Sizes(const onednn::Product& p)
@@ -50,14 +53,16 @@ struct Sizes {
         packed_columns(std::min(kPackedColumns, rounded_up(p.n, kPanel))),
         strip_rows(p.k > kPackedDepth ? std::min(kStripRows, rounded_up(p.m, kPanel)) : 0),
         block_rows(std::min(kBlockRows, rounded_up(p.m, kPanel))),
-        block_columns(std::min(kBlockColumns, packed_columns)) {}
+        block_columns(std::min(p.m <= kFewRows ? kFewColumns : kBlockColumns, packed_columns)),
+        keeps_b(p.m > block_rows) {}
 
   int64_t a_elements() const { return block_rows * packed_depth; }
-  int64_t b_elements() const { return packed_columns * packed_depth; }
+  int64_t b_elements() const { return keeps_b ? packed_columns * packed_depth : block_columns * std::min(depth, packed_depth); }
   int64_t block_floats() const { return packed_depth > depth ? block_rows * block_columns : 0; }
   int64_t strip_floats() const { return strip_rows * packed_columns; }
 
   int64_t depth, packed_depth, packed_columns, strip_rows, block_rows, block_columns;
+  bool keeps_b;  ///< for further blocks of rows
 };
 
 /// One product, with what it has in its scratch.
@@ -100,12 +105,12 @@ class Multiplication {
   /// The rows of a strip by the columns and the depth that are packed at once. Panels are packed by the first block that needs them.
   void multiply(const Range& strip, const Range& packed_columns, const Range& packed_depth) {
     for (int64_t row = 0; row < strip.count; row += kBlockRows)
-      for (int64_t column = 0; column < packed_columns.count; column += kBlockColumns)
+      for (int64_t column = 0; column < packed_columns.count; column += sizes_.block_columns)
         for (int64_t k = 0; k < packed_depth.count; k += sizes_.depth) {
-          Block block{strip.part(row, kBlockRows), packed_columns.part(column, kBlockColumns), packed_depth.part(k, sizes_.depth), nullptr,
-                      nullptr};
+          Block block{strip.part(row, kBlockRows), packed_columns.part(column, sizes_.block_columns), packed_depth.part(k, sizes_.depth),
+                      nullptr, nullptr};
           block.a = a_panels_ + k * sizes_.block_rows;
-          block.b = b_panels_ + k * sizes_.packed_columns + column * block.steps() * kTileDepth;
+          block.b = b_panels_ + (sizes_.keeps_b ? k * sizes_.packed_columns + column * block.steps() * kTileDepth : 0);
           if (column == 0) (p_.transpose_a ? pack<false, true> : pack<true, true>)(a_, block.rows, block.depth, block.a);
           if (row == 0) (p_.transpose_b ? pack<true, false> : pack<false, false>)(b_, block.columns, block.depth, block.b);
           const Sums of_block{block_sums_, kPanel, kPanel * kPanel, sizes_.block_rows * kPanel};
