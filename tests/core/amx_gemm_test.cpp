@@ -5,10 +5,13 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "core/cpu/amx.h"
+#include "core/cpu/instruction_set.h"
 #include "core/cpu/packed_gemm.h"
 #include "core/ops/matmul.h"
 #include "core/random.h"
@@ -176,6 +179,9 @@ TEST(AmxGemm, GivesProductsOfBf16TheSameBitsForEveryNumberOfThreads) {
   const auto one = product(1);
   for (const int threads : {2, 3}) EXPECT_EQ(product(threads), one) << threads;
 }
+
+/// Ranks and continued trainings on processors of other bits are refused by this text.
+TEST(AmxGemm, IsPartOfTheInstructionSet) { EXPECT_EQ(instruction_set().find("amx-bf16") != std::string::npos, has_amx()); }
 
 }  // namespace
 }  // namespace sluice
