@@ -116,17 +116,33 @@ std::vector<std::string> answer_lines(const Settings& settings) {
   return list;
 }
 
-std::vector<std::string> changes_of_answer(const Settings& before, const Settings& now) {
-  // Only the settings of now say whether the end is free, so that both lists are of the same options.
-  const auto value = [](const Settings& settings, const std::string& line) {
-    const std::string name = line.substr(0, line.find(" = "));
-    return fmt::format("{} = {}", name, toml_text(settings.value(name)));
-  };
+namespace {
+
+std::string line_of(const Settings& settings, std::string_view name) {
+  return fmt::format("{} = {}", name, toml_text(settings.value(name)));
+}
+
+/// Of what stands in `now`, line by line.
+std::vector<std::string> changes(const Settings& before, const std::vector<std::string>& now) {
   std::vector<std::string> changes;
-  for (const std::string& line : answer_lines(now))
-    if (const std::string then = value(before, line); then != line)
+  for (const std::string& line : now)
+    if (const std::string then = line_of(before, line.substr(0, line.find(" = "))); then != line)
       changes.push_back(fmt::format("the checkpoint was trained with {}, now it is {}", then, line));
   return changes;
+}
+
+}  // namespace
+
+std::vector<std::string> changes_of_use(const parallel::Checkpoint& model, const Settings& now) {
+  const Settings before = settings_of(model, {});
+  if (is_image_model(before) || is_image_model(now)) return {};
+  std::vector<std::string> lines;
+  for (const char* name : {"model.heads", "model.positions", "model.norm", "model.activation"}) lines.push_back(line_of(now, name));
+  return changes(before, lines);
+}
+
+std::vector<std::string> changes_of_answer(const Settings& before, const Settings& now) {
+  return changes(before, answer_lines(now));  // only the settings of now say whether the end is free
 }
 
 }  // namespace sluice::cli

@@ -24,6 +24,10 @@ void keep_what_decides_bits(const parallel::Checkpoint& checkpoint, Settings& se
 /// tokenizer that they were trained with. Else empty.
 std::string tokenizer_to_keep(const parallel::Checkpoint& model, const Settings& settings);
 
+/// What of the settings says how a transformer computes with its weights, whatever their shapes, and is not as the weights were trained: in
+/// words, a line each.
+std::vector<std::string> changes_of_use(const parallel::Checkpoint& model, const Settings& now);
+
 /// A continued training gives the bits of an uninterrupted one only when nothing but the pipeline, the threads that load data, the
 /// output, when is evaluated and the end changed: what else did, in words, a line each.
 std::vector<std::string> changes_of_answer(const Settings& before, const Settings& now);

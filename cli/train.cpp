@@ -89,7 +89,7 @@ class Training {
     loop_.emplace(*trainer, corpus_.dataset, loop_options(), *output_);
     loop_->on_warning = warn;
     if (resumed_) resume(*loop_);
-    if (model) say("{}: {}\n", model->folder, parallel::describe(parallel::initialize(*model, *trainer)));
+    if (model) begin_with(*model, *trainer);
     for (const auto& aside : loop_->prepare()) say("moved other checkpoints of {} to {}\n", fs::path(aside).parent_path().string(), aside);
     train(*trainer, *loop_);
     finish(std::move(trainer));
@@ -150,6 +150,11 @@ class Training {
     const auto peaks = predicted_peaks();
     predicted_peaks_.resize(peaks.size());
     for (size_t i = 0; i < peaks.size(); ++i) predicted_peaks_[i] = std::max(predicted_peaks_[i], peaks[i]);
+  }
+
+  void begin_with(const parallel::Checkpoint& model, parallel::Trainer& trainer) {
+    for (const auto& change : changes_of_use(model, settings_)) warn(change);
+    say("{}: {}\n", model.folder, parallel::describe(parallel::initialize(model, trainer)));
   }
 
   void resume(training::Loop& loop) {

@@ -40,6 +40,17 @@ class Continued(ProgramTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(json.loads(done.stdout)["loss"]["validation"], trained["loss"]["validation"])
 
+    def test_weights_that_are_used_otherwise_say_so(self):
+        self.train(train__steps=1)
+        for keys in dict(model__heads=8), dict(model__activation="gelu"):
+            (key, value), = keys.items()
+            with self.subTest(key):
+                done = sluice(*self.tiny("--init", self.folder / "run", output__dir=self.folder / "other", train__steps=1, **keys))
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertRegex(done.stderr, f"the checkpoint was trained with {key.replace('__', '.')} = .*, now it is .* = \"?{value}")
+        done = sluice(*self.tiny("--init", self.folder / "run", output__dir=self.folder / "same", train__steps=1, model__dropout=0.2))
+        self.assertNotIn("the checkpoint was trained with", done.stderr)
+
     def test_links_of_plans_are_needed_by_plans_alone(self):
         link = self.write("link.toml", '[link]\nname = "own"\nbytes_per_second = 1e9\nlatency_seconds = 1e-6\n')
         self.train(train__steps=2, pipeline__link=link)
