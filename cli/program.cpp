@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -175,6 +176,17 @@ void fill_closed_streams() {
     if (fcntl(stream, F_GETFD) < 0 && errno == EBADF) (void)!open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
+/// Threads get as much stack as the limit of the first one is (ulimit -s), and with less than kernels need they end the process.
+void give_threads_stacks() {
+  constexpr size_t kLeast = 1 << 20;
+  pthread_attr_t attributes;
+  if (pthread_getattr_default_np(&attributes) != 0) return;
+  size_t bytes = 0;
+  if (pthread_attr_getstacksize(&attributes, &bytes) == 0 && bytes < kLeast && pthread_attr_setstacksize(&attributes, kLeast) == 0)
+    pthread_setattr_default_np(&attributes);
+  pthread_attr_destroy(&attributes);
+}
+
 /// Texts of the command line become names of files and values in JSON and TOML, which are UTF-8.
 void check_is_utf8(int argument_count, char** arguments) {
   for (int i = 1; i < argument_count; ++i) {
@@ -189,6 +201,7 @@ void check_is_utf8(int argument_count, char** arguments) {
 
 int run_program(int argument_count, char** arguments) try {
   fill_closed_streams();
+  give_threads_stacks();
   check_is_utf8(argument_count, arguments);
   return Parser().run(argument_count, arguments);
 } catch (const parallel::HangError& error) {

@@ -372,6 +372,11 @@ class Refusals(LostWork):
         self.assertEqual(done.returncode, 4, done.stderr)
         self.assertIn("cannot start a thread of the data loader", done.stderr)
 
+    def test_small_stacks(self):
+        limit = lambda: resource.setrlimit(resource.RLIMIT_STACK, (1 << 17, 1 << 17))
+        done = sluice(*self.tiny(train__steps=2), preexec_fn=limit)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
 
 class Folders(LostWork):
     def test_resuming_by_any_path_moves_nothing_aside(self):
