@@ -1,6 +1,8 @@
 #include "data/map_dataset.h"
 
 #include <algorithm>
+#include <new>
+#include <system_error>
 
 #include "core/error.h"
 #include "core/ops/concat.h"
@@ -70,6 +72,10 @@ Tensor MapDataset::mapped(const std::string& input, const Tensor& value, const S
   } catch (const DataError& error) {
     throw DataError(where(error));
   } catch (const ResourceError& error) {
+    throw ResourceError(where(error));
+  } catch (const std::bad_alloc&) {  // of the machine, as the next one: no fault of the function
+    throw ResourceError(where(ResourceError("the system has no memory left; use smaller batches, or fewer data threads ([data] threads)")));
+  } catch (const std::system_error& error) {
     throw ResourceError(where(error));
   } catch (const std::exception& error) {
     throw UsageError(where(error));

@@ -43,7 +43,8 @@ class MapDataset : public Dataset {
   std::vector<std::string> inputs() const override;
   int64_t size(Split split) const override { return source_->size(split); }
   int64_t bucket(Split split, int64_t sample) const override { return source_->bucket(split, sample); }
-  /// Errors  DataError of a function, and UsageError for whatever else it throws, with input and sample before it; UsageError where the samples of a batch come out with several shapes.
+  /// Errors  DataError and ResourceError of a function, ResourceError for what the system refuses it, as std::bad_alloc, and UsageError for
+  ///         whatever else it throws, with input and sample before it; UsageError where the samples of a batch come out with several shapes.
   Tensor load(const std::string& input, Split split, int64_t epoch, std::span<const int64_t> samples) const override;
 
  private:

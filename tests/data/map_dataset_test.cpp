@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <new>
 #include <set>
+#include <system_error>
 
 #include "core/ops/elementwise.h"
 #include "core/ops/flip.h"
@@ -83,6 +86,16 @@ TEST(MapDataset, ErrorsNameInputAndSample) {
   expect_error<DataError>([&] { loaded(failing, "x", Split::train, 0, {1}); }, {"'x' of sample 1 of the training split", "file is gone"});
   expect_error<ResourceError>([&] { loaded(failing, "x", Split::train, 0, {0}); }, {"'x' of sample 0 of the training split", "is full"});
   expect_error<UsageError>([&] { loaded(failing, "x", Split::validation, 0, {2}); }, {"sample 2 of the validation split", "a bug"});
+}
+
+/// A machine without memory was told as a mistake in the user's function.
+TEST(MapDataset, TellsWhatTheSystemRefusesAsThat) {
+  const MapDataset refused(numbers(2), {{"x", {"x", [](const Tensor&, const SampleView& view) -> Tensor {
+                                                 if (view.sample == 0) throw std::bad_alloc();
+                                                 throw std::system_error(ENOSPC, std::generic_category(), "a table");
+                                               }}}});
+  expect_error<ResourceError>([&] { loaded(refused, "x", Split::train, 0, {0}); }, {"'x' of sample 0", "no memory left"});
+  expect_error<ResourceError>([&] { loaded(refused, "x", Split::train, 0, {1}); }, {"'x' of sample 1", "a table: No space left"});
 }
 
 }  // namespace
