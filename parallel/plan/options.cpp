@@ -59,9 +59,17 @@ std::optional<Partition> fixed_partition(const layers::Graph& graph, int stages,
   return std::nullopt;
 }
 
+/// Whether one device may have so many stages in an open order. None is faster for it, so only a given partition asks for them.
+bool may_have_stages(const ScheduleChoice& choice, int stages) {
+  const int* most = choice.virtual_stages().given();
+  return !choice.named() && !choice.fixed() && stages > 1 && stages <= (most ? *most : kMostVirtualStages);
+}
+
 /// Those of as many stages as a given partition, where there are any.
-std::vector<ScheduleFamily> with_stages_of(std::vector<ScheduleFamily> families, const PartitionChoice& choice, int devices) {
-  const auto* given = choice.given();
+std::vector<ScheduleFamily> with_stages_of(std::vector<ScheduleFamily> families, const PlanOptions& options, int devices) {
+  const auto* given = options.partition.given();
+  if (given && devices == 1 && may_have_stages(options.schedule, given->stage_count()))
+    return {{NamedSchedule::interleaved, given->stage_count()}};
   const auto is_other = [&](const ScheduleFamily& family) { return stages_of(family, devices) != given->stage_count(); };
   if (given && !std::ranges::all_of(families, is_other)) std::erase_if(families, is_other);
   return families;
@@ -146,7 +154,7 @@ Plan plan_of_pipeline(const layers::Graph& graph, std::vector<DevicePtr> devices
   const int count = static_cast<int>(devices.size()), nodes = static_cast<int>(graph.nodes().size());
   if (options.memory != kUnlimited)
     for (auto& device : devices) device->set_budget_bytes(options.memory);
-  const auto families = with_stages_of(families_of(options.schedule, count, nodes), options.partition, count);
+  const auto families = with_stages_of(families_of(options.schedule, count, nodes), options, count);
   const auto numbers = few_enough(numbers_of_micro_batches(options, count), families, count, nodes);
   for (const int number : numbers) micro_batch_bounds(options.batch, number);
 

@@ -319,6 +319,18 @@ void expect_advice_that_fits(const layers::Graph& graph, const PlanOptions& opti
   }
 }
 
+TEST(OpenPlan, OfOneDeviceHasTheStagesOfAGivenPartition) {
+  const auto graph = models::transformer_lm(deep_options());
+  const int nodes = static_cast<int>(graph.nodes().size());
+  PlanOptions options{.batch = 4, .micro_batches = 2, .partition = Partition{{2, nodes - 2}}};
+  for (const CountChoice virtual_stages : {CountChoice(2), CountChoice(kOpen)}) {
+    options.schedule = ScheduleChoice(kOpen, virtual_stages);
+    EXPECT_EQ(plan(graph, cpus(1), options).partition.stage_sizes(), (std::vector{2, nodes - 2}));
+  }
+  options.schedule = ScheduleChoice(kOpen, 1);
+  expect_error<UsageError>([&] { plan(graph, cpus(1), options); }, {"2 numbers for 1 stages"});
+}
+
 TEST(OpenPlan, TheAdviceNamesAGivenPartitionAndMicroBatches) {
   const auto graph = models::transformer_lm(deep_options());
   const int nodes = static_cast<int>(graph.nodes().size());
