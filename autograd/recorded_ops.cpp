@@ -24,14 +24,16 @@ std::vector<NodePtr> recorded_before(const NodePtr& root) {
 
 }  // namespace
 
-std::string recorded_ops(const NodePtr& root) {
+std::string recorded_ops(const NodePtr& root, bool attributes) {
   std::ostringstream out;
   out.imbue(std::locale::classic());
+  out << std::hexfloat;
   for (const auto& node : recorded_before(root)) {
     out << "; " << node->op << ' ' << name_of(node->dtype);
     for (const auto& input : node->inputs) out << (input ? '+' : '-');
     for (const auto& saved : node->saved)
       if (saved.defined()) out << ' ' << name_of(saved.dtype()) << saved.shape();
+    if (attributes) node->attributes.write(out);
   }
   return std::move(out).str();
 }

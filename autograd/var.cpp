@@ -77,7 +77,7 @@ NoGrad::~NoGrad() { recorded_from = outer_; }
 Var Var::input(Tensor value) { return leaf("input", std::move(value), true); }
 Var Var::parameter(Tensor value) { return leaf("parameter", std::move(value), false); }
 
-Var record(const char* op, Tensor y, const std::vector<Var>& inputs, std::vector<Tensor> saved, std::any attributes,
+Var record(const char* op, Tensor y, const std::vector<Var>& inputs, std::vector<Tensor> saved, OpAttributes attributes,
            BackwardFunction backward, std::vector<Needs> readers) {
   require(backward != nullptr, op,
           ": needs a backward function, got a null pointer; a value without a gradient is a Var of the tensor alone");
@@ -102,7 +102,7 @@ Var record(const char* op, Tensor y, const std::vector<Var>& inputs, std::vector
   return {std::move(y), std::move(node)};
 }
 
-Var record_moved(const char* op, Tensor y, const std::vector<Var>& inputs, std::any attributes, BackwardFunction backward) {
+Var record_moved(const char* op, Tensor y, const std::vector<Var>& inputs, OpAttributes attributes, BackwardFunction backward) {
   Var moved = record(op, std::move(y), inputs, {}, std::move(attributes), backward);
   if (moved.node()) moved.node()->only_moves = true;
   return moved;

@@ -1,11 +1,11 @@
 #pragma once
-#include <any>
 #include <cstdint>
 #include <iosfwd>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "autograd/op_attributes.h"
 #include "core/tensor.h"
 
 namespace sluice {
@@ -57,7 +57,7 @@ struct Node {
   std::vector<NodePtr> inputs;  ///< where the inputs came from; null for constants. Keeps no values alive: only `saved` does
   std::vector<Tensor> saved;    ///< what backward reads
   std::vector<Needs> readers;   ///< of an op that defers, by saved tensor: the inputs whose gradients read it; see record()
-  std::any attributes;          ///< small constants of the op (axis, epsilon, ...)
+  OpAttributes attributes;      ///< small constants of the op (axis, epsilon, ...)
   BackwardFunction backward = nullptr;
   bool only_moves = false;           ///< of an op that computes nothing: views, concat; see record_moved()
   bool reaches_data = false;         ///< an input leaf or a constant lies upstream (or this is one): not made of parameters alone
@@ -83,7 +83,7 @@ struct Node {
   DType gradient_dtype() const { return is_parameter() || (only_moves && !reaches_data) ? compute_dtype(dtype) : dtype; }
   template <class T>
   const T& attribute() const {
-    return std::any_cast<const T&>(attributes);
+    return attributes.as<T>();
   }
 };
 
@@ -140,12 +140,12 @@ class NoGrad {
 /// the gradients of data alone and keeps dy and those saved tensors that the gradients of weights read; W makes them. Each gradient
 /// is then made by a call of its own, so it must not read what it does not name. Without them (sums over what I reads anyway: gains,
 /// biases, elementwise factors) I makes all gradients in one pass over memory, keeps the finished ones, and W only adds them to their sums.
-Var record(const char* op, Tensor y, const std::vector<Var>& inputs, std::vector<Tensor> saved, std::any attributes,
+Var record(const char* op, Tensor y, const std::vector<Var>& inputs, std::vector<Tensor> saved, OpAttributes attributes,
            BackwardFunction backward, std::vector<Needs> readers = {});
 
 /// The same for an op that only moves elements, such as a view. Its backward function gets dy in Node::gradient_dtype(), which for views of
 /// parameters in bf16 is f32.
-Var record_moved(const char* op, Tensor y, const std::vector<Var>& inputs, std::any attributes, BackwardFunction backward);
+Var record_moved(const char* op, Tensor y, const std::vector<Var>& inputs, OpAttributes attributes, BackwardFunction backward);
 
 /// As its value: see core/tensor.h.
 void describe(std::ostream& out, const Var& x);

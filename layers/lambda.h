@@ -11,7 +11,8 @@ namespace sluice::layers {
 /// be made of its arguments alone. Random numbers come from Call::random. One that mixes tokens, as a cumsum over them does, serves whole
 /// sequences, not generation token by token (training::Decoder).
 /// `name` stands in messages and in the model's digest (model_digest.h), also within a Sequence. Of two functions of one name, the digest
-/// tells only the ops apart that they record and the shapes that these save, not the numbers in them: a name should say those too.
+/// tells only the ops apart that they record, the shapes that these save and the numbers that their gradients read: a name should say the
+/// others, such as one that is added.
 /// Errors  UsageError for an empty name or no function.
 class Lambda : public Module {
  public:

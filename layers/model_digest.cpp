@@ -72,7 +72,7 @@ void describe_nodes(std::ostream& out, const Graph& graph) {
   for (const auto& node : graph.nodes()) {
     describe(out, node);
     const auto y = output_of(node, known);
-    if (y) out << recorded_ops(y->node()) << "; makes " << name_of(y->value().dtype()) << y->shape();
+    if (y) out << recorded_ops(y->node(), true) << "; makes " << name_of(y->value().dtype()) << y->shape();
     known.push_back(y ? std::optional(ValueType{y->shape(), y->value().dtype()}) : std::nullopt);
     out << '\n';
   }

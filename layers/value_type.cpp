@@ -49,6 +49,7 @@ std::optional<Var> output_of(const Module& module, const std::vector<ValueType>&
       call.statistics.push_back({running, running});
     }
   call.random.samples = static_cast<uint32_t>(samples);
+  if (records) call.random.step = 1;  // the second: probabilities that grow with training have begun to
   call.shapes_of_losses = losses;
   call.tables = Tables(device, working).of(module);
   try {

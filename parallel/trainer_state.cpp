@@ -76,6 +76,7 @@ void Trainer::State::require_same_training() {
 std::string Trainer::State::settings() const {
   std::string text =
       fmt::format("seed {}, clip {}, {} with averages of decay {}", options.seed, options.clip, optimizer->name(), optimizer->ema);
+  for (const auto& [setting, value] : optimizer->settings()) text += fmt::format(", {} {}", setting, value);
   for (const std::string& state : optimizer->state_names()) text += ", state " + state;
   for (const auto& [names, own] : optimizer->groups())
     text += fmt::format(", group '{}' with lr {} and weight_decay {}", names, own.lr.value_or(-1), own.weight_decay.value_or(-1));

@@ -7,6 +7,7 @@ namespace {
 struct PackedAttributes {
   int64_t heads;
   bool causal;
+  auto fields() const { return std::tie(heads, causal); }
 };
 
 /// Part i of the `parts` that lie packed in rows [B, T, parts x heads x width], as [B, T, heads, width].

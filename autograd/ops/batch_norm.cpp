@@ -7,6 +7,7 @@ namespace {
 struct BatchNormAttributes {
   double epsilon;
   bool relu, constant;
+  auto fields() const { return std::tie(epsilon, relu, constant); }
 };
 
 // Not deferred: dx needs the sums that are dgamma and dbeta, and these weigh nothing beside x and dy.

@@ -9,6 +9,7 @@ namespace {
 struct CrossEntropyAttributes {
   CrossEntropyOptions options;  ///< without the weights, which are the fourth saved tensor where there are some
   double scale;
+  auto fields() const { return std::tie(options.label_smoothing, options.ignore_index, scale); }
 };
 
 Gradients backward(const Node& node, const Tensor& dy, Needs) {

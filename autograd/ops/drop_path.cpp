@@ -7,6 +7,7 @@ namespace {
 struct DropPathAttributes {
   double keep;
   RandomStream stream;
+  auto fields() const { return std::tie(keep); }
 };
 
 }  // namespace

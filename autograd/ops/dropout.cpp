@@ -7,6 +7,7 @@ namespace {
 struct DropoutAttributes {
   double p;
   RandomStream stream;
+  auto fields() const { return std::tie(p); }
 };
 
 }  // namespace

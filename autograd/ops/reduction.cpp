@@ -16,6 +16,7 @@ struct SumAttributes {
   Shape shape;  ///< of x
   Shape kept;   ///< of the result with the reduced axes kept
   double factor;
+  auto fields() const { return std::tie(shape, kept, factor); }
 };
 
 Shape kept_shape(const char* op, Shape shape, const std::vector<int>& axes) {

@@ -26,6 +26,7 @@ struct SliceAttributes {
   Shape shape;
   int axis;
   int64_t begin, end, step;
+  auto fields() const { return std::tie(axis, begin, end, step); }
   Tensor of(const Tensor& x) const { return x.slice(axis, begin, end, step); }
 };
 

@@ -9,6 +9,7 @@ namespace {
 struct RollAttributes {
   std::vector<int64_t> shifts;
   std::vector<int> axes;
+  auto fields() const { return std::tie(shifts, axes); }
 };
 
 }  // namespace

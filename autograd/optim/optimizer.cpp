@@ -129,6 +129,10 @@ SGD::SGD(const Options& options) : options_(options) {
 
 std::unique_ptr<Optimizer> SGD::clone() const { return std::make_unique<SGD>(*this); }
 
+std::vector<std::pair<std::string, double>> SGD::settings() const {
+  return {{"momentum", options_.momentum}, {"weight_decay", options_.weight_decay}, {"nesterov", options_.nesterov ? 1 : 0}};
+}
+
 std::vector<std::string> SGD::state_names() const { return names_if(options_.momentum != 0, {"momentum"}); }
 
 std::vector<std::string> SGD::unneeded_state_names() const { return names_if(options_.momentum == 0, {"momentum"}); }
@@ -148,6 +152,10 @@ Adam::Adam(const char* name, const Options& options) : options_(options) {
 }
 
 std::unique_ptr<Optimizer> Adam::clone() const { return std::make_unique<Adam>(*this); }
+
+std::vector<std::pair<std::string, double>> Adam::settings() const {
+  return {{"beta1", options_.beta1}, {"beta2", options_.beta2}, {"epsilon", options_.epsilon}, {"weight_decay", options_.weight_decay}};
+}
 
 std::vector<std::string> Adam::state_names() const {
   if (options_.beta1 == 0) return {"v"};
@@ -183,6 +191,13 @@ RMSProp::RMSProp(const Options& options) : options_(options) {
 
 std::unique_ptr<Optimizer> RMSProp::clone() const { return std::make_unique<RMSProp>(*this); }
 
+std::vector<std::pair<std::string, double>> RMSProp::settings() const {
+  return {{"average", options_.average},
+          {"momentum", options_.momentum},
+          {"epsilon", options_.epsilon},
+          {"weight_decay", options_.weight_decay}};
+}
+
 std::vector<std::string> RMSProp::state_names() const {
   if (options_.momentum == 0) return {"square"};
   return {"square", "velocity"};
@@ -207,6 +222,10 @@ Lion::Lion(const Options& options) : options_(options) {
 
 std::unique_ptr<Optimizer> Lion::clone() const { return std::make_unique<Lion>(*this); }
 
+std::vector<std::pair<std::string, double>> Lion::settings() const {
+  return {{"beta1", options_.beta1}, {"beta2", options_.beta2}, {"weight_decay", options_.weight_decay}};
+}
+
 void Lion::apply(const std::vector<OptimizerSlot>& slots, const Update& update) const {
   lion_step(slots, {update.learning_rate, options_.beta1, options_.beta2, update.weight_decay.value_or(options_.weight_decay)},
             update.clip);
@@ -222,6 +241,13 @@ Adafactor::Adafactor(const Options& options) : options_(options) {
 }
 
 std::unique_ptr<Optimizer> Adafactor::clone() const { return std::make_unique<Adafactor>(*this); }
+
+std::vector<std::pair<std::string, double>> Adafactor::settings() const {
+  return {{"decay", options_.decay},
+          {"least_scale", options_.least_scale},
+          {"threshold", options_.threshold},
+          {"weight_decay", options_.weight_decay}};
+}
 
 std::vector<OptimizerState> Adafactor::states_of(const Shape& parameter) const {
   const std::vector<Shape> shapes = adafactor_state_shapes(parameter);

@@ -2,6 +2,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "autograd/optim/learning_rate.h"
@@ -38,6 +39,8 @@ class Optimizer {
 
   virtual ~Optimizer() = default;
   virtual std::string name() const = 0;
+  /// The numbers that decide its steps, beside rate, averages and groups, each with its name: ranks of a job are held to have them in common.
+  virtual std::vector<std::pair<std::string, double>> settings() const { return {}; }
   /// The states that these options need of any parameter.
   virtual std::vector<std::string> state_names() const = 0;
   /// Those of a parameter of that shape, each by a name of its own. They have its dtype and start at zero.
@@ -97,6 +100,7 @@ class SGD : public Optimizer {
   };
   explicit SGD(const Options& options);
   std::string name() const override { return "sgd"; }
+  std::vector<std::pair<std::string, double>> settings() const override;
   std::vector<std::string> state_names() const override;
   std::vector<std::string> unneeded_state_names() const override;
   bool is_fused() const override { return true; }
@@ -118,6 +122,7 @@ class Adam : public Optimizer {
   };
   explicit Adam(const Options& options) : Adam("adam", options) {}
   std::string name() const override { return "adam"; }
+  std::vector<std::pair<std::string, double>> settings() const override;
   std::vector<std::string> state_names() const override;
   std::vector<std::string> unneeded_state_names() const override;
   bool is_fused() const override { return true; }
@@ -162,6 +167,7 @@ class RMSProp : public Optimizer {
   };
   explicit RMSProp(const Options& options);
   std::string name() const override { return "rmsprop"; }
+  std::vector<std::pair<std::string, double>> settings() const override;
   std::vector<std::string> state_names() const override;
   std::vector<std::string> unneeded_state_names() const override;
   bool is_fused() const override { return true; }
@@ -182,6 +188,7 @@ class Lion : public Optimizer {
   };
   explicit Lion(const Options& options);
   std::string name() const override { return "lion"; }
+  std::vector<std::pair<std::string, double>> settings() const override;
   std::vector<std::string> state_names() const override { return {"m"}; }
   bool is_fused() const override { return true; }
   void apply(const std::vector<OptimizerSlot>& slots, const Update& update) const override;
@@ -204,6 +211,7 @@ class Adafactor : public Optimizer {
   };
   explicit Adafactor(const Options& options);
   std::string name() const override { return "adafactor"; }
+  std::vector<std::pair<std::string, double>> settings() const override;
   std::vector<std::string> state_names() const override { return {"row", "column", "square"}; }
   /// {row [R], column [C]} of a parameter of several axes, else {square}.
   std::vector<OptimizerState> states_of(const Shape& parameter) const override;

@@ -5,11 +5,15 @@
 #include <functional>
 #include <set>
 
+#include "layers/activation.h"
+#include "layers/attention.h"
 #include "layers/batch_norm.h"
 #include "layers/cross_entropy.h"
 #include "layers/dropout.h"
 #include "layers/feed_forward.h"
 #include "layers/linear.h"
+#include "layers/normalization.h"
+#include "models/amoebanet.h"
 #include "models/resnet.h"
 #include "models/transformer.h"
 
@@ -20,8 +24,8 @@ namespace {
 struct Parts {
   std::string input = "x", node = "first";
   int64_t width = 4;
-  double deviation = 0, momentum = 0.9;
-  bool has_shapes = true, bias = true, is_gelu = false, drops = false, has_loss = true, has_output = true, swaps = false, ties = false;
+  double deviation = 0, momentum = 0.9, drop = 0, smoothing = 0;
+  bool has_shapes = true, bias = true, is_gelu = false, has_loss = true, has_output = true, swaps = false, ties = false;
 };
 
 Graph model(const Parts& parts) {
@@ -30,10 +34,10 @@ Graph model(const Parts& parts) {
   const Value label = graph.input("label", {}, DType::i32);
   Value a = parts.is_gelu ? graph.add(parts.node, LinearActivation(parts.width, 5, Activation::Kind::gelu_tanh, parts.deviation), x)
                           : graph.add(parts.node, Linear(parts.width, 5, parts.bias, parts.deviation), x);
-  if (parts.drops) a = graph.add("drop", Dropout(0.5), a);
+  if (parts.drop > 0) a = graph.add("drop", Dropout(parts.drop), a);
   const Value b = graph.add("second", Linear(5, 5), a), c = graph.add("third", Linear(5, 5), parts.swaps ? a : b);
   if (parts.ties) graph.tie("second.weight", "third.weight");
-  const Value loss = graph.add("loss", CrossEntropy(), {parts.swaps ? b : c, label});
+  const Value loss = graph.add("loss", CrossEntropy(parts.smoothing), {parts.swaps ? b : c, label});
   if (parts.has_loss) graph.loss(loss);
   if (parts.has_output) graph.output(c);
   return graph;
@@ -63,11 +67,38 @@ TEST(ModelDigest, TellsModelsApart) {
   add([](Parts& p) { p.has_shapes = false; });
   add([](Parts& p) { p.bias = false; });
   add([](Parts& p) { p.is_gelu = true; });
-  add([](Parts& p) { p.drops = true; });
+  add([](Parts& p) { p.drop = 0.5; });
+  add([](Parts& p) { p.drop = 0.4; });
+  add([](Parts& p) { p.smoothing = 0.1; });
   add([](Parts& p) { p.has_loss = false; });
   add([](Parts& p) { p.has_output = false; });
   add([](Parts& p) { p.swaps = true; });
   add([](Parts& p) { p.ties = true; });
+}
+
+/// Replicas dropped with probabilities of their own, and nobody said so.
+TEST(ModelDigest, SeesTheConstantsOfOps) {
+  const auto of = [](auto module) {
+    Graph graph;
+    graph.add("only", std::move(module), graph.input("x", {3, 4}));
+    return model_digest(graph);
+  };
+  EXPECT_EQ(of(Dropout(0.1)), of(Dropout(0.1)));
+  EXPECT_NE(of(Dropout(0.1)), of(Dropout(0.2)));
+  EXPECT_NE(of(Residual(Linear(4, 4), 0.1)), of(Residual(Linear(4, 4), 0.2)));
+  EXPECT_NE(of(Sequence(Linear(4, 4), Dropout(0.1))), of(Sequence(Linear(4, 4), Dropout(0.1 + 1e-9))));
+  EXPECT_NE(of(LayerNorm(4, 1e-5)), of(LayerNorm(4, 1e-6)));
+  EXPECT_NE(of(RMSNorm(4, 1e-5)), of(RMSNorm(4, 1e-6)));
+  EXPECT_NE(of(ReLU()), of(SiLU()));
+  EXPECT_NE(of(MultiHeadAttention({.width = 4, .heads = 2})), of(MultiHeadAttention({.width = 4, .heads = 2, .causal = false})));
+}
+
+TEST(ModelDigest, SeesTheProbabilityOfADroppedPath) {
+  const auto keeping = [](double keep) {
+    return model_digest(models::amoebanet({.layers = 3, .filters = 16, .drop_path_keep = keep, .drop_path_steps = 100}));
+  };
+  EXPECT_EQ(keeping(0.9), keeping(0.9));
+  EXPECT_NE(keeping(0.9), keeping(0.8));
 }
 
 /// The interface of a composite says nothing of the modules in it, but what they record does.

@@ -62,21 +62,27 @@ TEST(Certificate, AllowsOtherHardwareWhereThatIsAskedFor) {
 }
 
 /// What a trainer of two ranks, a replica each, says when the second one has other options or another optimizer.
-void expect_refused(const TrainerOptions& other, const Optimizer& other_optimizer, const std::string& words) {
+void expect_refused(const TrainerOptions& other, const Optimizer& other_optimizer, const Optimizer& root_optimizer,
+                    std::initializer_list<std::string> words) {
   const auto graph = testing::skip_graph();
   expect_error<UsageError>(
       [&] {
         run_ranks(2, [&](Group& group) {
-          const Plan planned = plan(graph, devices("cpu:0,cpu:1"), {.batch = 4, .micro_batches = 2, .replicas = 2});
+          const Plan planned =
+              plan(graph, devices("cpu:0,cpu:1"),
+                   {.batch = 4, .micro_batches = 2, .replicas = 2, .shards_optimizer = !root_optimizer.needs_whole_parameters()});
           TrainerOptions options = group.is_root() ? TrainerOptions{.seed = 1} : other;
           options.timeout_seconds = 60;
           options.group = std::shared_ptr<Group>(std::shared_ptr<Group>(), &group);
-          const SGD root({.lr = 0.1});
-          Trainer trainer(graph, planned, group.is_root() ? root : other_optimizer, options);
+          Trainer trainer(graph, planned, group.is_root() ? root_optimizer : other_optimizer, options);
           trainer.step(testing::skip_batch(4, 1));
         });
       },
-      {words});
+      words);
+}
+
+void expect_refused(const TrainerOptions& other, const Optimizer& other_optimizer, const std::string& words) {
+  expect_refused(other, other_optimizer, SGD({.lr = 0.1}), {words});
 }
 
 /// Replicas began with other weights, or followed other gradients, and nobody said so.
@@ -85,13 +91,29 @@ TEST(Certificate, RefusesRanksWithOtherSettings) {
   expect_refused({.seed = 2}, same, "needs the settings of the root, which is 'seed 1, clip 0, sgd");
   expect_refused({.seed = 1, .clip = 0.5}, same, "got 'seed 1, clip 0.5, sgd");
   expect_refused({.seed = 1, .on_nonfinite = OnNonfinite::skip}, same, "steps skipped that are not finite");
-  expect_refused({.seed = 1}, Lion({.lr = 0.1}), "lion with averages of decay 0, state m");
+  expect_refused({.seed = 1}, Lion({.lr = 0.1}), "lion with averages of decay 0, beta1 0.9, beta2 0.99, weight_decay 0, state m");
   SGD grouped({.lr = 0.1}), averaged({.lr = 0.1});
   grouped.groups({{"*", {.lr = 0.2}}});
   averaged.ema = 0.9;
   expect_refused({.seed = 1}, grouped, "group '*' with lr 0.2");
   expect_refused({.seed = 1}, averaged, "averages of decay 0.9");
   expect_refused({.seed = 1}, SGD({.lr = 0.2}), "at a learning rate of 0.2");
+}
+
+/// Each replica stepped its part of every parameter by its own rule.
+TEST(Certificate, RefusesRanksWhoseOptimizersHaveOtherNumbers) {
+  const auto expect_both = [](const Optimizer& root, const Optimizer& other, const std::string& of_root, const std::string& got) {
+    expect_refused({.seed = 1}, other, root, {of_root + ", ", got + ", "});
+  };
+  expect_both(SGD({.momentum = 0.9}), SGD({.momentum = 0.8}), "momentum 0.9", "momentum 0.8");
+  expect_both(SGD({.momentum = 0.9}), SGD({.momentum = 0.9, .nesterov = true}), "nesterov 0", "nesterov 1");
+  expect_both(Adam({}), Adam({.beta1 = 0.8}), "beta1 0.9", "beta1 0.8");
+  expect_both(AdamW({}), AdamW({.beta2 = 0.9990001}), "beta2 0.999", "beta2 0.9990001");
+  expect_both(AdamW({}), AdamW({.epsilon = 1e-7}), "epsilon 1e-08", "epsilon 1e-07");
+  expect_both(AdamW({}), AdamW({.weight_decay = 0.1}), "weight_decay 0.01", "weight_decay 0.1");
+  expect_both(RMSProp({}), RMSProp({.average = 0.8}), "average 0.9", "average 0.8");
+  expect_both(Lion({}), Lion({.beta2 = 0.9}), "beta2 0.99", "beta2 0.9");
+  expect_both(Adafactor({}), Adafactor({.threshold = 2}), "threshold 1", "threshold 2");
 }
 
 TEST(Certificate, ArrivesAsItWasSent) {

@@ -5,6 +5,9 @@
 #include <mutex>
 #include <set>
 
+#include "layers/dropout.h"
+#include "layers/linear.h"
+#include "layers/losses.h"
 #include "parallel/checkpoint.h"
 #include "parallel/checkpoint/initialize.h"
 #include "parallel/group/thread_group.h"
@@ -367,6 +370,14 @@ TEST(Ranks, RefuseAnotherModelConfigOrNumberOfDevices) {
   expect_error<UsageError>([&] { start(same, [](int rank) { return join("train.seed = ", rank); }); }, {"rank 1", "config", "same config"});
   expect_error<UsageError>([&] { start([](int rank) { return rank == 0 ? skip_graph() : image_graph(); }, no_config); },
                            {"rank 1", "model"});
+  const auto dropping = [](int rank) {
+    layers::Graph graph;
+    const auto x = graph.input("x", {3}), target = graph.input("target", {3});
+    const auto y = graph.add("linear", layers::Linear(3, 3), graph.add("drop", layers::Dropout(rank == 0 ? 0.1 : 0.2), x));
+    graph.loss(graph.add("loss", layers::MeanSquaredError(), {y, target}));
+    return graph;
+  };
+  expect_error<UsageError>([&] { start(dropping, no_config); }, {"rank 1", "model", "same code of the model"});
   expect_error<UsageError>([] { run_ranks(2, [](Group& group) { trainer_of(group, skip_graph(), {.ranks = 2, .devices = 3}, 6); }); },
                            {"equally many devices", "2 ranks", "got 3", "or list 4"});
 }
