@@ -91,8 +91,9 @@ struct StateParts {
 /// is to follow what a training shows is a LearningRate::function.
 ///
 /// Over several ranks each has a trainer of the same graph, plan, optimizer and options, which holds its own devices' stages alone. They call
-/// together whatever is not const, and weights_hash(), and get the same results. Before a run they agree on it: what one of them throws, as
-/// where it cannot load its part of the mini-batch, all throw, naming the rank, and the trainers go on.
+/// together whatever is not const, and weights_hash(), and get the same results. Each is given the whole mini-batch, the same one, and loads
+/// its part of it; the first sample of each input is compared. Before a run they agree on it: what one of them throws, as where it cannot load
+/// its part of the mini-batch, all throw, naming the rank, and the trainers go on.
 ///
 /// In bf16, forward and backward read bf16 copies of the weights and make bf16 activations; masters, their gradients and the optimizer's
 /// states stay f32 (docs/design.md, "Precision").

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/cuda/cuda.h"
+#include "core/file/hash.h"
 #include "parallel/group/collectives.h"
 #include "parallel/plan/check.h"
 #include "parallel/plan/plan_codec.h"
@@ -168,21 +169,38 @@ RunContext Trainer::State::context(const Batch& batch, const PlanPrograms::Use& 
   return run;
 }
 
+namespace {
+
+/// Of its elements; empty on a device that only counts.
+std::string hash_of_elements(const Tensor& x) {
+  if (x.device().kind() == DeviceKind::meta) return "";
+  const Tensor whole = x.on_host().contiguous();
+  return sluice::hash_of({reinterpret_cast<const char*>(whole.data()), static_cast<size_t>(whole.bytes())});
+}
+
+}  // namespace
+
 Trainer::State::Prepared Trainer::State::prepare(const Batch& batch, const std::function<PlanPrograms::Use(BatchShape)>& use_of) {
   Prepared prepared;
   const auto work = [&] {
-    prepared.use = use_of(shape_of(graph, batch));
+    std::string inputs;
+    const auto note = [&](const std::string& input, const Tensor& sample) {
+      if (!group) return;
+      inputs += join(", ", input, ' ', name_of(sample.dtype()), ' ', sample.shape().without(0));
+      // Other hardware may prepare a sample with other bits.
+      if (!options.allow_other_hardware) inputs += ", the first with hash " + hash_of_elements(sample);
+    };
+    prepared.use = use_of(shape_of(graph, batch, note));
     prepared.run = context(batch, prepared.use);
-    return group ? description(prepared.use) : "";
+    return group ? description(prepared.use, inputs) : "";
   };
   together_alike(group, work, executor->timeout_seconds());
   return prepared;
 }
 
-std::string Trainer::State::description(const PlanPrograms::Use& use) const {
+std::string Trainer::State::description(const PlanPrograms::Use& use, const std::string& inputs) const {
   std::string text = join(use.training ? "step " : "an evaluation before step ", steps_done + 1, " of ", use.shape.samples, " samples in ",
-                          use.micro_batches, " micro-batches", use.keeps_output ? ", with output" : "");
-  for (const auto& [name, input] : use.shape.inputs) text += join(", ", name, ' ', name_of(input.dtype), ' ', input.sample_shape);
+                          use.micro_batches, " micro-batches", use.keeps_output ? ", with output" : "", inputs);
   if (use.training) text += fmt::format(", at a learning rate of {}", next_step().update.learning_rate);
   return text;
 }

@@ -97,8 +97,8 @@ struct Trainer::State {
   Tensor whole_input(const Batch& batch, const BatchShape& shape, const std::string& name) const;
   /// None where the loss is not computed.
   std::vector<double> loss_weights(const Batch& batch, const BatchShape& shape) const;
-  /// In words, which all ranks must have alike.
-  std::string description(const PlanPrograms::Use& use) const;
+  /// In words, which all ranks must have alike, with those of the mini-batch's inputs.
+  std::string description(const PlanPrograms::Use& use, const std::string& inputs) const;
   /// By then all devices have done their work: an error of the user's is no error of the run, which ends on all ranks.
   Wish ask();
 

@@ -30,7 +30,7 @@ BatchShape declared_shape(const layers::Graph& graph, int64_t samples) {
   return shape;
 }
 
-BatchShape shape_of(const layers::Graph& graph, const Batch& batch) {
+BatchShape shape_of(const layers::Graph& graph, const Batch& batch, const std::function<void(const std::string&, const Tensor&)>& see) {
   require(batch.samples >= 1, "batch: needs at least one sample, got ", batch.samples);
   require(static_cast<bool>(batch.load), "batch: needs a function that loads its inputs, got none; batch_of() makes one of tensors");
   BatchShape shape{batch.samples, {}};
@@ -42,6 +42,7 @@ BatchShape shape_of(const layers::Graph& graph, const Batch& batch) {
     require(!declared || declared->rank() == sample.rank() - 1, "batch: needs input '", name, "' as [samples] and then ", *declared,
             " as Graph::input declares a sample, got samples of ", sample.shape().without(0), "; the first axis is that of the samples");
     shape.inputs[name] = {sample.shape().without(0), sample.dtype()};
+    if (see) see(name, sample);
   }
   return shape;
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 
@@ -25,9 +26,10 @@ struct BatchShape {
 /// Errors  UsageError when an input of the graph has no known shape.
 BatchShape declared_shape(const layers::Graph& graph, int64_t samples);
 
-/// Of the inputs that a node of the graph reads. Loads one sample of each.
+/// Of the inputs that a node of the graph reads. Loads the first sample of each, and calls `see`, if given, with its input's name and it.
 /// Errors  UsageError when the batch gives another number of samples; what `load` throws.
-BatchShape shape_of(const layers::Graph& graph, const Batch& batch);
+BatchShape shape_of(const layers::Graph& graph, const Batch& batch,
+                    const std::function<void(const std::string& input, const Tensor& sample)>& see = {});
 
 /// Samples first .. first + count - 1 of an input. Errors  UsageError when they are not so many; what `load` throws.
 Tensor load(const Batch& batch, const std::string& input, int64_t first, int64_t count);

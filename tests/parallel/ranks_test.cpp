@@ -382,6 +382,21 @@ TEST(Ranks, RefuseAnotherModelConfigOrNumberOfDevices) {
                            {"equally many devices", "2 ranks", "got 3", "or list 4"});
 }
 
+/// A rank that was given samples of its own, as other libraries want it, sent activations of these to another one's targets.
+TEST(Ranks, RefuseMiniBatchesOfOtherSamples) {
+  const auto step_or_evaluate = [](bool steps) {
+    run_ranks(2, [&](Group& group) {
+      const auto trainer = trainer_of(group, skip_graph(), {.ranks = 2, .devices = 2}, 6);
+      EXPECT_NO_THROW(trainer->step(skip_batch(6, 1)));
+      const Batch own = skip_batch(6, static_cast<uint64_t>(group.rank()));
+      steps ? static_cast<void>(trainer->step(own)) : static_cast<void>(trainer->evaluate(own));
+    });
+  };
+  for (const bool steps : {true, false})
+    expect_error<UsageError>([&] { step_or_evaluate(steps); },
+                             {"image f32 [6], the first with hash", "the same mini-batches on all ranks"});
+}
+
 TEST(Ranks, EndARunTogetherWhenOneFails) {
   std::mutex mutex;
   std::vector<std::string> others;
