@@ -1,6 +1,7 @@
 #include "parallel/plan/plan_trials.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "parallel/plan/counted_bytes.h"
@@ -112,7 +113,10 @@ int64_t PlanTrials::missing_bytes(const Partition& partition) {
 /// What the estimate of a device's bytes may come to.
 int64_t PlanTrials::estimated_room(const Partition& stages, int device) const {
   const auto& problem = part_.problem;
-  return problem.budgets[device] - (problem.counted ? problem.counted->error(part_.schedule, stages, device) : 0);
+  const int64_t budget = problem.budgets[device];
+  const int64_t error = problem.counted ? problem.counted->error(part_.schedule, stages, device) : 0;
+  const bool is_beyond_all = error < 0 && budget > INT64_MAX + error;  // as an unlimited budget is
+  return is_beyond_all ? INT64_MAX : budget - error;
 }
 
 /// Whether a count may show that a device which lacks bytes by the estimate does not.

@@ -30,9 +30,9 @@ layers::Graph chain(const std::vector<int64_t>& widths) {
   return graph;
 }
 
-layers::Graph random_chain(std::mt19937& random) {
+layers::Graph random_chain(std::mt19937& random, int layers = 5) {
   std::vector<int64_t> widths;
-  for (int i = 0; i < 6; ++i) widths.push_back(16 * std::uniform_int_distribution<int64_t>(1, 20)(random));
+  for (int i = 0; i <= layers; ++i) widths.push_back(16 * std::uniform_int_distribution<int64_t>(1, 20)(random));
   return chain(widths);
 }
 
@@ -149,6 +149,31 @@ TEST(TightBudgets, OfAnyRecomputationAreKept) {
       EXPECT_TRUE(predicted(graph, plan(graph, devices, options), batch).fits) << "instance " << instance;
       for (const auto& device : devices) device->set_budget_bytes(kUnlimited);
     });
+  }
+}
+
+/// A device without a budget recomputes nothing that makes the step longer, however few bytes another one has.
+TEST(TightBudgets, OfOneDeviceLeaveOthersUnlimited) {
+  std::mt19937 random(7);
+  for (int instance = 0; instance < 10; ++instance) {
+    const auto graph = random_chain(random, 12);
+    const auto devices = sluice::devices("2x meta");
+    for (const NamedSchedule name : {NamedSchedule::one_f_one_b, NamedSchedule::zb_h1}) {
+      PlanOptions options{.batch = 48, .micro_batches = 8, .schedule = name, .remat = Remat::full, .optimizer = &kOptimizer};
+      const auto kept = predicted(graph, plan(graph, devices, options), 48).devices;
+      options.remat = kOpen;
+      for (size_t bounded = 0; bounded < 2; ++bounded) {
+        devices[bounded]->set_budget_bytes(kept[bounded].peak_bytes);
+        const Plan chosen = plan(graph, devices, options);
+        EXPECT_TRUE(predicted(graph, chosen, 48).fits) << "instance " << instance;
+        const Partition stages{chosen.partition.stage_sizes()};
+        const int free_stage = bounded == 0 ? 1 : 0;
+        Plan without = chosen;
+        for (int node = stages.first_node(free_stage); node < stages.end_node(free_stage); ++node) without.rematerialize[node] = false;
+        EXPECT_LE(predicted(graph, chosen, 48).step_seconds, predicted(graph, without, 48).step_seconds) << "instance " << instance;
+        devices[bounded]->set_budget_bytes(kUnlimited);
+      }
+    }
   }
 }
 
