@@ -5,7 +5,6 @@
 
 #include "core/cpu/amx.h"
 #include "core/cpu/amx_panels.h"
-#include "core/ops/lanes.h"
 
 namespace sluice {
 
@@ -27,19 +26,12 @@ struct Sums {
 };
 
 /// to [rows, columns] = from; the steps are elements between rows.
-void copy_rows(const float* from, int64_t from_step, int64_t rows, int64_t columns, float* to, int64_t to_step) {
-  for (int64_t row = 0; row < rows; ++row) std::copy_n(from + row * from_step, columns, to + row * to_step);
+template <class From>
+void copy_rows(const From* from, int64_t from_step, int64_t rows, int64_t columns, float* to, int64_t to_step) {
+  for (int64_t row = 0; row < rows; ++row) copy_floats(from + row * from_step, columns, to + row * to_step);
 }
 void copy_rows(const float* from, int64_t from_step, int64_t rows, int64_t columns, bfloat16* to, int64_t to_step) {
   round_rows(from, from_step, rows, columns, to, to_step);
-}
-void copy_rows(const bfloat16* from, int64_t from_step, int64_t rows, int64_t columns, float* to, int64_t to_step) {
-  using Lanes = kernels::Lanes<float>;
-  for (int64_t row = 0; row < rows; ++row, from += from_step, to += to_step) {
-    int64_t i = 0;
-    for (; i + Lanes::kCount <= columns; i += Lanes::kCount) Lanes::load(from + i).store(to + i);
-    for (; i < columns; ++i) to[i] = static_cast<float>(from[i]);
-  }
 }
 
 // Of few rows each panel of b is read once, as soon as it is packed: a few of them stay in the first-level cache or near it.
@@ -83,7 +75,7 @@ class Multiplication {
     const int64_t strip = sizes_.strip_rows > 0 ? sizes_.strip_rows : p_.m;
     for (int64_t column = 0; column < p_.n; column += kPackedColumns) {
       const Range columns = all_columns.part(column, kPackedColumns);
-      if (p_.has_bias) copy_rows(bias_ + column, 0, 1, columns.count, bias_floats_, 0);
+      if (p_.has_bias) copy_floats(bias_ + column, columns.count, bias_floats_);
       for (int64_t row = 0; row < p_.m; row += strip)
         for (int64_t k = 0; k < p_.k; k += kPackedDepth) multiply(all_rows.part(row, strip), columns, all_depth.part(k, kPackedDepth));
     }

@@ -4,7 +4,6 @@
 
 #include "core/cpu/amx.h"
 #include "core/cpu/transpose_registers.h"
-#include "core/ops/lanes.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -160,17 +159,12 @@ void multiply_panels(int64_t steps, const bfloat16* a, const bfloat16* b, const 
 }
 
 void round_rows(const float* from, int64_t from_step, int64_t rows, int64_t columns, bfloat16* to, int64_t to_step) {
-  using Lanes = kernels::Lanes<float>;
   int64_t first = 0;
 #if defined(__x86_64__)
   if (has_amx()) first = round_whole(from, from_step, rows, columns, to, to_step);
 #endif
   if (first == columns) return;
-  for (int64_t row = 0; row < rows; ++row, from += from_step, to += to_step) {
-    int64_t i = first;
-    for (; i + Lanes::kCount <= columns; i += Lanes::kCount) Lanes::load(from + i).store(to + i);
-    for (; i < columns; ++i) to[i] = static_cast<bfloat16>(from[i]);
-  }
+  for (int64_t row = 0; row < rows; ++row) round_floats(from + row * from_step + first, columns - first, to + row * to_step + first);
 }
 
 }  // namespace sluice::amx

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/cpu/panel_rows.h"
 #include "core/dtype.h"
 
 /// Panels of bf16 matrices as the tiles of AMX read them, and products of two panels (Intel 64 and IA-32 Architectures Optimization Reference
@@ -15,7 +16,6 @@ constexpr int64_t kPanel = 2 * kTile;
 /// Elements of a panel from one step of the depth to the next.
 constexpr int64_t kPanelStep = 2 * kTileElements;
 
-constexpr int64_t rounded_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 constexpr int64_t steps_of(int64_t depth) { return rounded_up(depth, kTileDepth) / kTileDepth; }
 /// Elements of all panels of `count` rows or columns and one depth.
 constexpr int64_t panel_elements(int64_t count, int64_t depth) { return rounded_up(count, kPanel) * rounded_up(depth, kTileDepth); }
@@ -41,7 +41,7 @@ void pack(const Runs& x, const Range& range, const Range& depth, bfloat16* to);
 
 /// to [height, width] = from + one panel of a times one of b, of `steps` tiles, or without `from` where it is null. Their steps are floats
 /// between rows. Of height and width only what exceeds 16, and is not all of 32, matters: whole tiles are read and written.
-/// Needs AmxTiles where has_amx().
+/// Needs   AmxTiles of the calling thread where has_amx(). Threads  any.
 void multiply_panels(int64_t steps, const bfloat16* a, const bfloat16* b, const float* from, int64_t from_step, float* to, int64_t to_step,
                      int64_t height, int64_t width);
 

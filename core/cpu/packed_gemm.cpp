@@ -6,6 +6,7 @@
 #include <cassert>
 #include <cstring>
 
+#include "core/cpu/panel_rows.h"
 #include "core/cpu/transpose_registers.h"
 #include "core/ops/tile_product.h"
 
@@ -30,8 +31,6 @@ constexpr int64_t kBlockRowsInPlace = 8 * kTileRows;
 constexpr int64_t kSummedRows = (kIsWide ? 6 : 7) * kBlockRows;
 static_assert(kTileRows <= kLanes && kBlockColumns % kTileColumns == 0);
 
-constexpr int64_t rounded_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
-
 /// A matrix whose runs (rows, or columns of a transposed one) are contiguous, `step` elements apart. Which run comes as the i-th is up to
 /// the list.
 template <class T>
@@ -41,18 +40,6 @@ struct Runs {
   ListedRows list;
   const T* at(int64_t i) const { return data + list.at(i) * step; }
 };
-
-void copy_floats(const float* from, int64_t count, float* to) { std::copy_n(from, count, to); }
-void copy_floats(const bfloat16* from, int64_t count, float* to) {
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) V::load(from + i).store(to + i);
-  for (; i < count; ++i) to[i] = static_cast<float>(from[i]);
-}
-void round_floats(const float* from, int64_t count, bfloat16* to) {
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) V::load(from + i).store(to + i);
-  for (; i < count; ++i) to[i] = static_cast<bfloat16>(from[i]);
-}
 
 /// The numbers where they lie, or what they are in f32.
 const float* as_floats(const float* from, int64_t, float*) { return from; }

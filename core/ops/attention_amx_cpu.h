@@ -14,7 +14,7 @@ static_assert(kQueries == amx::kPanel && kKeys % amx::kPanel == 0);
 /// A thread's panels in scratch of f32.
 inline bfloat16* take_panels(Pieces<float>& pieces, int64_t elements) { return reinterpret_cast<bfloat16*>(pieces.take(elements / 2)); }
 /// The columns of a block of scores, in whole panels.
-inline int64_t block_columns_of(int64_t keys) { return amx::rounded_up(std::min(kKeys, keys), amx::kPanel); }
+inline int64_t block_columns_of(int64_t keys) { return rounded_up(std::min(kKeys, keys), amx::kPanel); }
 
 /// to [height, width] = panels of a times panels of b, or what is there and those. Panels are `a_panel` and `b_panel` elements apart.
 inline void multiply_all_panels(int64_t steps, const bfloat16* a, int64_t a_panel, const bfloat16* b, int64_t b_panel, bool adds, float* to,
@@ -55,7 +55,7 @@ struct KeyPanels {
   int64_t keys, width;
 
  private:
-  int64_t padded_width() const { return amx::rounded_up(width, amx::kPanel); }
+  int64_t padded_width() const { return rounded_up(width, amx::kPanel); }
 };
 
 /// A block of scores in bf16, as the left factor of products.
@@ -91,15 +91,7 @@ inline void scale_block(const Extent& extent, int64_t rows, int64_t columns, flo
 class AmxForward {
  public:
   using C = float;
-  AmxForward(float* memory, const Extent& of) : extent(of), pieces_(memory), weights_(pieces_, of.keys) {
-    keys_ = {take_panels(pieces_, KeyPanels::elements(of.keys, of.width)), of.keys, of.width};
-    values_ = {take_panels(pieces_, KeyPanels::elements(of.keys, of.width)), of.keys, of.width};
-    queries_ = take_panels(pieces_, amx::panel_elements(kQueries, of.width));
-    out = pieces_.take(kQueries * of.width_step());
-    scores = pieces_.take(kQueries * of.block_step());
-    maximum = pieces_.take(kQueries);
-    sum = pieces_.take(kQueries);
-  }
+  AmxForward(float* memory, const Extent& of) : AmxForward(Pieces<float>(memory), of) {}
   static int64_t size(int64_t keys, int64_t width) {
     return (WeightPanels::elements(keys) + 2 * KeyPanels::elements(keys, width) + amx::panel_elements(kQueries, width)) / 2 +
            kQueries * (padded_step(width) + block_step_of(keys) + 2);
@@ -125,8 +117,17 @@ class AmxForward {
   float *out, *scores, *maximum, *sum;
 
  private:
+  AmxForward(Pieces<float> pieces, const Extent& of) : extent(of), weights_(pieces, of.keys) {
+    keys_ = {take_panels(pieces, KeyPanels::elements(of.keys, of.width)), of.keys, of.width};
+    values_ = {take_panels(pieces, KeyPanels::elements(of.keys, of.width)), of.keys, of.width};
+    queries_ = take_panels(pieces, amx::panel_elements(kQueries, of.width));
+    out = pieces.take(kQueries * of.width_step());
+    scores = pieces.take(kQueries * of.block_step());
+    maximum = pieces.take(kQueries);
+    sum = pieces.take(kQueries);
+  }
+
   AmxTiles tiles_;
-  Pieces<float> pieces_;
   WeightPanels weights_;
   KeyPanels keys_, values_;
   bfloat16* queries_;
@@ -135,26 +136,17 @@ class AmxForward {
 class AmxBackward {
  public:
   using C = float;
-  AmxBackward(float* memory, const Extent& of) : extent(of), pieces_(memory), left_(pieces_, of.keys) {
-    for (KeyPanels* panels : {&key_columns_, &key_depth_, &value_columns_})
-      *panels = {take_panels(pieces_, KeyPanels::elements(of.keys, of.width)), of.keys, of.width};
-    for (bfloat16** panels : {&queries_, &dout_, &query_depth_, &dout_depth_})
-      *panels = take_panels(pieces_, amx::panel_elements(kQueries, of.width));
-    for (float** sums : {&dkeys, &dvalues}) *sums = pieces_.take(amx::rounded_up(of.keys, amx::kPanel) * of.width_step());
-    for (float** rows : {&dqueries, &y_rows_, &dy_rows_}) *rows = pieces_.take(kQueries * of.width_step());
-    for (float** block : {&weights, &dscores}) *block = pieces_.take(kQueries * of.block_step());
-    delta = pieces_.take(kQueries);
-  }
+  AmxBackward(float* memory, const Extent& of) : AmxBackward(Pieces<float>(memory), of) {}
   static int64_t size(int64_t keys, int64_t width) {
     return (WeightPanels::elements(keys) + 3 * KeyPanels::elements(keys, width) + 4 * amx::panel_elements(kQueries, width)) / 2 +
-           (2 * amx::rounded_up(keys, amx::kPanel) + 3 * kQueries) * padded_step(width) + 2 * kQueries * block_step_of(keys) + kQueries;
+           (2 * rounded_up(keys, amx::kPanel) + 3 * kQueries) * padded_step(width) + 2 * kQueries * block_step_of(keys) + kQueries;
   }
 
   void load_keys(const HeadRows<bfloat16>& keys, const HeadRows<bfloat16>& values) const {
     key_columns_.pack_as_columns(keys);
     key_depth_.pack_as_depth(keys);
     value_columns_.pack_as_columns(values);
-    for (float* sums : {dkeys, dvalues}) std::fill_n(sums, amx::rounded_up(extent.keys, amx::kPanel) * extent.width_step(), 0.0f);
+    for (float* sums : {dkeys, dvalues}) std::fill_n(sums, rounded_up(extent.keys, amx::kPanel) * extent.width_step(), 0.0f);
   }
   void load_queries(const HeadRows<bfloat16>& q, const HeadRows<bfloat16>& y, const HeadRows<bfloat16>& dy, int64_t first,
                     int64_t rows) const {
@@ -187,6 +179,17 @@ class AmxBackward {
   float *dkeys, *dvalues, *dqueries, *weights, *dscores, *delta;
 
  private:
+  AmxBackward(Pieces<float> pieces, const Extent& of) : extent(of), left_(pieces, of.keys) {
+    for (KeyPanels* panels : {&key_columns_, &key_depth_, &value_columns_})
+      *panels = {take_panels(pieces, KeyPanels::elements(of.keys, of.width)), of.keys, of.width};
+    for (bfloat16** panels : {&queries_, &dout_, &query_depth_, &dout_depth_})
+      *panels = take_panels(pieces, amx::panel_elements(kQueries, of.width));
+    for (float** sums : {&dkeys, &dvalues}) *sums = pieces.take(rounded_up(of.keys, amx::kPanel) * of.width_step());
+    for (float** rows : {&dqueries, &y_rows_, &dy_rows_}) *rows = pieces.take(kQueries * of.width_step());
+    for (float** block : {&weights, &dscores}) *block = pieces.take(kQueries * of.block_step());
+    delta = pieces.take(kQueries);
+  }
+
   void add_by_key(int64_t rows, int64_t key, int64_t columns, const float* block, const bfloat16* of_queries, float* sums) const {
     const bfloat16* const left = left_.by_key(block, extent.block_step(), rows, columns);
     multiply_all_panels(1, left, amx::kPanelStep, of_queries, amx::kPanelStep, true, sums + key * extent.width_step(), extent.width_step(),
@@ -194,7 +197,6 @@ class AmxBackward {
   }
 
   AmxTiles tiles_;
-  Pieces<float> pieces_;
   WeightPanels left_;
   KeyPanels key_columns_, key_depth_, value_columns_;
   bfloat16 *queries_, *dout_, *query_depth_, *dout_depth_;

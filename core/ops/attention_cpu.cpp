@@ -40,7 +40,30 @@ void load_transposed(const HeadRows<T>& from, int64_t rows, int64_t width, compu
   }
 }
 
-/// One block of queries by padded rows in f32 or f64. Each product is a tile of registers after another, of what lies in the cache.
+// Products of padded rows in f32 or f64: a tile of registers after another, of what lies in the cache.
+
+/// scores [rows, columns] = queries keys^T, where the keys lie transposed: rows of both are then read along.
+template <class C>
+void score(const Extent& extent, int64_t rows, int64_t columns, const C* queries, const C* keys, C* scores) {
+  multiply_tiles<C>(rows, columns, extent.width, {queries, extent.width_step(), 1}, {keys, extent.key_step()}, false,
+                    {scores, extent.block_step()});
+}
+
+/// out [rows, width] = weights values (+ out), of the keys from `key` on.
+template <class C>
+void combine(const Extent& extent, int64_t rows, int64_t key, int64_t columns, const C* weights, const C* values, C* out) {
+  multiply_tiles<C>(rows, extent.width, columns, {weights, extent.block_step(), 1},
+                    {values + key * extent.width_step(), extent.width_step()}, key > 0, {out, extent.width_step()});
+}
+
+/// sums [columns, width] += weights^T rows_of_queries, of the keys from `key` on.
+template <class C>
+void spread(const Extent& extent, int64_t rows, int64_t key, int64_t columns, const C* weights, const C* of_queries, C* sums) {
+  multiply_tiles<C>(columns, extent.width, rows, {weights, 1, extent.block_step()}, {of_queries, extent.width_step()}, true,
+                    {sums + key * extent.width_step(), extent.width_step()});
+}
+
+/// One block of queries.
 template <class T>
 class PaddedForward {
  public:
@@ -67,13 +90,9 @@ class PaddedForward {
     load(from, first, rows, extent.width, static_cast<C>(extent.scale()), queries_);
   }
   void score(int64_t rows, int64_t key, int64_t columns) const {
-    multiply_tiles<C>(rows, columns, extent.width, {queries_, extent.width_step(), 1}, {keys_transposed_ + key, extent.key_step()}, false,
-                      {scores, extent.block_step()});
+    kernels::score(extent, rows, columns, queries_, keys_transposed_ + key, scores);
   }
-  void combine(int64_t rows, int64_t key, int64_t columns) const {
-    multiply_tiles<C>(rows, extent.width, columns, {scores, extent.block_step(), 1},
-                      {values_ + key * extent.width_step(), extent.width_step()}, key > 0, {out, extent.width_step()});
-  }
+  void combine(int64_t rows, int64_t key, int64_t columns) const { kernels::combine(extent, rows, key, columns, scores, values_, out); }
 
   const Extent& extent;
   C *out, *scores, *maximum, *sum;
@@ -144,17 +163,14 @@ class PaddedBackward {
     load(q, first, rows, extent.width, static_cast<C>(extent.scale()), queries_);
   }
   void score(int64_t rows, int64_t key, int64_t columns) const {
-    multiply_by_keys(rows, columns, queries_, keys_transposed_ + key, weights);
+    kernels::score(extent, rows, columns, queries_, keys_transposed_ + key, weights);
   }
   void score_gradient(int64_t rows, int64_t key, int64_t columns) const {
-    multiply_by_keys(rows, columns, dout_, values_transposed_ + key, dscores);
+    kernels::score(extent, rows, columns, dout_, values_transposed_ + key, dscores);
   }
-  void add_to_values(int64_t rows, int64_t key, int64_t columns) const { add_to_keys(rows, key, columns, weights, dout_, dvalues); }
-  void add_to_keys(int64_t rows, int64_t key, int64_t columns) const { add_to_keys(rows, key, columns, dscores, queries_, dkeys); }
-  void add_to_queries(int64_t rows, int64_t key, int64_t columns) const {
-    multiply_tiles<C>(rows, extent.width, columns, {dscores, extent.block_step(), 1},
-                      {keys_ + key * extent.width_step(), extent.width_step()}, key > 0, {dqueries, extent.width_step()});
-  }
+  void add_to_values(int64_t rows, int64_t key, int64_t columns) const { spread(extent, rows, key, columns, weights, dout_, dvalues); }
+  void add_to_keys(int64_t rows, int64_t key, int64_t columns) const { spread(extent, rows, key, columns, dscores, queries_, dkeys); }
+  void add_to_queries(int64_t rows, int64_t key, int64_t columns) const { combine(extent, rows, key, columns, dscores, keys_, dqueries); }
   /// What the sums are to be multiplied with: the queries are already.
   C query_factor() const { return static_cast<C>(extent.scale()); }
   C key_factor() const { return 1; }
@@ -163,15 +179,6 @@ class PaddedBackward {
   C *dkeys, *dvalues, *dqueries, *weights, *dscores, *delta;
 
  private:
-  void multiply_by_keys(int64_t rows, int64_t columns, const C* left, const C* transposed, C* block) const {
-    multiply_tiles<C>(rows, columns, extent.width, {left, extent.width_step(), 1}, {transposed, extent.key_step()}, false,
-                      {block, extent.block_step()});
-  }
-  void add_to_keys(int64_t rows, int64_t key, int64_t columns, const C* block, const C* of_queries, C* sums) const {
-    multiply_tiles<C>(columns, extent.width, rows, {block, 1, extent.block_step()}, {of_queries, extent.width_step()}, true,
-                      {sums + key * extent.width_step(), extent.width_step()});
-  }
-
   C *keys_, *keys_transposed_, *values_transposed_, *queries_, *dout_;
 };
 

@@ -84,6 +84,20 @@ class Checkpoints(ProgramTest):
         again = self.train("--resume", "auto", **keys)
         self.assertEqual(again["weights_hash"], result["weights_hash"], "it has had all its patience")
 
+    def test_one_that_is_pruned_while_it_is_read_gives_way_to_the_next(self):
+        keys = dict(train__steps=10**9, output__save_every=1, output__keep=1)
+        training = subprocess.Popen([PROGRAM, *map(str, self.tiny(**keys))], stdout=subprocess.DEVNULL)
+        try:
+            while not (self.folder / "run" / "latest").exists():
+                self.assertIsNone(training.poll())
+            for _ in range(600):  # one in a hundred or two meets the moment
+                done = sluice("inspect", self.folder / "run")
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIsNone(training.poll())
+        finally:
+            training.kill()
+            training.communicate()
+
     def test_frozen_parameters_stay(self):
         self.train(train__steps=1, train__freeze='["embedding.*", "block0.*"]', optimizer__lr=0, optimizer__weight_decay=0)
         start = tensors_of(self.folder / "run/step-00000001/model.safetensors")

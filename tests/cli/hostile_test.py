@@ -15,7 +15,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -459,25 +458,6 @@ class Streams(ProgramTest):
             process = subprocess.Popen([PROGRAM, *command], stdout=subprocess.DEVNULL)
             process.send_signal(number)
             self.assertEqual(process.wait(timeout=HANG_S), -number)
-
-
-class Readers(ProgramTest):
-    def test_a_checkpoint_that_is_pruned_while_it_is_read_gives_way_to_the_next(self):
-        keys = dict(train__steps=10**9, output__save_every=1, output__keep=1)
-        training = subprocess.Popen([PROGRAM, *map(str, self.tiny(**keys))], stdout=subprocess.DEVNULL)
-        try:
-            while not (self.folder / "run" / "latest").exists():
-                self.assertIsNone(training.poll())
-            end = time.monotonic() + 30  # where starting a program takes long, fewer have to do
-            for _ in range(600):         # one in a hundred or two meets the moment
-                done = sluice("inspect", self.folder / "run")
-                self.assertEqual((done.returncode, done.stderr), (0, ""))
-                if time.monotonic() > end:
-                    break
-            self.assertIsNone(training.poll())
-        finally:
-            training.kill()
-            training.communicate()
 
 
 class Preparation(ProgramTest):

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -15,87 +14,46 @@
 #include "core/cpu/packed_gemm.h"
 #include "core/ops/matmul.h"
 #include "core/random.h"
+#include "drawn_product.h"
 
 // Where the processor has no tiles, the plain loops that stand in for them are tested: what is around them is the same.
 namespace sluice {
 namespace {
 
-template <class T>
-std::vector<T> drawn(int64_t count, const char* name) {
-  const Tensor x = empty({count}, dtype_of<T>());
-  fill_normal(x, 0, 1, random_key(1, name));
-  return {x.data<T>(), x.data<T>() + count};
-}
-
-/// Memory of a product on a cache line.
-class Scratch {
- public:
-  explicit Scratch(int64_t bytes) : memory_(static_cast<size_t>(bytes) + 64) {}
-  void* data() {
-    void* begin = memory_.data();
-    size_t space = memory_.size();
-    return std::align(64, memory_.size() - 64, begin, space);
-  }
-
- private:
-  std::vector<unsigned char> memory_;
-};
-
-constexpr int64_t kGap = 5;  // between rows
-constexpr float kBefore = 7;
-
-/// A product of bf16 with a result of C, which holds kBefore.
+/// A product of bf16 with a result of C.
 template <class C>
-struct Product {
-  Product(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b, double beta = 0, bool has_bias = false)
-      : of{.dtype = DType::bf16,
-           .m = m,
-           .n = n,
-           .k = k,
-           .a_ld = (transpose_a ? m : k) + kGap,
-           .b_ld = (transpose_b ? k : n) + kGap,
-           .c_ld = n + kGap,
-           .transpose_a = transpose_a,
-           .transpose_b = transpose_b,
-           .beta = beta,
-           .has_bias = has_bias,
-           .f32_result = std::is_same_v<C, float>},
-        a(drawn<bfloat16>((transpose_a ? k : m) * of.a_ld, "a")),
-        b(drawn<bfloat16>((transpose_b ? n : k) * of.b_ld, "b")),
-        bias(drawn<C>(n, "bias")) {}
+struct Product : testing::DrawnProduct<bfloat16, C> {
+  using Base = testing::DrawnProduct<bfloat16, C>;
+  using Base::Base, Base::product, Base::a, Base::b, Base::bias, Base::c;
 
-  std::vector<C> before() const { return std::vector<C>(static_cast<size_t>(of.m * of.c_ld), static_cast<C>(kBefore)); }
-  std::vector<C> by_amx() const { return by_amx({0, of.m}, {0, of.n}); }
+  std::vector<C> by_amx() const { return by_amx({0, product.m}, {0, product.n}); }
   /// Of rows and columns [first, second) alone.
   std::vector<C> by_amx(std::pair<int64_t, int64_t> rows, std::pair<int64_t, int64_t> columns) const {
-    std::vector<C> c = before();
-    onednn::Product part = of;
+    std::vector<C> result = c;
+    onednn::Product part = product;
     part.m = rows.second - rows.first, part.n = columns.second - columns.first;
-    Scratch scratch(amx_gemm_scratch(part));
-    EXPECT_LE(amx_gemm_scratch(part), amx_gemm_scratch(of));
-    amx_gemm(part, a.data() + rows.first * (of.transpose_a ? 1 : of.a_ld), b.data() + columns.first * (of.transpose_b ? of.b_ld : 1),
-             bias.data() + columns.first, c.data() + rows.first * of.c_ld + columns.first, scratch.data());
-    return c;
+    EXPECT_LE(amx_gemm_scratch(part), amx_gemm_scratch(product));
+    testing::LineScratch scratch(amx_gemm_scratch(part));
+    amx_gemm(part, a.data() + rows.first * (product.transpose_a ? 1 : product.a_ld),
+             b.data() + columns.first * (product.transpose_b ? product.b_ld : 1), bias.data() + columns.first,
+             result.data() + rows.first * product.c_ld + columns.first, scratch.data());
+    return result;
   }
   std::vector<C> expected() const {
-    std::vector<C> c = before();
-    Scratch scratch(packed_gemm_scratch(of) * static_cast<int64_t>(sizeof(float)));
-    packed_gemm(of, a.data(), b.data(), bias.data(), c.data(), {}, static_cast<float*>(scratch.data()));
-    return c;
+    std::vector<C> result = c;
+    testing::LineScratch scratch(packed_gemm_scratch(product) * static_cast<int64_t>(sizeof(float)));
+    packed_gemm(product, a.data(), b.data(), bias.data(), result.data(), {}, static_cast<float*>(scratch.data()));
+    return result;
   }
-
-  onednn::Product of;
-  std::vector<bfloat16> a, b;
-  std::vector<C> bias;
 };
 
 struct Size {
   int64_t m, n, k;
 };
 // Tiles, panels, blocks and what is packed at once, whole, with one more and with one less.
-constexpr Size kSizes[] = {{1, 1, 1},       {16, 16, 32},    {17, 15, 31},     {32, 32, 33},    {33, 31, 64},
-                           {48, 50, 511},   {5, 9, 0},       {257, 16, 513},   {255, 513, 256}, {40, 1025, 300},
-                           {260, 70, 2048}, {70, 530, 2049}, {1030, 40, 2100}, {20, 1060, 2300}};
+constexpr Size kSizes[] = {{1, 1, 1},       {16, 16, 32},     {17, 15, 31},    {32, 32, 33},    {33, 31, 64},
+                           {48, 50, 511},   {257, 16, 513},   {255, 513, 256}, {40, 1025, 300}, {260, 70, 2048},
+                           {70, 530, 2049}, {1030, 40, 2100}, {20, 1060, 2300}};
 
 template <class C>
 void expect_products_as_of_packed_gemm() {
@@ -103,7 +61,7 @@ void expect_products_as_of_packed_gemm() {
     for (const bool transpose_a : {false, true})
       for (const bool transpose_b : {false, true})
         for (const int start : {0, 1, 2}) {  // from zero, from c, from a bias
-          SCOPED_TRACE(testing::Message() << m << " x " << n << " x " << k << " " << transpose_a << transpose_b << start);
+          SCOPED_TRACE(::testing::Message() << m << " x " << n << " x " << k << " " << transpose_a << transpose_b << start);
           const Product<C> product(m, n, k, transpose_a, transpose_b, start == 1, start == 2);
           const std::vector<C> got = product.by_amx(), expected = product.expected();
           for (size_t i = 0; i < got.size(); ++i) {
@@ -128,7 +86,7 @@ void expect_same_bits_however_cut(const Size& size, bool transpose_a, bool trans
     const std::pair<int64_t, int64_t> columns{size.n / 3, size.n};
     const std::vector<C> part = product.by_amx(rows, columns);
     for (int64_t i = rows.first; i < rows.second; ++i) {
-      const int64_t first = i * product.of.c_ld + columns.first;
+      const int64_t first = i * product.product.c_ld + columns.first;
       ASSERT_EQ(0, std::memcmp(&part[first], &whole[first], (columns.second - columns.first) * sizeof(C))) << "row " << i;
     }
   }
@@ -148,7 +106,7 @@ TEST(AmxGemm, KeepsWhatIsNoNumber) {
   std::vector<bfloat16> a(kRows * 2, one), b(2 * kColumns, one), c(kRows * kColumns);
   a[0] = infinite, a[2] = infinite, a[3] = bfloat16(-HUGE_VALF);
   onednn::Product of{.dtype = DType::bf16, .m = kRows, .n = kColumns, .k = 2, .a_ld = 2, .b_ld = kColumns, .c_ld = kColumns};
-  Scratch scratch(amx_gemm_scratch(of));
+  testing::LineScratch scratch(amx_gemm_scratch(of));
   amx_gemm<bfloat16>(of, a.data(), b.data(), nullptr, c.data(), scratch.data());
   EXPECT_TRUE(std::isinf(static_cast<float>(c[0])));
   EXPECT_TRUE(std::isnan(static_cast<float>(c[kColumns])));
@@ -162,7 +120,7 @@ TEST(AmxGemm, RoundsASumOnce) {
     std::vector<bfloat16> a(kSize * 2, bfloat16(1.0f)), b(2 * kSize), c(kSize * kSize);
     for (int64_t j = 0; j < kSize; ++j) b[j] = bfloat16(256.0f), b[kSize + j] = bfloat16(other);
     onednn::Product of{.dtype = DType::bf16, .m = kSize, .n = kSize, .k = 2, .a_ld = 2, .b_ld = kSize, .c_ld = kSize};
-    Scratch scratch(amx_gemm_scratch(of));
+    testing::LineScratch scratch(amx_gemm_scratch(of));
     amx_gemm<bfloat16>(of, a.data(), b.data(), nullptr, c.data(), scratch.data());
     for (const bfloat16 value : c) ASSERT_EQ(static_cast<float>(value), rounded);
   }

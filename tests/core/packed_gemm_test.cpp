@@ -11,41 +11,17 @@
 #include "core/ops/linear.h"
 #include "core/ops/matmul.h"
 #include "core/random.h"
+#include "drawn_product.h"
 
 using namespace sluice;
+using sluice::testing::kUntouched;
 
 namespace {
 
-template <class T>
-std::vector<T> numbers(int64_t count, const char* name) {
-  const Tensor x = empty({count}, dtype_of<T>());
-  fill_normal(x, 0, 1, random_key(1, name));
-  return {x.data<T>(), x.data<T>() + count};
-}
-
-constexpr int64_t kGap = 3;  // between rows
-constexpr float kUntouched = 7;
-
-/// A product of T with operands of its own and a result of C. Rows of c and their gaps hold kUntouched before.
 template <class T = float, class C = T>
-struct Case {
-  Case(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b, double beta = 0, bool has_bias = false)
-      : product{.dtype = dtype_of<T>(),
-                .m = m,
-                .n = n,
-                .k = k,
-                .a_ld = (transpose_a ? m : k) + kGap,
-                .b_ld = (transpose_b ? k : n) + kGap,
-                .c_ld = n + kGap,
-                .transpose_a = transpose_a,
-                .transpose_b = transpose_b,
-                .beta = beta,
-                .has_bias = has_bias,
-                .f32_result = std::is_same_v<C, float>},
-        a(numbers<T>((transpose_a ? k : m) * product.a_ld, "a")),
-        b(numbers<T>((transpose_b ? n : k) * product.b_ld, "b")),
-        bias(numbers<C>(n, "bias")),
-        c(static_cast<size_t>(m * product.c_ld), static_cast<C>(kUntouched)) {}
+struct Case : sluice::testing::DrawnProduct<T, C> {
+  using Base = sluice::testing::DrawnProduct<T, C>;
+  using Base::Base, Base::product, Base::a, Base::b, Base::bias, Base::c;
 
   T a_at(int64_t i, int64_t p) const { return a[product.transpose_a ? p * product.a_ld + i : i * product.a_ld + p]; }
   T b_at(int64_t p, int64_t j) const { return b[product.transpose_b ? j * product.b_ld + p : p * product.b_ld + j]; }
@@ -56,16 +32,9 @@ struct Case {
     return sum;
   }
   void run(onednn::Product part, ListedRows rows = {}) {
-    std::vector<float> scratch(packed_gemm_scratch(product) + 16);
-    void* aligned = scratch.data();
-    size_t space = scratch.size() * sizeof(float);
-    packed_gemm(part, a.data(), b.data(), bias.data(), c.data(), rows,
-                static_cast<float*>(std::align(64, packed_gemm_scratch(product) * sizeof(float), aligned, space)));
+    sluice::testing::LineScratch scratch(packed_gemm_scratch(product) * static_cast<int64_t>(sizeof(float)));
+    packed_gemm(part, a.data(), b.data(), bias.data(), c.data(), rows, static_cast<float*>(scratch.data()));
   }
-
-  onednn::Product product;
-  std::vector<T> a, b;
-  std::vector<C> bias, c;
 };
 
 std::vector<int32_t> first_numbers(int64_t count) {
@@ -105,7 +74,7 @@ void expect_products_of_every_size_and_layout() {
     for (const bool transpose_a : {false, true})
       for (const bool transpose_b : {false, true})
         for (const int start : {0, 1, 2}) {  // from zero, from c, from a bias
-          SCOPED_TRACE(testing::Message() << m << " x " << n << " x " << k << " " << transpose_a << transpose_b << start);
+          SCOPED_TRACE(::testing::Message() << m << " x " << n << " x " << k << " " << transpose_a << transpose_b << start);
           Case<T, C> of(m, n, k, transpose_a, transpose_b, start == 1, start == 2);
           of.run(of.product);
           expect_product(of, first_numbers(m), first_numbers(k), n);

@@ -35,6 +35,7 @@ struct Layout {
   int micro_batches = 3;
   Precision precision = Precision::f32;
   double ema = 0;
+  bool allow_other_hardware = false;
 };
 
 std::string describe(const Layout& layout) {
@@ -61,6 +62,7 @@ std::unique_ptr<Trainer> trainer_of(Group& group, const layers::Graph& graph, co
   });
   TrainerOptions options{.seed = 3, .clip = 0.5, .timeout_seconds = 60, .stochastic_rounding = layout.precision == Precision::bf16};
   options.group = std::shared_ptr<Group>(std::shared_ptr<Group>(), &group);
+  options.allow_other_hardware = layout.allow_other_hardware;
   return std::make_unique<Trainer>(graph, chosen, optimizer_of(layout), options);
 }
 
@@ -395,6 +397,14 @@ TEST(Ranks, RefuseMiniBatchesOfOtherSamples) {
   for (const bool steps : {true, false})
     expect_error<UsageError>([&] { step_or_evaluate(steps); },
                              {"image f32 [6], the first with hash", "the same mini-batches on all ranks"});
+}
+
+/// Other hardware may prepare the same samples with other bits.
+TEST(Ranks, TakeMiniBatchesOfOtherBitsWhereOtherHardwareIsAllowed) {
+  run_ranks(2, [&](Group& group) {
+    const auto trainer = trainer_of(group, skip_graph(), {.ranks = 2, .devices = 2, .allow_other_hardware = true}, 6);
+    EXPECT_NO_THROW(trainer->step(skip_batch(6, static_cast<uint64_t>(group.rank()))));
+  });
 }
 
 TEST(Ranks, EndARunTogetherWhenOneFails) {
