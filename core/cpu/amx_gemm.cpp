@@ -12,11 +12,19 @@ using namespace amx;
 
 namespace {
 
-// Two panels of one depth lie in the first-level cache; a block of a, one of b, and their sums in the second. A product that is not deep is
-// multiplied at once: its sums stay in tiles.
-constexpr int64_t kDepth = 256, kWholeDepth = 512, kBlockRows = 256, kBlockColumns = 512;
-// What is packed at once of b, and of a block's rows, lies in the third. Where a product is deeper, sums of so many rows lie between its parts.
-constexpr int64_t kPackedDepth = 2048, kPackedColumns = 1024, kStripRows = 1024;
+/// Of rows, columns and depth, in elements.
+struct Limits {
+  // Two panels of one depth lie in the first-level cache; a block of a, one of b, and their sums in the second. A product that is not deep is
+  // multiplied at once: its sums stay in tiles.
+  int64_t depth, whole_depth, block_rows, block_columns;
+  // What is packed at once of b, and of a block's rows, lies in the third. Where a product is deeper, sums of so many rows lie between its
+  // parts.
+  int64_t packed_depth, packed_columns, strip_rows;
+};
+template <class T>
+constexpr Limits kLimits{256, 512, 256, 512, 2048, 1024, 1024};
+template <>
+constexpr Limits kLimits<float>{256, 512, 256, 256, 2048, 1024, 1024};
 
 /// Sums of two panels, and where the next two have theirs: floats from row to row, from panel to panel of a's and of b's.
 struct Sums {
@@ -38,18 +46,22 @@ void copy_rows(const float* from, int64_t from_step, int64_t rows, int64_t colum
 constexpr int64_t kFewRows = 64, kFewColumns = 128;
 
 /// How a product is cut into what is packed at once, and that into blocks.
+template <class T>
 struct Sizes {
+  static constexpr Limits kMost = kLimits<T>;
   explicit Sizes(const onednn::Product& p)
-      : depth(p.k <= kWholeDepth ? rounded_up(p.k, kTileDepth) : kDepth),
-        packed_depth(std::min(kPackedDepth, rounded_up(p.k, kTileDepth))),
-        packed_columns(std::min(kPackedColumns, rounded_up(p.n, kPanel))),
-        strip_rows(p.k > kPackedDepth ? std::min(kStripRows, rounded_up(p.m, kPanel)) : 0),
-        block_rows(std::min(kBlockRows, rounded_up(p.m, kPanel))),
-        block_columns(std::min(p.m <= kFewRows ? kFewColumns : kBlockColumns, packed_columns)),
+      : depth(p.k <= kMost.whole_depth ? rounded_up(p.k, kTileDepth) : kMost.depth),
+        packed_depth(std::min(kMost.packed_depth, rounded_up(p.k, kTileDepth))),
+        packed_columns(std::min(kMost.packed_columns, rounded_up(p.n, kPanel))),
+        strip_rows(p.k > kMost.packed_depth ? std::min(kMost.strip_rows, rounded_up(p.m, kPanel)) : 0),
+        block_rows(std::min(kMost.block_rows, rounded_up(p.m, kPanel))),
+        block_columns(std::min(p.m <= kFewRows ? kFewColumns : kMost.block_columns, packed_columns)),
         keeps_b(p.m > block_rows) {}
 
-  int64_t a_elements() const { return block_rows * packed_depth; }
-  int64_t b_elements() const { return keeps_b ? packed_columns * packed_depth : block_columns * std::min(depth, packed_depth); }
+  int64_t a_elements() const { return panel_elements<T>(block_rows, packed_depth); }
+  int64_t b_elements() const {
+    return keeps_b ? panel_elements<T>(packed_columns, packed_depth) : panel_elements<T>(block_columns, std::min(depth, packed_depth));
+  }
   int64_t block_floats() const { return packed_depth > depth ? block_rows * block_columns : 0; }
   int64_t strip_floats() const { return strip_rows * packed_columns; }
 
@@ -58,10 +70,10 @@ struct Sizes {
 };
 
 /// One product, with what it has in its scratch.
-template <class C>
+template <class T, class C>
 class Multiplication {
  public:
-  Multiplication(const onednn::Product& product, const bfloat16* a, const bfloat16* b, const C* bias, C* c, void* scratch)
+  Multiplication(const onednn::Product& product, const T* a, const T* b, const C* bias, C* c, void* scratch)
       : p_(product), sizes_(product), a_{a, product.a_ld}, b_{b, product.b_ld}, bias_(bias), c_(c) {
     b_panels_ = static_cast<bfloat16*>(scratch);
     a_panels_ = b_panels_ + sizes_.b_elements();
@@ -73,22 +85,25 @@ class Multiplication {
   void run() {
     const Range all_rows{0, p_.m}, all_columns{0, p_.n}, all_depth{0, p_.k};
     const int64_t strip = sizes_.strip_rows > 0 ? sizes_.strip_rows : p_.m;
-    for (int64_t column = 0; column < p_.n; column += kPackedColumns) {
-      const Range columns = all_columns.part(column, kPackedColumns);
+    for (int64_t column = 0; column < p_.n; column += kMost.packed_columns) {
+      const Range columns = all_columns.part(column, kMost.packed_columns);
       if (p_.has_bias) copy_floats(bias_ + column, columns.count, bias_floats_);
       for (int64_t row = 0; row < p_.m; row += strip)
-        for (int64_t k = 0; k < p_.k; k += kPackedDepth) multiply(all_rows.part(row, strip), columns, all_depth.part(k, kPackedDepth));
+        for (int64_t k = 0; k < p_.k; k += kMost.packed_depth)
+          multiply(all_rows.part(row, strip), columns, all_depth.part(k, kMost.packed_depth));
     }
   }
 
  private:
+  static constexpr Limits kMost = kLimits<T>;
+
   /// Some of the rows, columns and depth, with the panels of both matrices.
   struct Block {
     Range rows, columns, depth;
     bfloat16 *a, *b;
     int64_t steps() const { return steps_of(depth.count); }
-    const bfloat16* a_panel(int64_t i) const { return a + i * steps() * kPanelStep; }
-    const bfloat16* b_panel(int64_t j) const { return b + j * steps() * kPanelStep; }
+    const bfloat16* a_panel(int64_t i) const { return a + i * steps() * kPanelStep<T>; }
+    const bfloat16* b_panel(int64_t j) const { return b + j * steps() * kPanelStep<T>; }
     /// Of two panels.
     int64_t height(int64_t i) const { return std::min(kPanel, rows.count - i * kPanel); }
     int64_t width(int64_t j) const { return std::min(kPanel, columns.count - j * kPanel); }
@@ -96,15 +111,16 @@ class Multiplication {
 
   /// The rows of a strip by the columns and the depth that are packed at once. Panels are packed by the first block that needs them.
   void multiply(const Range& strip, const Range& packed_columns, const Range& packed_depth) {
-    for (int64_t row = 0; row < strip.count; row += kBlockRows)
+    for (int64_t row = 0; row < strip.count; row += kMost.block_rows)
       for (int64_t column = 0; column < packed_columns.count; column += sizes_.block_columns)
         for (int64_t k = 0; k < packed_depth.count; k += sizes_.depth) {
-          Block block{strip.part(row, kBlockRows), packed_columns.part(column, sizes_.block_columns), packed_depth.part(k, sizes_.depth),
-                      nullptr, nullptr};
-          block.a = a_panels_ + k * sizes_.block_rows;
-          block.b = b_panels_ + (sizes_.keeps_b ? k * sizes_.packed_columns + column * block.steps() * kTileDepth : 0);
-          if (column == 0) (p_.transpose_a ? pack<false, true> : pack<true, true>)(a_, block.rows, block.depth, block.a);
-          if (row == 0) (p_.transpose_b ? pack<true, false> : pack<false, false>)(b_, block.columns, block.depth, block.b);
+          Block block{strip.part(row, kMost.block_rows), packed_columns.part(column, sizes_.block_columns),
+                      packed_depth.part(k, sizes_.depth), nullptr, nullptr};
+          block.a = a_panels_ + panel_elements<T>(sizes_.block_rows, k);
+          block.b =
+              b_panels_ + (sizes_.keeps_b ? panel_elements<T>(sizes_.packed_columns, k) + panel_elements<T>(column, block.depth.count) : 0);
+          if (column == 0) (p_.transpose_a ? pack<false, true, T> : pack<true, true, T>)(a_, block.rows, block.depth, block.a);
+          if (row == 0) (p_.transpose_b ? pack<true, false, T> : pack<false, false, T>)(b_, block.columns, block.depth, block.b);
           const Sums of_block{block_sums_, kPanel, kPanel * kPanel, sizes_.block_rows * kPanel};
           const Sums of_strip{strip_sums_ + row * sizes_.packed_columns + column, sizes_.packed_columns, kPanel * sizes_.packed_columns,
                               kPanel};
@@ -132,8 +148,8 @@ class Multiplication {
   void add(const Block& block, const Sums& before, const Sums& after) {
     for (int64_t i = 0; i * kPanel < block.rows.count; ++i)
       for (int64_t j = 0; j * kPanel < block.columns.count; ++j)
-        multiply_panels(block.steps(), block.a_panel(i), block.b_panel(j), before.at(i, j), before.step, after.at(i, j), after.step,
-                        block.height(i), block.width(j));
+        multiply_panels<T>(block.steps(), block.a_panel(i), block.b_panel(j), before.at(i, j), before.step, after.at(i, j), after.step,
+                           block.height(i), block.width(j));
   }
 
   /// The same of the last depth, whose sums are the results.
@@ -147,7 +163,7 @@ class Multiplication {
         const bool is_whole = height == kPanel && width == kPanel;
         C* const to = result(block, i, j);
         const auto multiply_to = [&](float* place, int64_t step) __attribute__((always_inline)) {
-          multiply_panels(block.steps(), block.a_panel(i), block.b_panel(j), from, from_step, place, step, height, width);
+          multiply_panels<T>(block.steps(), block.a_panel(i), block.b_panel(j), from, from_step, place, step, height, width);
         };
         if constexpr (std::is_same_v<C, float>)
           if (is_whole) {
@@ -167,28 +183,32 @@ class Multiplication {
   }
 
   const onednn::Product& p_;
-  Sizes sizes_;
-  Runs a_, b_;
+  Sizes<T> sizes_;
+  Runs<T> a_, b_;
   const C* bias_;
   C* c_;
   bfloat16 *b_panels_, *a_panels_;
   float *bias_floats_, *block_sums_, *strip_sums_;
 };
 
-}  // namespace
-
-int64_t amx_gemm_scratch(const onednn::Product& p) {
-  const Sizes sizes(p);
+template <class T>
+int64_t scratch_of(const onednn::Product& p) {
+  const Sizes<T> sizes(p);
   return (sizes.a_elements() + sizes.b_elements()) * static_cast<int64_t>(sizeof(bfloat16)) +
          (sizes.packed_columns + sizes.block_floats() + sizes.strip_floats()) * static_cast<int64_t>(sizeof(float));
 }
 
-template <class C>
-void amx_gemm(const onednn::Product& product, const bfloat16* a, const bfloat16* b, const C* bias, C* c, void* scratch) {
+}  // namespace
+
+int64_t amx_gemm_scratch(const onednn::Product& p) { return p.dtype == DType::f32 ? scratch_of<float>(p) : scratch_of<bfloat16>(p); }
+
+template <class T, class C>
+void amx_gemm(const onednn::Product& product, const T* a, const T* b, const C* bias, C* c, void* scratch) {
   const AmxTiles tiles;
-  Multiplication<C>(product, a, b, bias, c, scratch).run();
+  Multiplication<T, C>(product, a, b, bias, c, scratch).run();
 }
 
+template void amx_gemm(const onednn::Product&, const float*, const float*, const float*, float*, void*);
 template void amx_gemm(const onednn::Product&, const bfloat16*, const bfloat16*, const bfloat16*, bfloat16*, void*);
 template void amx_gemm(const onednn::Product&, const bfloat16*, const bfloat16*, const float*, float*, void*);
 

@@ -1,6 +1,8 @@
 #include "core/cpu/amx_panels.h"
 
+#include <array>
 #include <cstring>
+#include <utility>
 
 #include "core/cpu/amx.h"
 #include "core/cpu/transpose_registers.h"
@@ -14,49 +16,124 @@ namespace {
 
 typedef uint32_t Words __attribute__((vector_size(64)));
 typedef uint16_t Halves __attribute__((vector_size(32)));
+typedef uint16_t Row __attribute__((vector_size(64)));
+typedef float Floats __attribute__((vector_size(64)));
 
 /// to = the first `count` elements from there on, as many as a vector has at most, and zeros.
-template <class Vector>
-[[gnu::always_inline]] inline void load(const bfloat16* from, int64_t count, Vector& to) {
+template <class T, class Vector>
+[[gnu::always_inline]] inline void load(const T* from, int64_t count, Vector& to) {
   to = Vector{};
   if (count >= static_cast<int64_t>(sizeof to / sizeof *from))
     std::memcpy(&to, from, sizeof to);
-  else
+  else if (count > 0)
     std::memcpy(&to, from, static_cast<size_t>(count) * sizeof *from);
 }
 
-/// to = pairs of elements of two runs; zeros for missing runs.
-[[gnu::always_inline]] inline void load_pairs(const Runs& x, const Range& runs, int64_t first, int64_t count, Words& to) {
+/// x = bf16 in the upper halves of words, and what is left of x: x rounded, halves away from zero. A number beyond those of bf16 leaves no number.
+[[gnu::always_inline]] inline void split(Floats& x, Words& upper) {
+  Words bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  upper = (bits + 0x8000u) & 0xffff0000u;
+  Floats rounded;
+  std::memcpy(&rounded, &upper, sizeof rounded);
+  x -= rounded;
+}
+
+/// The parts of `count` numbers, 16 at most, in the upper halves of words.
+[[gnu::always_inline]] inline void load_parts(const float* from, int64_t count, Words (&parts)[kParts<float>]) {
+  Floats x;
+  load(from, count, x);
+  split(x, parts[0]);
+  split(x, parts[1]);
+  std::memcpy(&parts[2], &x, sizeof x);
+  parts[2] &= 0xffff0000u;  // of a number nothing is left
+}
+
+/// Element by element of x and then y.
+[[gnu::always_inline]] inline void join_upper_halves(const Words& x, const Words& y, Words& to) {
+  const auto join = [&]<int... i>(std::integer_sequence<int, i...>) __attribute__((always_inline)) {
+    Row first, second;
+    std::memcpy(&first, &x, sizeof first);
+    std::memcpy(&second, &y, sizeof second);
+    const Row row = __builtin_shufflevector(first, second, (2 * i + 1)...);
+    std::memcpy(&to, &row, sizeof row);
+  };
+  join(std::make_integer_sequence<int, kTileDepth>());
+}
+
+/// A row of a tile for each part: `count` elements of a run, 32 at most, or of two runs in pairs.
+[[gnu::always_inline]] inline void load_row(const Runs<bfloat16>& x, int64_t run, int64_t first, int64_t count, Words (&row)[1]) {
+  load(x.at(run, first), count, row[0]);
+}
+[[gnu::always_inline]] inline void load_row(const Runs<float>& x, int64_t run, int64_t first, int64_t count, Words (&row)[3]) {
+  Words low[3], high[3];
+  load_parts(x.at(run, first), count, low);
+  load_parts(x.at(run, first) + kTile, count - kTile, high);
+#pragma GCC unroll 3
+  for (int64_t part = 0; part < 3; ++part) join_upper_halves(low[part], high[part], row[part]);
+}
+/// Zeros for missing runs.
+[[gnu::always_inline]] inline void load_pairs(const Runs<bfloat16>& x, const Range& runs, int64_t first, int64_t count, Words (&row)[1]) {
   Halves low{}, high{};
   if (runs.count > 0) load(x.at(runs.first, first), count, low);
   if (runs.count > 1) load(x.at(runs.first + 1, first), count, high);
-  to = __builtin_convertvector(low, Words) | __builtin_convertvector(high, Words) << 16;
+  row[0] = __builtin_convertvector(low, Words) | __builtin_convertvector(high, Words) << 16;
+}
+[[gnu::always_inline]] inline void load_pairs(const Runs<float>& x, const Range& runs, int64_t first, int64_t count, Words (&row)[3]) {
+  Words low[3] = {}, high[3] = {};
+  if (runs.count > 0) load_parts(x.at(runs.first, first), count, low);
+  if (runs.count > 1) load_parts(x.at(runs.first + 1, first), count, high);
+#pragma GCC unroll 3
+  for (int64_t part = 0; part < 3; ++part) row[part] = low[part] >> 16 | high[part];
 }
 
-template <bool are_along, bool turns>
-void pack_tile(const Runs& x, const Range& range, const Range& depth, bfloat16* to) {
+/// One tile of each part, which are a part's step apart.
+template <bool are_along, bool turns, class T>
+void pack_tile(const Runs<T>& x, const Range& range, const Range& depth, bfloat16* to) {
   constexpr int64_t kRuns = are_along ? kTile : kTileDepth, kElements = are_along ? kTileDepth : kTile;
   const Range &runs = are_along ? range : depth, &elements = are_along ? depth : range;
-  Words rows[kTile];
+  Words rows[kParts<T>][kTile];
+  const auto store = [&](int64_t part, int64_t i, const Words& row) __attribute__((always_inline)) {
+    std::memcpy(static_cast<void*>(to + part * kPartStep + i * kTileDepth), &row, sizeof row);
+  };
   const auto fill = [&](int64_t run_count, int64_t element_count) __attribute__((always_inline)) {
 #pragma GCC unroll 16
-    for (int64_t i = 0; i < kTile; ++i)
+    for (int64_t i = 0; i < kTile; ++i) {
+      Words row[kParts<T>] = {};
       if constexpr (!are_along)
-        load_pairs(x, {runs.first + 2 * i, run_count - 2 * i}, elements.first, element_count, rows[i]);
+        load_pairs(x, {runs.first + 2 * i, run_count - 2 * i}, elements.first, element_count, row);
       else if (i < run_count)
-        load(x.at(runs.first + i, elements.first), element_count, rows[i]);
-      else
-        rows[i] = Words{};
+        load_row(x, runs.first + i, elements.first, element_count, row);
+#pragma GCC unroll 3
+      for (int64_t part = 0; part < kParts<T>; ++part)
+        if constexpr (turns)
+          rows[part][i] = row[part];
+        else
+          store(part, i, row[part]);
+    }
   };
   if (runs.count >= kRuns && elements.count >= kElements)
     fill(kRuns, kElements);  // constant sizes: vector moves
   else
     fill(runs.count, elements.count);
-  if constexpr (turns) transpose_registers(rows);
+  if constexpr (turns)
+    for (int64_t part = 0; part < kParts<T>; ++part) {
+      transpose_registers(rows[part]);
 #pragma GCC unroll 16
-  for (int64_t i = 0; i < kTile; ++i) std::memcpy(static_cast<void*>(to + i * kTileDepth), &rows[i], sizeof rows[i]);
+      for (int64_t i = 0; i < kTile; ++i) store(part, i, rows[part][i]);
+    }
 }
 
+struct PartProduct {
+  int64_t of_a, of_b;
+};
+/// The products of parts that are summed, in their order: each has a factor of the one before, and the largest is the last.
+template <class T>
+constexpr std::array<PartProduct, 1> kProducts{{{0, 0}}};
+template <>
+constexpr std::array<PartProduct, 6> kProducts<float>{{{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {0, 0}}};
+
+template <class T>
 void multiply_by_loops(int64_t steps, const bfloat16* a, const bfloat16* b, const float* from, int64_t from_step, float* to,
                        int64_t to_step, int64_t height, int64_t width) {
   for (int64_t i = 0; i < std::min(height, kPanel); ++i)
@@ -64,22 +141,42 @@ void multiply_by_loops(int64_t steps, const bfloat16* a, const bfloat16* b, cons
       const bfloat16 *row = a + i / kTile * kTileElements + i % kTile * kTileDepth, *column = b + j / kTile * kTileElements + j % kTile * 2;
       float sum = from ? from[i * from_step + j] : 0;
       for (int64_t step = 0; step < steps; ++step)
-        for (int64_t k = 0; k < kTileDepth; ++k)
-          sum +=
-              static_cast<float>(row[step * kPanelStep + k]) * static_cast<float>(column[step * kPanelStep + k / 2 * kTileDepth + k % 2]);
+        for (const auto& [of_a, of_b] : kProducts<T>) {
+          const bfloat16 *left = row + step * kPanelStep<T> + of_a * kPartStep, *right = column + step * kPanelStep<T> + of_b * kPartStep;
+          for (int64_t k = 0; k < kTileDepth; ++k)
+            sum += static_cast<float>(left[k]) * static_cast<float>(right[k / 2 * kTileDepth + k % 2]);
+        }
       to[i * to_step + j] = sum;
     }
 }
 
 #if defined(__x86_64__)
-/// As multiply_by_loops. Tiles 0 to 3 are sums, 4 and 5 of a, 6 and 7 of b. A panel's second tiles count where it is `tall` or `wide`.
-/// Numbers, not a struct of them: it would be read in other pieces than it is written, and wait until all sums before are in the cache.
+/// Adds one product of parts to the sums in tiles 0 to 3. Tiles 4 and 5 are of a, 6 and 7 of b; null for what they hold.
 template <bool tall, bool wide>
+[[gnu::always_inline, gnu::target("amx-tile,amx-bf16")]] inline void add_product(const bfloat16* a, const bfloat16* b) {
+  constexpr int64_t kRowBytes = kTileDepth * sizeof(bfloat16);
+  if (a) _tile_loadd(4, a, kRowBytes);
+  if (b) _tile_loadd(6, b, kRowBytes);
+  _tile_dpbf16ps(0, 4, 6);
+  if constexpr (wide) {
+    if (b) _tile_loadd(7, b + kTileElements, kRowBytes);
+    _tile_dpbf16ps(1, 4, 7);
+  }
+  if constexpr (tall) {
+    if (a) _tile_loadd(5, a + kTileElements, kRowBytes);
+    _tile_dpbf16ps(2, 5, 6);
+    if constexpr (wide) _tile_dpbf16ps(3, 5, 7);
+  }
+}
+
+/// As multiply_by_loops. A panel's second tiles count where it is `tall` or `wide`.
+/// Numbers, not a struct of them: it would be read in other pieces than it is written, and wait until all sums before are in the cache.
+template <class T, bool tall, bool wide>
 __attribute__((target("amx-tile,amx-bf16"), noinline)) void multiply_tiles(int64_t steps, const bfloat16* a, const bfloat16* b,
                                                                            const float* from, int64_t from_step, float* to,
                                                                            int64_t to_step) {
   asm volatile("" ::: "memory");  // the instructions do not tell the compiler that they read memory
-  constexpr int64_t kFloatBytes = sizeof(float), kRowBytes = kTile * kFloatBytes;
+  constexpr int64_t kFloatBytes = sizeof(float);
   if (from) {
     _tile_loadd(0, from, from_step * kFloatBytes);
     if constexpr (wide) _tile_loadd(1, from + kTile, from_step * kFloatBytes);
@@ -91,20 +188,13 @@ __attribute__((target("amx-tile,amx-bf16"), noinline)) void multiply_tiles(int64
     if constexpr (tall) _tile_zero(2);
     if constexpr (tall && wide) _tile_zero(3);
   }
-  for (int64_t step = 0; step < steps; ++step, a += kPanelStep, b += kPanelStep) {
-    _tile_loadd(4, a, kRowBytes);
-    _tile_loadd(6, b, kRowBytes);
-    _tile_dpbf16ps(0, 4, 6);
-    if constexpr (wide) {
-      _tile_loadd(7, b + kTileElements, kRowBytes);
-      _tile_dpbf16ps(1, 4, 7);
+  for (int64_t step = 0; step < steps; ++step, a += kPanelStep<T>, b += kPanelStep<T>)
+#pragma GCC unroll 6
+    for (size_t i = 0; i < kProducts<T>.size(); ++i) {
+      const auto [of_a, of_b] = kProducts<T>[i];
+      const bool takes_a = i == 0 || of_a != kProducts<T>[i - 1].of_a, takes_b = i == 0 || of_b != kProducts<T>[i - 1].of_b;
+      add_product<tall, wide>(takes_a ? a + of_a * kPartStep : nullptr, takes_b ? b + of_b * kPartStep : nullptr);
     }
-    if constexpr (tall) {
-      _tile_loadd(5, a + kTileElements, kRowBytes);
-      _tile_dpbf16ps(2, 5, 6);
-      if constexpr (wide) _tile_dpbf16ps(3, 5, 7);
-    }
-  }
   _tile_stored(0, to, to_step * kFloatBytes);
   if constexpr (wide) _tile_stored(1, to + kTile, to_step * kFloatBytes);
   if constexpr (tall) _tile_stored(2, to + kTile * to_step, to_step * kFloatBytes);
@@ -124,14 +214,14 @@ __attribute__((target("avx512f,avx512bf16"))) int64_t round_whole(const float* f
 
 }  // namespace
 
-template <bool are_along, bool is_of_a>
-void pack(const Runs& x, const Range& range, const Range& depth, bfloat16* to) {
+template <bool are_along, bool is_of_a, class T>
+void pack(const Runs<T>& x, const Range& range, const Range& depth, bfloat16* to) {
   const int64_t steps = steps_of(depth.count), panels = rounded_up(range.count, kPanel) / kPanel;
   const auto pack_step = [&](int64_t panel, int64_t step) {
     for (int64_t half = 0; half < 2 && panel * kPanel + half * kTile < range.count; ++half)
       pack_tile<are_along, are_along != is_of_a>(x, range.part(panel * kPanel + half * kTile, kTile),
                                                  depth.part(step * kTileDepth, kTileDepth),
-                                                 to + (panel * steps + step) * kPanelStep + half * kTileElements);
+                                                 to + (panel * steps + step) * kPanelStep<T> + half * kTileElements);
   };
   // Runs are read along.
   if constexpr (are_along)
@@ -141,22 +231,29 @@ void pack(const Runs& x, const Range& range, const Range& depth, bfloat16* to) {
     for (int64_t step = 0; step < steps; ++step)
       for (int64_t panel = 0; panel < panels; ++panel) pack_step(panel, step);
 }
-template void pack<false, false>(const Runs&, const Range&, const Range&, bfloat16*);
-template void pack<false, true>(const Runs&, const Range&, const Range&, bfloat16*);
-template void pack<true, false>(const Runs&, const Range&, const Range&, bfloat16*);
-template void pack<true, true>(const Runs&, const Range&, const Range&, bfloat16*);
 
+template <class T>
 void multiply_panels(int64_t steps, const bfloat16* a, const bfloat16* b, const float* from, int64_t from_step, float* to, int64_t to_step,
                      int64_t height, int64_t width) {
 #if defined(__x86_64__)
   const bool tall = height > kTile, wide = width > kTile;
-  if (has_amx() && tall && wide) return multiply_tiles<true, true>(steps, a, b, from, from_step, to, to_step);
-  if (has_amx() && tall) return multiply_tiles<true, false>(steps, a, b, from, from_step, to, to_step);
-  if (has_amx() && wide) return multiply_tiles<false, true>(steps, a, b, from, from_step, to, to_step);
-  if (has_amx()) return multiply_tiles<false, false>(steps, a, b, from, from_step, to, to_step);
+  if (has_amx() && tall && wide) return multiply_tiles<T, true, true>(steps, a, b, from, from_step, to, to_step);
+  if (has_amx() && tall) return multiply_tiles<T, true, false>(steps, a, b, from, from_step, to, to_step);
+  if (has_amx() && wide) return multiply_tiles<T, false, true>(steps, a, b, from, from_step, to, to_step);
+  if (has_amx()) return multiply_tiles<T, false, false>(steps, a, b, from, from_step, to, to_step);
 #endif
-  multiply_by_loops(steps, a, b, from, from_step, to, to_step, height, width);
+  multiply_by_loops<T>(steps, a, b, from, from_step, to, to_step, height, width);
 }
+
+#define SLUICE_INSTANTIATE(T)                                                              \
+  template void pack<false, false>(const Runs<T>&, const Range&, const Range&, bfloat16*); \
+  template void pack<false, true>(const Runs<T>&, const Range&, const Range&, bfloat16*);  \
+  template void pack<true, false>(const Runs<T>&, const Range&, const Range&, bfloat16*);  \
+  template void pack<true, true>(const Runs<T>&, const Range&, const Range&, bfloat16*);   \
+  template void multiply_panels<T>(int64_t, const bfloat16*, const bfloat16*, const float*, int64_t, float*, int64_t, int64_t, int64_t);
+SLUICE_INSTANTIATE(bfloat16)
+SLUICE_INSTANTIATE(float)
+#undef SLUICE_INSTANTIATE
 
 void round_rows(const float* from, int64_t from_step, int64_t rows, int64_t columns, bfloat16* to, int64_t to_step) {
   int64_t first = 0;

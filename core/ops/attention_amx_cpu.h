@@ -22,33 +22,35 @@ inline void multiply_all_panels(int64_t steps, const bfloat16* a, int64_t a_pane
   for (int64_t i = 0; i * amx::kPanel < height; ++i)
     for (int64_t j = 0; j * amx::kPanel < width; ++j) {
       float* const place = to + i * amx::kPanel * to_step + j * amx::kPanel;
-      amx::multiply_panels(steps, a + i * a_panel, b + j * b_panel, adds ? place : nullptr, to_step, place, to_step,
-                           height - i * amx::kPanel, width - j * amx::kPanel);
+      amx::multiply_panels<bfloat16>(steps, a + i * a_panel, b + j * b_panel, adds ? place : nullptr, to_step, place, to_step,
+                                     height - i * amx::kPanel, width - j * amx::kPanel);
     }
 }
 
 /// Keys or values as the right factor of products: either as its columns, or as what is summed over, block by block of keys.
 struct KeyPanels {
-  static int64_t elements(int64_t keys, int64_t width) { return amx::panel_elements(keys, width); }
+  static int64_t elements(int64_t keys, int64_t width) { return amx::panel_elements<bfloat16>(keys, width); }
 
   void pack_as_columns(const HeadRows<bfloat16>& rows) const {
-    amx::pack<true, false>({rows.data, rows.step}, {0, keys}, {0, width}, data);
+    amx::pack<true, false, bfloat16>({rows.data, rows.step}, {0, keys}, {0, width}, data);
   }
   void pack_as_depth(const HeadRows<bfloat16>& rows) const {
     for (int64_t key = 0; key < keys; key += kKeys)
-      amx::pack<false, false>({rows.data, rows.step}, {0, width}, {key, std::min(kKeys, keys - key)}, data + key * padded_width());
+      amx::pack<false, false, bfloat16>({rows.data, rows.step}, {0, width}, {key, std::min(kKeys, keys - key)},
+                                        data + key * padded_width());
   }
 
   /// block [rows, columns] = left of `width` times columns from `key` on.
   void multiply_columns(const bfloat16* left, int64_t rows, int64_t key, int64_t columns, float* block, int64_t block_step) const {
     const int64_t steps = amx::steps_of(width);
-    multiply_all_panels(steps, left, 0, data + key * padded_width(), steps * amx::kPanelStep, false, block, block_step, rows, columns);
+    multiply_all_panels(steps, left, 0, data + key * padded_width(), steps * amx::kPanelStep<bfloat16>, false, block, block_step, rows,
+                        columns);
   }
   /// sums [rows, width] = left of `columns`, times the keys from `key` on, or what is there and that.
   void multiply_depth(const bfloat16* left, int64_t rows, int64_t key, int64_t columns, bool adds, float* sums, int64_t sum_step) const {
     const int64_t packed_steps = amx::steps_of(std::min(kKeys, keys - key));
-    multiply_all_panels(amx::steps_of(columns), left, 0, data + key * padded_width(), packed_steps * amx::kPanelStep, adds, sums, sum_step,
-                        rows, width);
+    multiply_all_panels(amx::steps_of(columns), left, 0, data + key * padded_width(), packed_steps * amx::kPanelStep<bfloat16>, adds, sums,
+                        sum_step, rows, width);
   }
 
   bfloat16* data;
@@ -68,13 +70,13 @@ class WeightPanels {
   /// Queries are its rows.
   const bfloat16* by_query(const float* block, int64_t block_step, int64_t rows, int64_t columns) const {
     amx::round_rows(block, block_step, rows, columns, rows_, step_);
-    amx::pack<true, true>({rows_, step_}, {0, rows}, {0, columns}, panels_);
+    amx::pack<true, true, bfloat16>({rows_, step_}, {0, rows}, {0, columns}, panels_);
     return panels_;
   }
   /// Keys are; it is summed over queries, which are one step.
   const bfloat16* by_key(const float* block, int64_t block_step, int64_t rows, int64_t columns) const {
     amx::round_rows(block, block_step, rows, columns, rows_, step_);
-    amx::pack<false, true>({rows_, step_}, {0, columns}, {0, rows}, panels_);
+    amx::pack<false, true, bfloat16>({rows_, step_}, {0, columns}, {0, rows}, panels_);
     return panels_;
   }
 
@@ -93,7 +95,7 @@ class AmxForward {
   using C = float;
   AmxForward(float* memory, const Extent& of) : AmxForward(Pieces<float>(memory), of) {}
   static int64_t size(int64_t keys, int64_t width) {
-    return (WeightPanels::elements(keys) + 2 * KeyPanels::elements(keys, width) + amx::panel_elements(kQueries, width)) / 2 +
+    return (WeightPanels::elements(keys) + 2 * KeyPanels::elements(keys, width) + amx::panel_elements<bfloat16>(kQueries, width)) / 2 +
            kQueries * (padded_step(width) + block_step_of(keys) + 2);
   }
 
@@ -102,7 +104,7 @@ class AmxForward {
     values_.pack_as_depth(values);
   }
   void load_queries(const HeadRows<bfloat16>& from, int64_t first, int64_t rows) const {
-    amx::pack<true, true>({from.data, from.step}, {first, rows}, {0, extent.width}, queries_);
+    amx::pack<true, true, bfloat16>({from.data, from.step}, {first, rows}, {0, extent.width}, queries_);
   }
   void score(int64_t rows, int64_t key, int64_t columns) const {
     keys_.multiply_columns(queries_, rows, key, columns, scores, extent.block_step());
@@ -120,7 +122,7 @@ class AmxForward {
   AmxForward(Pieces<float> pieces, const Extent& of) : extent(of), weights_(pieces, of.keys) {
     keys_ = {take_panels(pieces, KeyPanels::elements(of.keys, of.width)), of.keys, of.width};
     values_ = {take_panels(pieces, KeyPanels::elements(of.keys, of.width)), of.keys, of.width};
-    queries_ = take_panels(pieces, amx::panel_elements(kQueries, of.width));
+    queries_ = take_panels(pieces, amx::panel_elements<bfloat16>(kQueries, of.width));
     out = pieces.take(kQueries * of.width_step());
     scores = pieces.take(kQueries * of.block_step());
     maximum = pieces.take(kQueries);
@@ -138,7 +140,7 @@ class AmxBackward {
   using C = float;
   AmxBackward(float* memory, const Extent& of) : AmxBackward(Pieces<float>(memory), of) {}
   static int64_t size(int64_t keys, int64_t width) {
-    return (WeightPanels::elements(keys) + 3 * KeyPanels::elements(keys, width) + 4 * amx::panel_elements(kQueries, width)) / 2 +
+    return (WeightPanels::elements(keys) + 3 * KeyPanels::elements(keys, width) + 4 * amx::panel_elements<bfloat16>(kQueries, width)) / 2 +
            (2 * rounded_up(keys, amx::kPanel) + 3 * kQueries) * padded_step(width) + 2 * kQueries * block_step_of(keys) + kQueries;
   }
 
@@ -153,10 +155,10 @@ class AmxBackward {
     load(y, first, rows, extent.width, 1.0f, y_rows_);
     load(dy, first, rows, extent.width, 1.0f, dy_rows_);
     sum_products(y_rows_, dy_rows_, rows, extent.width, delta);
-    amx::pack<true, true>({q.data, q.step}, {first, rows}, {0, extent.width}, queries_);
-    amx::pack<true, true>({dy.data, dy.step}, {first, rows}, {0, extent.width}, dout_);
-    amx::pack<false, false>({q.data, q.step}, {0, extent.width}, {first, rows}, query_depth_);
-    amx::pack<false, false>({dy.data, dy.step}, {0, extent.width}, {first, rows}, dout_depth_);
+    amx::pack<true, true, bfloat16>({q.data, q.step}, {first, rows}, {0, extent.width}, queries_);
+    amx::pack<true, true, bfloat16>({dy.data, dy.step}, {first, rows}, {0, extent.width}, dout_);
+    amx::pack<false, false, bfloat16>({q.data, q.step}, {0, extent.width}, {first, rows}, query_depth_);
+    amx::pack<false, false, bfloat16>({dy.data, dy.step}, {0, extent.width}, {first, rows}, dout_depth_);
   }
   void score(int64_t rows, int64_t key, int64_t columns) const {
     key_columns_.multiply_columns(queries_, rows, key, columns, weights, extent.block_step());
@@ -183,7 +185,7 @@ class AmxBackward {
     for (KeyPanels* panels : {&key_columns_, &key_depth_, &value_columns_})
       *panels = {take_panels(pieces, KeyPanels::elements(of.keys, of.width)), of.keys, of.width};
     for (bfloat16** panels : {&queries_, &dout_, &query_depth_, &dout_depth_})
-      *panels = take_panels(pieces, amx::panel_elements(kQueries, of.width));
+      *panels = take_panels(pieces, amx::panel_elements<bfloat16>(kQueries, of.width));
     for (float** sums : {&dkeys, &dvalues}) *sums = pieces.take(rounded_up(of.keys, amx::kPanel) * of.width_step());
     for (float** rows : {&dqueries, &y_rows_, &dy_rows_}) *rows = pieces.take(kQueries * of.width_step());
     for (float** block : {&weights, &dscores}) *block = pieces.take(kQueries * of.block_step());
@@ -192,8 +194,8 @@ class AmxBackward {
 
   void add_by_key(int64_t rows, int64_t key, int64_t columns, const float* block, const bfloat16* of_queries, float* sums) const {
     const bfloat16* const left = left_.by_key(block, extent.block_step(), rows, columns);
-    multiply_all_panels(1, left, amx::kPanelStep, of_queries, amx::kPanelStep, true, sums + key * extent.width_step(), extent.width_step(),
-                        columns, extent.width);
+    multiply_all_panels(1, left, amx::kPanelStep<bfloat16>, of_queries, amx::kPanelStep<bfloat16>, true, sums + key * extent.width_step(),
+                        extent.width_step(), columns, extent.width);
   }
 
   AmxTiles tiles_;

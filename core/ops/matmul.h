@@ -8,6 +8,8 @@ namespace sluice {
 ///         (NumPy's rule). a [K] is a row and b [K] a column, whose axis the result lacks; op leaves it alone.
 /// Dtypes  f32, f64, bf16 (sums in f32); both operands alike. Strided operands are read in place when one of their last two axes has
 ///         unit stride, else copied.
+///         Where a CPU has AMX, large products in f32 are as exact, but an infinite number, or one beyond those of bf16, makes NaN of its
+///         sums (core/cpu/amx_gemm.h).
 /// Errors  UsageError naming both shapes.
 /// Threads the same bits for every number of threads: the larger of M and N is cut into parts by its size alone.
 /// Cost    2 M N K FLOPs a matrix; scratch per intra-op thread for panels of the operands, or what oneDNN wants.

@@ -18,7 +18,7 @@ enum class Way {
   eigen,     ///< f64, and products in f32 up to 32^3, where the overhead of the others costs more than their kernels win
   packed,    ///< f32 and bf16, by panels of our own
   blas,      ///< f32, by oneDNN's BLAS function: large products, and smaller ones of which b is not transposed
-  amx,       ///< bf16, by the processor's tiles
+  amx,       ///< bf16, and all but small products in f32, by the processor's tiles
   compiled,  ///< oneDNN's, compiled for their sizes: bf16, and smaller products in f32
 };
 
@@ -62,6 +62,13 @@ bool is_faster_packed(const onednn::Product& whole) {
   return whole.m * whole.n >= kLargeResult && whole.n >= std::max(kManyColumns, 2 * whole.k);
 }
 
+/// Of numbers in f32, which are three in bf16 each: where few results are stored, or of few rows or columns, splitting and packing them takes
+/// longer than the tiles save.
+bool is_faster_by_amx(const onednn::Product& whole) {
+  constexpr int64_t kLeastExtent = 64, kLeastDepth = 32, kLeastResult = int64_t{1} << 13;
+  return std::min(whole.m, whole.n) >= kLeastExtent && whole.k >= kLeastDepth && whole.m * whole.n >= kLeastResult;
+}
+
 /// oneDNN has the product, and where several `add_up` one that adds to the result.
 bool is_compiled(onednn::Product whole, bool add_up) {
   if (!onednn::scratch_bytes(whole)) return false;
@@ -75,6 +82,7 @@ Way way_of(const onednn::Product& whole, bool add_up) {
   if (whole.dtype == DType::bf16) return is_compiled(whole, add_up) ? Way::compiled : Way::packed;
   const int64_t multiplications = whole.m * whole.n * whole.k;
   if (whole.dtype == DType::f64 || multiplications <= kTiny) return Way::eigen;
+  if (has_amx() && is_faster_by_amx(whole)) return Way::amx;
   if (is_faster_packed(whole)) return Way::packed;
   if (!is_compiled(whole, add_up)) return Way::packed;
   return is_faster_by_blas(whole) ? Way::blas : Way::compiled;
@@ -149,10 +157,10 @@ void multiply_without_padding(Cpu& cpu, const MatmulOperands& of, const Tensor& 
 template <class T, class C>
 void multiply(onednn::Product product, Way way, const T* a, const T* b, const C* bias, C* c, void* scratch) {
   if (way == Way::compiled) return onednn::multiply(product, a, b, bias, c, scratch);
-  if constexpr (std::is_same_v<T, bfloat16>)
+  if constexpr (!std::is_same_v<T, double>) {
     if (way == Way::amx) return amx_gemm(product, a, b, bias, c, scratch);
-  if constexpr (!std::is_same_v<T, double>)
     if (way == Way::packed) return packed_gemm(product, a, b, bias, c, {}, static_cast<float*>(scratch));
+  }
   if constexpr (!std::is_same_v<T, bfloat16>) {
     if (product.has_bias) {
       for (int64_t row = 0; row < product.m; ++row) std::copy_n(bias, product.n, c + row * product.c_ld);
