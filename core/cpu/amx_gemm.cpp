@@ -24,7 +24,7 @@ struct Limits {
 template <class T>
 constexpr Limits kLimits{256, 512, 256, 512, 2048, 1024, 1024};
 template <>
-constexpr Limits kLimits<float>{256, 512, 256, 256, 2048, 1024, 1024};
+constexpr Limits kLimits<float>{128, 512, 256, 256, 2048, 512, 1024};
 
 /// Sums of two panels, and where the next two have theirs: floats from row to row, from panel to panel of a's and of b's.
 struct Sums {

@@ -29,14 +29,11 @@ template <class T, class Vector>
     std::memcpy(&to, from, static_cast<size_t>(count) * sizeof *from);
 }
 
-/// x = bf16 in the upper halves of words, and what is left of x: x rounded, halves away from zero. A number beyond those of bf16 leaves no number.
+/// upper = x rounded to bf16, halves away from zero, in the upper halves of words; x = what is left of it. Of a number beyond those of bf16 no
+/// number is left.
 [[gnu::always_inline]] inline void split(Floats& x, Words& upper) {
-  Words bits;
-  std::memcpy(&bits, &x, sizeof bits);
-  upper = (bits + 0x8000u) & 0xffff0000u;
-  Floats rounded;
-  std::memcpy(&rounded, &upper, sizeof rounded);
-  x -= rounded;
+  upper = ((Words)x + 0x8000u) & 0xffff0000u;
+  x -= (Floats)upper;
 }
 
 /// The parts of `count` numbers, 16 at most, in the upper halves of words.
@@ -45,18 +42,13 @@ template <class T, class Vector>
   load(from, count, x);
   split(x, parts[0]);
   split(x, parts[1]);
-  std::memcpy(&parts[2], &x, sizeof x);
-  parts[2] &= 0xffff0000u;  // of a number nothing is left
+  parts[2] = (Words)x & 0xffff0000u;  // of a number nothing is left
 }
 
 /// Element by element of x and then y.
 [[gnu::always_inline]] inline void join_upper_halves(const Words& x, const Words& y, Words& to) {
   const auto join = [&]<int... i>(std::integer_sequence<int, i...>) __attribute__((always_inline)) {
-    Row first, second;
-    std::memcpy(&first, &x, sizeof first);
-    std::memcpy(&second, &y, sizeof second);
-    const Row row = __builtin_shufflevector(first, second, (2 * i + 1)...);
-    std::memcpy(&to, &row, sizeof row);
+    to = (Words)__builtin_shufflevector((Row)x, (Row)y, (2 * i + 1)...);
   };
   join(std::make_integer_sequence<int, kTileDepth>());
 }
@@ -133,20 +125,29 @@ constexpr std::array<PartProduct, 1> kProducts{{{0, 0}}};
 template <>
 constexpr std::array<PartProduct, 6> kProducts<float>{{{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {0, 0}}};
 
+/// The sums of a tile's product are those of the first of each pair, and of the second, added to what was there.
 template <class T>
 void multiply_by_loops(int64_t steps, const bfloat16* a, const bfloat16* b, const float* from, int64_t from_step, float* to,
                        int64_t to_step, int64_t height, int64_t width) {
   for (int64_t i = 0; i < std::min(height, kPanel); ++i)
-    for (int64_t j = 0; j < std::min(width, kPanel); ++j) {
-      const bfloat16 *row = a + i / kTile * kTileElements + i % kTile * kTileDepth, *column = b + j / kTile * kTileElements + j % kTile * 2;
-      float sum = from ? from[i * from_step + j] : 0;
+    for (int64_t j = 0; j < std::min(width, kPanel); j += kTile) {
+      const bfloat16 *row = a + i / kTile * kTileElements + i % kTile * kTileDepth, *columns = b + j / kTile * kTileElements;
+      Floats sum{};
+      if (from) std::memcpy(&sum, from + i * from_step + j, sizeof sum);
       for (int64_t step = 0; step < steps; ++step)
         for (const auto& [of_a, of_b] : kProducts<T>) {
-          const bfloat16 *left = row + step * kPanelStep<T> + of_a * kPartStep, *right = column + step * kPanelStep<T> + of_b * kPartStep;
-          for (int64_t k = 0; k < kTileDepth; ++k)
-            sum += static_cast<float>(left[k]) * static_cast<float>(right[k / 2 * kTileDepth + k % 2]);
+          const bfloat16 *left = row + step * kPanelStep<T> + of_a * kPartStep, *right = columns + step * kPanelStep<T> + of_b * kPartStep;
+          Floats firsts{}, seconds{};
+          for (int64_t k = 0; k < kTileDepth; k += 2) {
+            Words pairs;
+            std::memcpy(&pairs, right + k * kTile, sizeof pairs);
+            const Words low = pairs << 16, high = pairs & 0xffff0000u;
+            firsts += static_cast<float>(left[k]) * (Floats)low;
+            seconds += static_cast<float>(left[k + 1]) * (Floats)high;
+          }
+          sum += firsts + seconds;
         }
-      to[i * to_step + j] = sum;
+      std::memcpy(to + i * to_step + j, &sum, sizeof sum);
     }
 }
 

@@ -53,8 +53,8 @@ struct Range {
 template <bool are_along, bool is_of_a, class T>
 void pack(const Runs<T>& x, const Range& range, const Range& depth, bfloat16* to);
 
-/// to [height, width] = from + one panel of a times one of b, both of T and of `steps` tiles, or without `from` where it is null. Their steps are floats
-/// between rows. Of height and width only what exceeds 16, and is not all of 32, matters: whole tiles are read and written.
+/// to [height, width] = from + one panel of a times one of b, both of T and of `steps` tiles, or without `from` where it is null. Their steps are
+/// floats between rows. Of height and width only what exceeds 16, and is not all of 32, matters: whole tiles are read and written.
 /// Needs   AmxTiles of the calling thread where has_amx(). Threads  any.
 template <class T>
 void multiply_panels(int64_t steps, const bfloat16* a, const bfloat16* b, const float* from, int64_t from_step, float* to, int64_t to_step,

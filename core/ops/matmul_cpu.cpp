@@ -18,7 +18,7 @@ enum class Way {
   eigen,     ///< f64, and products in f32 up to 32^3, where the overhead of the others costs more than their kernels win
   packed,    ///< f32 and bf16, by panels of our own
   blas,      ///< f32, by oneDNN's BLAS function: large products, and smaller ones of which b is not transposed
-  amx,       ///< bf16, and all but small products in f32, by the processor's tiles
+  amx,       ///< bf16, and large products in f32, by the processor's tiles
   compiled,  ///< oneDNN's, compiled for their sizes: bf16, and smaller products in f32
 };
 
@@ -63,10 +63,10 @@ bool is_faster_packed(const onednn::Product& whole) {
 }
 
 /// Of numbers in f32, which are three in bf16 each: where few results are stored, or of few rows or columns, splitting and packing them takes
-/// longer than the tiles save.
+/// longer than the tiles save; and products of a convolution of one pixel are faster alone, but not in a step (docs/performance.md).
 bool is_faster_by_amx(const onednn::Product& whole) {
-  constexpr int64_t kLeastExtent = 64, kLeastDepth = 32, kLeastResult = int64_t{1} << 13;
-  return std::min(whole.m, whole.n) >= kLeastExtent && whole.k >= kLeastDepth && whole.m * whole.n >= kLeastResult;
+  constexpr int64_t kLeastExtent = 64, kLeast = int64_t{1} << 27;
+  return std::min({whole.m, whole.n, whole.k}) >= kLeastExtent && whole.m * whole.n * whole.k >= kLeast;
 }
 
 /// oneDNN has the product, and where several `add_up` one that adds to the result.

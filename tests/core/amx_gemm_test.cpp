@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -137,10 +138,10 @@ TEST(AmxGemm, IsAsExactInF32AsMultiplyAdds) {
   }
 }
 
-/// Of a number in f32 that is infinite, or no number, nothing but NaN is left, in its row alone.
+/// Of a number in f32 that is infinite, beyond the numbers of bf16, or none, nothing but NaN is left, in its row alone.
 TEST(AmxGemm, TellsInF32WhatIsNoNumber) {
   constexpr int64_t kSize = 40;
-  for (const float odd : {HUGE_VALF, -HUGE_VALF, std::nanf("")}) {
+  for (const float odd : {HUGE_VALF, -HUGE_VALF, 3.4e38f, std::nanf("")}) {
     std::vector<float> a(kSize * kSize, 1.0f), b(kSize * kSize, 1.0f), c(kSize * kSize);
     a[3 * kSize + 5] = odd;
     onednn::Product of{
@@ -150,6 +151,23 @@ TEST(AmxGemm, TellsInF32WhatIsNoNumber) {
     for (int64_t i = 0; i < kSize; ++i)
       for (int64_t j = 0; j < kSize; ++j)
         ASSERT_TRUE(i == 3 ? std::isnan(c[i * kSize + j]) : c[i * kSize + j] == kSize) << odd << " at " << i << ", " << j;
+  }
+}
+
+/// Of a number in f32 near the least normal one the first part is left, and of one below it nothing or itself.
+TEST(AmxGemm, KeepsSmallNumbersOfF32) {
+  constexpr int64_t kSize = 32;
+  for (const auto& [small, least, most] : {std::tuple{1e-30f, 1e-30, 1e-30}, {1.3e-38f, 1.29e-38, 1.31e-38}, {1e-40f, 0.0, 1e-40}}) {
+    std::vector<float> a(kSize * kSize), b(kSize * kSize), c(kSize * kSize);
+    for (int64_t i = 0; i < kSize; ++i) a[i * kSize + i] = small, b[i * kSize + i] = 1;
+    onednn::Product of{
+        .dtype = DType::f32, .m = kSize, .n = kSize, .k = kSize, .a_ld = kSize, .b_ld = kSize, .c_ld = kSize, .f32_result = true};
+    testing::LineScratch scratch(amx_gemm_scratch(of));
+    amx_gemm<float, float>(of, a.data(), b.data(), nullptr, c.data(), scratch.data());
+    for (int64_t i = 0; i < kSize; ++i) {
+      EXPECT_GE(c[i * kSize + i], static_cast<float>(least));
+      EXPECT_LE(c[i * kSize + i], static_cast<float>(most));
+    }
   }
 }
 
@@ -169,7 +187,7 @@ TEST(AmxGemm, RoundsASumOnce) {
 TEST(AmxGemm, GivesProductsTheSameBitsForEveryNumberOfThreads) {
   const auto product = [](DType dtype, int threads) {
     const DevicePtr device = make_device("cpu:0", {.threads = threads});
-    const Tensor a = empty({3, 130, 520}, dtype, device), b = empty({520, 290}, dtype, device);
+    const Tensor a = empty({2, 530, 1030}, dtype, device), b = empty({1030, 270}, dtype, device);
     fill_normal(a, 0, 1, random_key(1, "a"));
     fill_normal(b, 0, 1, random_key(1, "b"));
     return matmul(a, b).to_vector();
