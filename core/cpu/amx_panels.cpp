@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstring>
-#include <utility>
 
 #include "core/cpu/amx.h"
 #include "core/cpu/transpose_registers.h"
@@ -16,7 +15,6 @@ namespace {
 
 typedef uint32_t Words __attribute__((vector_size(64)));
 typedef uint16_t Halves __attribute__((vector_size(32)));
-typedef uint16_t Row __attribute__((vector_size(64)));
 typedef float Floats __attribute__((vector_size(64)));
 
 /// to = the first `count` elements from there on, as many as a vector has at most, and zeros.
@@ -36,84 +34,92 @@ template <class T, class Vector>
   x -= (Floats)upper;
 }
 
-/// The parts of `count` numbers, 16 at most, in the upper halves of words.
-[[gnu::always_inline]] inline void load_parts(const float* from, int64_t count, Words (&parts)[kParts<float>]) {
-  Floats x;
-  load(from, count, x);
-  split(x, parts[0]);
-  split(x, parts[1]);
-  parts[2] = (Words)x & 0xffff0000u;  // of a number nothing is left
+[[gnu::always_inline]] inline void store_row(const Words& row, int64_t i, bfloat16* tile) {
+  std::memcpy(static_cast<void*>(tile + i * kTileDepth), &row, sizeof row);
 }
-
-/// Element by element of x and then y.
-[[gnu::always_inline]] inline void join_upper_halves(const Words& x, const Words& y, Words& to) {
-  const auto join = [&]<int... i>(std::integer_sequence<int, i...>) __attribute__((always_inline)) {
-    to = (Words)__builtin_shufflevector((Row)x, (Row)y, (2 * i + 1)...);
-  };
-  join(std::make_integer_sequence<int, kTileDepth>());
-}
-
-/// A row of a tile for each part: `count` elements of a run, 32 at most, or of two runs in pairs.
-[[gnu::always_inline]] inline void load_row(const Runs<bfloat16>& x, int64_t run, int64_t first, int64_t count, Words (&row)[1]) {
-  load(x.at(run, first), count, row[0]);
-}
-[[gnu::always_inline]] inline void load_row(const Runs<float>& x, int64_t run, int64_t first, int64_t count, Words (&row)[3]) {
-  Words low[3], high[3];
-  load_parts(x.at(run, first), count, low);
-  load_parts(x.at(run, first) + kTile, count - kTile, high);
+/// Row i of a tile of each part: words of a number's part of `low` and one of `high`.
+[[gnu::always_inline]] inline void store_parts(Floats low, Floats high, int64_t i, bfloat16* tiles) {
 #pragma GCC unroll 3
-  for (int64_t part = 0; part < 3; ++part) join_upper_halves(low[part], high[part], row[part]);
-}
-/// Zeros for missing runs.
-[[gnu::always_inline]] inline void load_pairs(const Runs<bfloat16>& x, const Range& runs, int64_t first, int64_t count, Words (&row)[1]) {
-  Halves low{}, high{};
-  if (runs.count > 0) load(x.at(runs.first, first), count, low);
-  if (runs.count > 1) load(x.at(runs.first + 1, first), count, high);
-  row[0] = __builtin_convertvector(low, Words) | __builtin_convertvector(high, Words) << 16;
-}
-[[gnu::always_inline]] inline void load_pairs(const Runs<float>& x, const Range& runs, int64_t first, int64_t count, Words (&row)[3]) {
-  Words low[3] = {}, high[3] = {};
-  if (runs.count > 0) load_parts(x.at(runs.first, first), count, low);
-  if (runs.count > 1) load_parts(x.at(runs.first + 1, first), count, high);
-#pragma GCC unroll 3
-  for (int64_t part = 0; part < 3; ++part) row[part] = low[part] >> 16 | high[part];
+  for (int64_t part = 0; part < kParts<float>; ++part) {
+    Words lower = (Words)low, upper = (Words)high & 0xffff0000u;  // of the last part: nothing is left of a number
+    if (part + 1 < kParts<float>) split(low, lower), split(high, upper);
+    store_row(lower >> 16 | upper, i, tiles + part * kPartStep);
+  }
 }
 
-/// One tile of each part, which are a part's step apart.
-template <bool are_along, bool turns, class T>
-void pack_tile(const Runs<T>& x, const Range& range, const Range& depth, bfloat16* to) {
+/// One tile. Its words hold neighbours: of a run, or of two runs.
+template <bool are_along, bool turns>
+void pack_tile(const Runs<bfloat16>& x, const Range& range, const Range& depth, bfloat16* to) {
   constexpr int64_t kRuns = are_along ? kTile : kTileDepth, kElements = are_along ? kTileDepth : kTile;
   const Range &runs = are_along ? range : depth, &elements = are_along ? depth : range;
-  Words rows[kParts<T>][kTile];
-  const auto store = [&](int64_t part, int64_t i, const Words& row) __attribute__((always_inline)) {
-    std::memcpy(static_cast<void*>(to + part * kPartStep + i * kTileDepth), &row, sizeof row);
-  };
+  Words rows[kTile];
   const auto fill = [&](int64_t run_count, int64_t element_count) __attribute__((always_inline)) {
 #pragma GCC unroll 16
     for (int64_t i = 0; i < kTile; ++i) {
-      Words row[kParts<T>] = {};
-      if constexpr (!are_along)
-        load_pairs(x, {runs.first + 2 * i, run_count - 2 * i}, elements.first, element_count, row);
-      else if (i < run_count)
-        load_row(x, runs.first + i, elements.first, element_count, row);
-#pragma GCC unroll 3
-      for (int64_t part = 0; part < kParts<T>; ++part)
-        if constexpr (turns)
-          rows[part][i] = row[part];
-        else
-          store(part, i, row[part]);
+      Words row{};
+      if constexpr (are_along) {
+        if (i < run_count) load(x.at(runs.first + i, elements.first), element_count, row);
+      } else {
+        Halves low{}, high{};
+        if (2 * i < run_count) load(x.at(runs.first + 2 * i, elements.first), element_count, low);
+        if (2 * i + 1 < run_count) load(x.at(runs.first + 2 * i + 1, elements.first), element_count, high);
+        row = __builtin_convertvector(low, Words) | __builtin_convertvector(high, Words) << 16;
+      }
+      if constexpr (turns)
+        rows[i] = row;
+      else
+        store_row(row, i, to);
     }
   };
   if (runs.count >= kRuns && elements.count >= kElements)
     fill(kRuns, kElements);  // constant sizes: vector moves
   else
     fill(runs.count, elements.count);
-  if constexpr (turns)
-    for (int64_t part = 0; part < kParts<T>; ++part) {
-      transpose_registers(rows[part]);
+  if constexpr (turns) {
+    transpose_registers(rows);
 #pragma GCC unroll 16
-      for (int64_t i = 0; i < kTile; ++i) store(part, i, rows[part][i]);
+    for (int64_t i = 0; i < kTile; ++i) store_row(rows[i], i, to);
+  }
+}
+
+/// One tile of each part, which are a part's step apart. A word holds a number of the first half of the depth and one of the second, so that no
+/// register is shuffled for it, and numbers in f32 are turned before each is three.
+template <bool are_along, bool turns>
+void pack_tile(const Runs<float>& x, const Range& range, const Range& depth, bfloat16* to) {
+  const auto load_row = [&](const Range& of_depth, int64_t run_count, int64_t element_count, int64_t i, Floats& row)
+      __attribute__((always_inline)) {
+    row = Floats{};
+    const Range &runs = are_along ? range : of_depth, &elements = are_along ? of_depth : range;
+    if (i < run_count) load(x.at(runs.first + i, elements.first), element_count, row);
+  };
+  const Range low = depth.part(0, kTile), high = depth.part(kTile, kTile);
+  const auto fill = [&](int64_t count, int64_t low_count, int64_t high_count) __attribute__((always_inline)) {
+    if constexpr (turns) {
+      Floats low_rows[kTile], high_rows[kTile];
+      const auto load_turned = [&](const Range& of_depth, int64_t depth_count, Floats(&rows)[kTile]) __attribute__((always_inline)) {
+#pragma GCC unroll 16
+        for (int64_t i = 0; i < kTile; ++i)
+          load_row(of_depth, are_along ? count : depth_count, are_along ? depth_count : count, i, rows[i]);
+        transpose_registers(rows);
+      };
+      load_turned(low, low_count, low_rows);
+      load_turned(high, high_count, high_rows);
+#pragma GCC unroll 16
+      for (int64_t i = 0; i < kTile; ++i) store_parts(low_rows[i], high_rows[i], i, to);
+    } else {
+#pragma GCC unroll 16
+      for (int64_t i = 0; i < kTile; ++i) {
+        Floats low_row, high_row;
+        load_row(low, are_along ? count : low_count, are_along ? low_count : count, i, low_row);
+        load_row(high, are_along ? count : high_count, are_along ? high_count : count, i, high_row);
+        store_parts(low_row, high_row, i, to);
+      }
     }
+  };
+  if (range.count >= kTile && depth.count >= kTileDepth)
+    fill(kTile, kTile, kTile);  // constant sizes: vector moves
+  else
+    fill(range.count, low.count, high.count);
 }
 
 struct PartProduct {
