@@ -92,6 +92,8 @@ class PaddedForward {
   void score(int64_t rows, int64_t key, int64_t columns) const {
     kernels::score(extent, rows, columns, queries_, keys_transposed_ + key, scores);
   }
+  /// What scores are to be multiplied with: the queries are already.
+  C score_factor() const { return 1; }
   void combine(int64_t rows, int64_t key, int64_t columns) const { kernels::combine(extent, rows, key, columns, scores, values_, out); }
 
   const Extent& extent;
@@ -101,18 +103,19 @@ class PaddedForward {
   C *keys_transposed_, *values_, *queries_;
 };
 
-/// Turns scores into exp(score - maximum so far), and brings the earlier results of each row to the new maximum.
+/// Turns scores into exp(factor (score - maximum so far)), and brings the earlier results of each row to the new maximum.
 template <class Way>
 void online_softmax(const Way& s, int64_t first_query, int64_t rows, int64_t first_key, int64_t columns) {
   using C = typename Way::C;
   const Extent& extent = s.extent;
+  const C score_factor = s.score_factor();
   for (int64_t i = 0; i < rows; ++i) {
     const MaskedRow<C> row(s.scores + i * extent.block_step(), extent.seen(first_query + i, first_key, columns), columns);
     row.fill_hidden(-std::numeric_limits<C>::infinity());
     const C maximum = std::max(s.maximum[i], row.vectors.maxCoeff());
-    row.vectors = (row.vectors - maximum).exp();
+    row.vectors = ((row.vectors - maximum) * score_factor).exp();
     row.fill_hidden(0);
-    const C factor = first_key == 0 ? 0 : std::exp(s.maximum[i] - maximum);
+    const C factor = first_key == 0 ? 0 : std::exp((s.maximum[i] - maximum) * score_factor);
     s.sum[i] = s.sum[i] * factor + row.vectors.sum();
     s.maximum[i] = maximum;
     if (first_key > 0 && factor != 1) Row<C>(s.out + i * extent.width_step(), extent.width) *= factor;
@@ -165,6 +168,7 @@ class PaddedBackward {
   void score(int64_t rows, int64_t key, int64_t columns) const {
     kernels::score(extent, rows, columns, queries_, keys_transposed_ + key, weights);
   }
+  C score_factor() const { return 1; }
   void score_gradient(int64_t rows, int64_t key, int64_t columns) const {
     kernels::score(extent, rows, columns, dout_, values_transposed_ + key, dscores);
   }
@@ -186,10 +190,11 @@ class PaddedBackward {
 template <class Way>
 void softmax_again(const Way& s, const typename Way::C* log_sum_exp, int64_t first_query, int64_t rows, int64_t first_key,
                    int64_t columns) {
+  const typename Way::C score_factor = s.score_factor();
   for (int64_t i = 0; i < rows; ++i) {
     const MaskedRow<typename Way::C> row(s.weights + i * s.extent.block_step(), s.extent.seen(first_query + i, first_key, columns),
                                          columns);
-    row.vectors = (row.vectors - log_sum_exp[first_query + i]).exp();
+    row.vectors = (row.vectors * score_factor - log_sum_exp[first_query + i]).exp();
     row.fill_hidden(0);
   }
 }
@@ -222,11 +227,20 @@ void attend_backward(const Way& s, const typename Way::C* log_sum_exp, int64_t f
   }
 }
 
-/// Calls body with the way that serves T: body.template operator()<Forward, Backward>().
+/// Tiles want wide heads and many tokens in f32, where a number is three: of fewer packing takes longer than they save (docs/performance.md).
+/// As each sample without its padding decides, its bits do not depend on others'.
+template <class T>
+bool is_faster_by_tiles(int64_t queries, int64_t keys, int64_t width) {
+  constexpr int64_t kLeastKeys = 128, kLeastWidth = 32;
+  if (std::is_same_v<T, double> || !has_amx()) return false;
+  return std::is_same_v<T, bfloat16> || (queries >= kQueries && keys >= kLeastKeys && width >= kLeastWidth);
+}
+
+/// Calls body with the way that serves T and a sample of these sizes: body.template operator()<Forward, Backward>().
 template <class T, class Body>
-void with_way(const Body& body) {
-  if constexpr (std::is_same_v<T, bfloat16>)
-    if (has_amx()) return body.template operator()<AmxForward, AmxBackward>();
+void with_way(int64_t queries, int64_t keys, int64_t width, const Body& body) {
+  if constexpr (!std::is_same_v<T, double>)
+    if (is_faster_by_tiles<T>(queries, keys, width)) return body.template operator()<AmxForward<T>, AmxBackward<T>>();
   body.template operator()<PaddedForward<T>, PaddedBackward<T>>();
 }
 
@@ -236,7 +250,10 @@ int64_t attention_scratch(const Tensor& q, const Tensor& k, bool backward) {
   const int64_t keys = k.dim(1), width = q.dim(3);
   int64_t elements = 0;
   on_float(q.dtype(), "attention", [&]<class T>() {
-    with_way<T>([&]<class Forward, class Backward>() { elements = backward ? Backward::size(keys, width) : Forward::size(keys, width); });
+    const auto take = [&]<class Forward, class Backward>() {
+      elements = std::max(elements, backward ? Backward::size(keys, width) : Forward::size(keys, width));
+    };
+    for (int64_t of_sample : {int64_t{1}, keys}) with_way<T>(q.dim(1), of_sample, width, take);
   });
   return elements;
 }
@@ -258,18 +275,17 @@ void attention(Cpu& cpu, const Tensor& q, const Tensor& k, const Tensor& v, cons
           attend(s, first, rows);
           for (int64_t i = 0; i < rows; ++i) Row<C>(s.out + i * extent.width_step(), extent.width) *= 1 / s.sum[i];
           store(s.out, C{1}, first, rows, extent.width, y.rows(sample, head));
-          Row<C>(s.sum, rows) = Row<C>(s.maximum, rows) + Row<C>(s.sum, rows).log();
+          Row<C>(s.sum, rows) = Row<C>(s.maximum, rows) * s.score_factor() + Row<C>(s.sum, rows).log();
           std::copy_n(s.sum, rows, log_sum_exps + (sample * q.dim(2) + head) * all.queries + first);
         }
         clear_rows(y.rows(sample, head), extent.queries, all.queries, extent.width);
       }
     };
-    with_way<T>([&]<class Forward, class>() {
-      cpu.parallel_slots(k.dim(0) * k.dim(2), [&](int64_t item, int64_t slot) {
-        const int64_t sample = item / k.dim(2);
-        const Extent extent = all.of_sample(sample);
-        attend_head(sample, item % k.dim(2), Forward(memory + slot * scratch.dim(1), extent));
-      });
+    cpu.parallel_slots(k.dim(0) * k.dim(2), [&](int64_t item, int64_t slot) {
+      const int64_t sample = item / k.dim(2);
+      const Extent extent = all.of_sample(sample);
+      with_way<T>(extent.queries, extent.keys, extent.width,
+                  [&]<class Forward, class>() { attend_head(sample, item % k.dim(2), Forward(memory + slot * scratch.dim(1), extent)); });
     });
   });
 }
@@ -301,12 +317,11 @@ void attention_backward(Cpu& cpu, const Tensor& q, const Tensor& k, const Tensor
       if (dk.defined()) store_keys(extent, s.dkeys, s.key_factor(), to_keys.rows(sample, key_head));
       if (dv.defined()) store_keys(extent, s.dvalues, C{1}, to_values.rows(sample, key_head));
     };
-    with_way<T>([&]<class, class Backward>() {
-      cpu.parallel_slots(k.dim(0) * k.dim(2), [&](int64_t item, int64_t slot) {
-        const int64_t sample = item / k.dim(2);
-        const Extent extent = all.of_sample(sample);
-        attend_head(sample, item % k.dim(2), Backward(memory + slot * scratch.dim(1), extent));
-      });
+    cpu.parallel_slots(k.dim(0) * k.dim(2), [&](int64_t item, int64_t slot) {
+      const int64_t sample = item / k.dim(2);
+      const Extent extent = all.of_sample(sample);
+      with_way<T>(extent.queries, extent.keys, extent.width,
+                  [&]<class, class Backward>() { attend_head(sample, item % k.dim(2), Backward(memory + slot * scratch.dim(1), extent)); });
     });
   });
 }
