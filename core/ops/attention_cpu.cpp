@@ -8,6 +8,7 @@
 #include "core/ops/attention.h"
 #include "core/ops/attention_amx_cpu.h"
 #include "core/ops/attention_heads_cpu.h"
+#include "core/ops/rows_cpu.h"
 #include "core/ops/tile_product.h"
 
 namespace sluice::kernels {
@@ -113,8 +114,7 @@ void online_softmax(const Way& s, int64_t first_query, int64_t rows, int64_t fir
     const MaskedRow<C> row(s.scores + i * extent.block_step(), extent.seen(first_query + i, first_key, columns), columns);
     row.fill_hidden(-std::numeric_limits<C>::infinity());
     const C maximum = std::max(s.maximum[i], row.vectors.maxCoeff());
-    row.vectors = ((row.vectors - maximum) * score_factor).exp();
-    row.fill_hidden(0);
+    row.vectors = exponentials((row.vectors - maximum) * score_factor);
     const C factor = first_key == 0 ? 0 : std::exp((s.maximum[i] - maximum) * score_factor);
     s.sum[i] = s.sum[i] * factor + row.vectors.sum();
     s.maximum[i] = maximum;
@@ -194,7 +194,7 @@ void softmax_again(const Way& s, const typename Way::C* log_sum_exp, int64_t fir
   for (int64_t i = 0; i < rows; ++i) {
     const MaskedRow<typename Way::C> row(s.weights + i * s.extent.block_step(), s.extent.seen(first_query + i, first_key, columns),
                                          columns);
-    row.vectors = (row.vectors * score_factor - log_sum_exp[first_query + i]).exp();
+    row.vectors = exponentials(row.vectors * score_factor - log_sum_exp[first_query + i]);
     row.fill_hidden(0);
   }
 }

@@ -40,7 +40,7 @@ struct Coefficients {
 template <class T, class C = compute_t<T>>
 double row_loss(const T* logits, int64_t n, int64_t target, const Coefficients<C>& coefficients, C* row_sums) {
   const auto z = read(logits, n);
-  const C maximum = z.maxCoeff(), exp_sum = (z - maximum).exp().sum();
+  const C maximum = z.maxCoeff(), exp_sum = exponentials(z - maximum).sum();
   row_sums[0] = maximum;
   row_sums[1] = exp_sum;
   const double log_sum = std::log(static_cast<double>(exp_sum));
@@ -58,7 +58,7 @@ void row_gradient(const T* logits, int64_t n, int64_t target, const Coefficients
                   T* dlogits) {
   const C on_target = coefficients.target(target), slope = factor * (on_target + coefficients.spread_sum) / row_sums[1];
   const C at_target = std::exp(static_cast<C>(logits[target]) - row_sums[0]) * slope;  // before dlogits, which may lie in its place
-  const auto scaled = (read(logits, n) - row_sums[0]).exp() * slope;
+  const auto scaled = exponentials(read(logits, n) - row_sums[0]) * slope;
   if (coefficients.spread == 0)
     write(dlogits, n, scaled);
   else if (coefficients.w)

@@ -48,6 +48,12 @@ inline void store_halves(bfloat16* y, Words words) {
 
 /// Rounds as bfloat16(float) does.
 inline void store(bfloat16* y, Words words) {
+#ifdef __AVX512BF16__
+  constexpr int kSubnormal = 0x20;  // the instruction takes those for zero
+  const __m512 floats = std::bit_cast<__m512>(words);
+  if (__builtin_expect(_mm512_fpclass_ps_mask(floats, kSubnormal) == 0, 1))
+    return _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), std::bit_cast<__m256i>(_mm512_cvtneps_pbh(floats)));
+#endif
   const Words rounded = (words + 0x7fff + (words >> 16 & 1)) >> 16, quiet = words >> 16 | 0x40;
   store_halves(y, (words & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
 }
@@ -131,10 +137,14 @@ struct Lanes {
   friend Lanes sqrt(Lanes a) {  // Eigen's packet form is an approximation; this loop becomes the exact instruction
     return each(a, [](T x) { return std::sqrt(x); });
   }
-  /// 0 where it is below the least normal number: Eigen's own never gets there, not even from minus infinity.
+  /// 0 where it is below the least normal number.
   friend Lanes exp(Lanes a) {
-    constexpr double kLogOfLeast = sizeof(T) == 4 ? -87.336544750553108986 : -708.39641853226410622;
-    return where_positive(Lanes(kLogOfLeast) - a, Lanes(0.0), Lanes(Eigen::internal::pexp(a.all)));
+    // The least T whose exponential is not.
+    constexpr double kLogOfLeast = sizeof(T) == 4 ? -87.33654022216797 : -708.39641853226410622;
+#ifdef __AVX512F__
+    if constexpr (sizeof(T) == 4) return exp_by_powers(a.all, _mm512_set1_ps(static_cast<float>(kLogOfLeast)));
+#endif
+    return where_positive(Lanes(kLogOfLeast) - a, Lanes(0.0), Lanes(Eigen::internal::pexp(a.all)));  // Eigen's never gets to 0
   }
   friend Lanes log(Lanes a) { return Eigen::internal::plog(a.all); }
   friend Lanes log1p(Lanes a) {
@@ -179,6 +189,19 @@ struct Lanes {
   }
 
  private:
+#ifdef __AVX512F__
+  /// 2^k exp(r) with whole k and |r| <= log(2) / 2, by one instruction that multiplies with powers of two where Eigen has eight; log(2) in two
+  /// parts. Source  Moshier, Cephes 2.2, expf.c, for the polynomial.
+  static Lanes exp_by_powers(__m512 x, __m512 log_of_least) {
+    const __m512 least = _mm512_min_ps(_mm512_set1_ps(89.0f), x);  // NaN stays, infinity has a remainder
+    const __m512 k = _mm512_roundscale_ps(_mm512_mul_ps(least, _mm512_set1_ps(std::numbers::log2e_v<float>)), 0);
+    const __m512 r = _mm512_fnmadd_ps(k, _mm512_set1_ps(-2.12194440e-4f), _mm512_fnmadd_ps(k, _mm512_set1_ps(0.693359375f), least));
+    __m512 y = _mm512_set1_ps(1.9875691500e-4f);
+    for (float coefficient : {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f, 1.0f, 1.0f})
+      y = _mm512_fmadd_ps(y, r, _mm512_set1_ps(coefficient));
+    return Register(_mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, log_of_least, _CMP_NLT_UQ), y, k));
+  }
+#endif
   /// The sine of x + quarters pi/2, which `exact` computes of a number. In f32 x = k pi/2 + r with |r| <= pi/4, r by Cody and Waite: the
   /// first three parts of pi/2 have 11 bits, so that their products with k are exact. Then Taylor's series. The library takes what is too
   /// far for that. (Eigen's sine: g++ runs its way for large angles always, with -fno-trapping-math, in ten times the time.)

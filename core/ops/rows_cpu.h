@@ -21,26 +21,31 @@ auto read(const T* x, int64_t n) {
   return Eigen::Array<compute_t<T>, Eigen::Dynamic, 1>::NullaryExpr(n, Reader<T>{x});
 }
 
+/// The exponential of a register, of which a single element is one.
+template <class C>
+struct Exponential {
+  C operator()(C x) const { return Eigen::internal::pfirst(exp(Lanes<C>(x)).all); }
+  template <class Register>
+  Register packetOp(const Register& x) const {
+    return exp(Lanes<C>(x)).all;
+  }
+};
+
+/// exp(x) of an Eigen expression.
+template <class Expression>
+auto exponentials(const Expression& x) {
+  return x.unaryExpr(Exponential<typename Expression::Scalar>());
+}
+
 /// y[0..n) = expression, which is in the type of arithmetic; rounds to T. Registers begin at y, wherever that is: assigned to a Map they would
-/// begin at its first aligned address, and the exponential of a single element before it has other bits than that of a register.
+/// begin at its first aligned address.
 template <class T, class Expression>
 void write(T* y, int64_t n, const Expression& expression) {
-  using C = compute_t<T>;
-  if constexpr (std::is_same_v<T, C>) {
-    using Register = typename Lanes<T>::Register;
-    const Eigen::internal::evaluator<Expression> from(expression);
-    int64_t i = 0;
-    for (; i + Lanes<T>::kCount <= n; i += Lanes<T>::kCount)
-      Eigen::internal::pstoreu(y + i, from.template packet<Eigen::Unaligned, Register>(i));
-    for (; i < n; ++i) y[i] = from.coeff(i);
-  } else {
-    constexpr int64_t kBlock = 256;
-    Eigen::Array<C, Eigen::Dynamic, 1, 0, kBlock, 1> block;
-    for (int64_t i = 0; i < n; i += kBlock) {
-      block = expression.segment(i, std::min(kBlock, n - i));
-      std::transform(block.begin(), block.end(), y + i, [](C value) { return T(value); });
-    }
-  }
+  using V = Lanes<compute_t<T>>;
+  const Eigen::internal::evaluator<Expression> from(expression);
+  int64_t i = 0;
+  for (; i + V::kCount <= n; i += V::kCount) V(from.template packet<Eigen::Unaligned, typename V::Register>(i)).store(y + i);
+  for (; i < n; ++i) y[i] = static_cast<T>(from.coeff(i));
 }
 
 }  // namespace sluice::kernels
@@ -48,4 +53,9 @@ void write(T* y, int64_t n, const Expression& expression) {
 template <class T>
 struct Eigen::internal::functor_traits<sluice::kernels::Reader<T>> {
   enum { Cost = 1, PacketAccess = true, IsRepeatable = true };
+};
+
+template <class C>
+struct Eigen::internal::functor_traits<sluice::kernels::Exponential<C>> {
+  enum { Cost = 20, PacketAccess = true };
 };

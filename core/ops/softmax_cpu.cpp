@@ -23,10 +23,10 @@ void softmax_row(const T* x, T* y, int64_t n) {
   const auto elements = read(x, n);
   const auto shifted = elements - elements.maxCoeff();
   if constexpr (std::is_same_v<T, compute_t<T>>) {
-    write(y, n, shifted.exp());
+    write(y, n, exponentials(shifted));
     write(y, n, read(y, n) * (1 / read(y, n).sum()));
   } else {
-    write(y, n, shifted.exp() * (1 / shifted.exp().sum()));  // exponentials kept in T would be rounded twice
+    write(y, n, exponentials(shifted) * (1 / exponentials(shifted).sum()));  // exponentials kept in T would be rounded twice
   }
 }
 
@@ -58,7 +58,7 @@ void log_softmax(Cpu& cpu, const Tensor& x, const Tensor& y) {
     each_row(cpu, x, [x = x.data<T>(), y = y.data<T>()](int64_t at, int64_t n) {
       const auto elements = read(x + at, n);
       const auto shifted = elements - elements.maxCoeff();
-      write(y + at, n, shifted - std::log(shifted.exp().sum()));
+      write(y + at, n, shifted - std::log(exponentials(shifted).sum()));
     });
   });
 }
@@ -67,7 +67,7 @@ void log_softmax_backward(Cpu& cpu, const Tensor& y, const Tensor& dy, const Ten
   on_float(y.dtype(), "log_softmax_backward", [&]<class T>() {
     each_row(cpu, y, [y = y.data<T>(), dy = dy.data<T>(), dx = dx.data<T>()](int64_t at, int64_t n) {
       const auto gradient = read(dy + at, n);
-      write(dx + at, n, gradient - read(y + at, n).exp() * gradient.sum());
+      write(dx + at, n, gradient - exponentials(read(y + at, n)) * gradient.sum());
     });
   });
 }
@@ -76,7 +76,7 @@ void logsumexp(Cpu& cpu, const Tensor& x, const Tensor& y) {
   on_float(x.dtype(), "logsumexp", [&]<class T>() {
     each_row(cpu, x, [x = x.data<T>(), y = y.data<T>()](int64_t at, int64_t n) {
       const auto maximum = maximum_of(x + at, n);
-      const auto sum = std::isinf(maximum) ? 1 : (read(x + at, n) - maximum).exp().sum();
+      const auto sum = std::isinf(maximum) ? 1 : exponentials(read(x + at, n) - maximum).sum();
       y[at / n] = static_cast<T>(maximum + std::log(sum));
     });
   });
@@ -88,7 +88,7 @@ void logsumexp_backward(Cpu& cpu, const Tensor& x, const Tensor& dy, const Tenso
     each_row(cpu, x, [x = x.data<T>(), dy = dy.data<T>(), dx = dx.data<T>()](int64_t at, int64_t n) {
       const C maximum = maximum_of(x + at, n);
       if (maximum == -std::numeric_limits<C>::infinity()) return std::fill_n(dx + at, n, T(0)), void();
-      const Lanes<C> origin(maximum), scale(static_cast<C>(dy[at / n]) / (read(x + at, n) - maximum).exp().sum());
+      const Lanes<C> origin(maximum), scale(static_cast<C>(dy[at / n]) / exponentials(read(x + at, n) - maximum).sum());
       for_lanes<T>(at, at + n, [&](auto load, auto store) { store(dx, exp(load(x) - origin) * scale); });
     });
   });

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 namespace sluice::kernels {
@@ -30,6 +31,30 @@ TEST(Lanes, RoundToBf16AsOneNumberDoes) {
     std::vector<bfloat16> stored(values.size());
     copy_by_lanes<bfloat16>(values, stored);
     for (uint32_t i = 0; i < values.size(); ++i) EXPECT_EQ(stored[i].bits, bfloat16(values[i]).bits) << i << ' ' << low;
+  }
+}
+
+// Of numbers of every size and sign, infinity and NaN: to a relative 2^-23, and 0 stands for what has no normal number.
+TEST(Lanes, ExponentialsAreExact) {
+  constexpr uint32_t kStep = 4099;
+  constexpr double kBound = std::numeric_limits<float>::epsilon(), kLeast = std::numeric_limits<float>::min();
+  constexpr double kMost = std::numeric_limits<float>::max() * (1 - kBound);
+  std::vector<float> x, y;
+  for (uint64_t bits = 0; bits < uint64_t{1} << 32; bits += kStep) x.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+  for (float value = -90; value < 90; value += 0.00037f) x.push_back(value);
+  for (const float value : {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 88.72283f, 88.72284f, -87.33654f, -87.33655f}) x.push_back(value);
+  y.resize(x.size());
+  for_lanes<float>(0, static_cast<int64_t>(x.size()), [&](auto load, auto store) { store(y.data(), exp(load(x.data()))); });
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double right = std::exp(static_cast<double>(x[i]));
+    if (std::isnan(x[i]))
+      ASSERT_TRUE(std::isnan(y[i]));
+    else if (right > kMost)
+      ASSERT_GE(y[i], kMost) << x[i];
+    else if (right < kLeast)
+      ASSERT_EQ(y[i], 0) << x[i];
+    else
+      ASSERT_NEAR(y[i], right, kBound * right) << x[i];
   }
 }
 
