@@ -1,6 +1,7 @@
 #include "core/cpu/amx_gemm.h"
 
 #include <algorithm>
+#include <cassert>
 #include <type_traits>
 
 #include "core/cpu/amx.h"
@@ -73,8 +74,14 @@ struct Sizes {
 template <class T, class C>
 class Multiplication {
  public:
-  Multiplication(const onednn::Product& product, const T* a, const T* b, const C* bias, C* c, void* scratch)
-      : p_(product), sizes_(product), a_{a, product.a_ld}, b_{b, product.b_ld}, bias_(bias), c_(c) {
+  Multiplication(const onednn::Product& product, const T* a, const T* b, const C* bias, C* c, ListedRows rows, void* scratch)
+      : p_(product),
+        sizes_(product),
+        a_{a, product.a_ld, rows},
+        b_{b, product.b_ld, product.transpose_a && !product.transpose_b ? rows : ListedRows{}},
+        bias_(bias),
+        c_(c),
+        rows_(product.transpose_a ? ListedRows{} : rows) {
     b_panels_ = static_cast<bfloat16*>(scratch);
     a_panels_ = b_panels_ + sizes_.b_elements();
     bias_floats_ = reinterpret_cast<float*>(a_panels_ + sizes_.a_elements());
@@ -161,25 +168,38 @@ class Multiplication {
         const float* const from = adds ? sums : before.at(i, j);
         const int64_t from_step = adds ? kPanel : before.step, height = block.height(i), width = block.width(j);
         const bool is_whole = height == kPanel && width == kPanel;
-        C* const to = result(block, i, j);
         const auto multiply_to = [&](float* place, int64_t step) __attribute__((always_inline)) {
           multiply_panels<T>(block.steps(), block.a_panel(i), block.b_panel(j), from, from_step, place, step, height, width);
         };
         if constexpr (std::is_same_v<C, float>)
-          if (is_whole) {
-            multiply_to(to, p_.c_ld);
+          if (is_whole && rows_.together(block.rows.first + i * kPanel, kPanel) == kPanel) {
+            multiply_to(result(block, i * kPanel, j), p_.c_ld);
             continue;
           }
         multiply_to(sums, kPanel);
-        copy_rows(sums, kPanel, height, width, to, p_.c_ld);
+        each_run(
+            block, i, j, [&](C * to, int64_t row, int64_t count) __attribute__((always_inline)) {
+              copy_rows(sums + row * kPanel, kPanel, count, width, to, p_.c_ld);
+            });
       }
   }
 
-  C* result(const Block& block, int64_t i, int64_t j) const {
-    return c_ + (block.rows.first + i * kPanel) * p_.c_ld + block.columns.first + j * kPanel;
+  /// Of a row of the block, where the j-th panel of b begins.
+  C* result(const Block& block, int64_t row, int64_t j) const {
+    return c_ + rows_.at(block.rows.first + row) * p_.c_ld + block.columns.first + j * kPanel;
+  }
+  /// Calls body(their place in c, the first of them in a panel of a, how many) for rows that follow each other.
+  template <class Body>
+  void each_run(const Block& block, int64_t i, int64_t j, const Body& body) const {
+    const int64_t first = i * kPanel, height = block.height(i);
+    for (int64_t row = 0, count = 0; row < height; row += count) {
+      count = rows_.together(block.rows.first + first + row, height - row);
+      body(result(block, first + row, j), row, count);
+    }
   }
   void load_results(const Block& block, int64_t i, int64_t j, float* to, int64_t step) const {
-    copy_rows(result(block, i, j), p_.c_ld, block.height(i), block.width(j), to, step);
+    each_run(block, i, j,
+             [&](const C* from, int64_t row, int64_t count) { copy_rows(from, p_.c_ld, count, block.width(j), to + row * step, step); });
   }
 
   const onednn::Product& p_;
@@ -187,29 +207,37 @@ class Multiplication {
   Runs<T> a_, b_;
   const C* bias_;
   C* c_;
+  ListedRows rows_;
   bfloat16 *b_panels_, *a_panels_;
   float *bias_floats_, *block_sums_, *strip_sums_;
 };
 
 template <class T>
-int64_t scratch_of(const onednn::Product& p) {
-  const Sizes<T> sizes(p);
+int64_t scratch_of(const Sizes<T>& sizes) {
   return (sizes.a_elements() + sizes.b_elements()) * static_cast<int64_t>(sizeof(bfloat16)) +
          (sizes.packed_columns + sizes.block_floats() + sizes.strip_floats()) * static_cast<int64_t>(sizeof(float));
 }
 
 }  // namespace
 
-int64_t amx_gemm_scratch(const onednn::Product& p) { return p.dtype == DType::f32 ? scratch_of<float>(p) : scratch_of<bfloat16>(p); }
-
-template <class T, class C>
-void amx_gemm(const onednn::Product& product, const T* a, const T* b, const C* bias, C* c, void* scratch) {
-  const AmxTiles tiles;
-  Multiplication<T, C>(product, a, b, bias, c, scratch).run();
+int64_t amx_gemm_scratch(const onednn::Product& p) {
+  const auto most = [&]<class T>(T) {
+    onednn::Product shallow = p;  // which is multiplied at once, and may take more than a deep one
+    shallow.k = std::min(p.k, kLimits<T>.whole_depth);
+    return std::max(scratch_of(Sizes<T>(p)), scratch_of(Sizes<T>(shallow)));
+  };
+  return p.dtype == DType::f32 ? most(0.0f) : most(bfloat16());
 }
 
-template void amx_gemm(const onednn::Product&, const float*, const float*, const float*, float*, void*);
-template void amx_gemm(const onednn::Product&, const bfloat16*, const bfloat16*, const bfloat16*, bfloat16*, void*);
-template void amx_gemm(const onednn::Product&, const bfloat16*, const bfloat16*, const float*, float*, void*);
+template <class T, class C>
+void amx_gemm(const onednn::Product& product, const T* a, const T* b, const C* bias, C* c, ListedRows rows, void* scratch) {
+  assert(!rows.numbers || !product.transpose_a || !product.transpose_b);
+  const AmxTiles tiles;
+  Multiplication<T, C>(product, a, b, bias, c, rows, scratch).run();
+}
+
+template void amx_gemm(const onednn::Product&, const float*, const float*, const float*, float*, ListedRows, void*);
+template void amx_gemm(const onednn::Product&, const bfloat16*, const bfloat16*, const bfloat16*, bfloat16*, ListedRows, void*);
+template void amx_gemm(const onednn::Product&, const bfloat16*, const bfloat16*, const float*, float*, ListedRows, void*);
 
 }  // namespace sluice

@@ -1,5 +1,6 @@
 #pragma once
 #include "core/cpu/onednn_matmul.h"
+#include "core/cpu/panel_rows.h"
 
 namespace sluice {
 
@@ -12,14 +13,15 @@ namespace sluice {
 ///              they are below the least normal number, and one that is infinite, or beyond the numbers of bf16, makes NaN of its sums.
 /// Shape        k is at least 1.
 /// Determinism  every element of c is one sum in the order of k, by steps of 32, which begins with its bias, or with what it was for beta = 1:
-///              its bits depend on its row of op(a) and column of op(b) alone, however a product is cut.
+///              its bits depend on its row of op(a) and column of op(b) alone, however a product is cut and whichever rows are
+///              listed.
 /// Scratch      amx_gemm_scratch(product) bytes, on a cache line.
 /// Threads      any.
 /// Cost         2 m n k FLOPs; in f32 the tiles do six times as many.
 template <class T, class C>
-void amx_gemm(const onednn::Product& product, const T* a, const T* b, const C* bias, C* c, void* scratch);
+void amx_gemm(const onednn::Product& product, const T* a, const T* b, const C* bias, C* c, ListedRows rows, void* scratch);
 
-/// Of the product, and of every part of its rows or columns.
+/// Of the product, and of every part of its rows or columns and of its sums.
 int64_t amx_gemm_scratch(const onednn::Product& product);
 
 }  // namespace sluice

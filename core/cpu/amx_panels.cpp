@@ -58,11 +58,11 @@ void pack_tile(const Runs<bfloat16>& x, const Range& range, const Range& depth, 
     for (int64_t i = 0; i < kTile; ++i) {
       Words row{};
       if constexpr (are_along) {
-        if (i < run_count) load(x.at(runs.first + i, elements.first), element_count, row);
+        if (i < run_count) load(x.at(runs.first + i) + elements.first, element_count, row);
       } else {
         Halves low{}, high{};
-        if (2 * i < run_count) load(x.at(runs.first + 2 * i, elements.first), element_count, low);
-        if (2 * i + 1 < run_count) load(x.at(runs.first + 2 * i + 1, elements.first), element_count, high);
+        if (2 * i < run_count) load(x.at(runs.first + 2 * i) + elements.first, element_count, low);
+        if (2 * i + 1 < run_count) load(x.at(runs.first + 2 * i + 1) + elements.first, element_count, high);
         row = __builtin_convertvector(low, Words) | __builtin_convertvector(high, Words) << 16;
       }
       if constexpr (turns)
@@ -90,7 +90,7 @@ void pack_tile(const Runs<float>& x, const Range& range, const Range& depth, bfl
       __attribute__((always_inline)) {
     row = Floats{};
     const Range &runs = are_along ? range : of_depth, &elements = are_along ? of_depth : range;
-    if (i < run_count) load(x.at(runs.first + i, elements.first), element_count, row);
+    if (i < run_count) load(x.at(runs.first + i) + elements.first, element_count, row);
   };
   const Range low = depth.part(0, kTile), high = depth.part(kTile, kTile);
   const auto fill = [&](int64_t count, int64_t low_count, int64_t high_count) __attribute__((always_inline)) {

@@ -33,14 +33,6 @@ constexpr int64_t panel_elements(int64_t count, int64_t depth) {
   return kParts<T> * rounded_up(count, kPanel) * rounded_up(depth, kTileDepth);
 }
 
-/// A matrix whose runs (rows, or columns of a transposed one) are contiguous, `step` elements apart.
-template <class T>
-struct Runs {
-  const T* data;
-  int64_t step;
-  const T* at(int64_t run, int64_t element) const { return data + run * step + element; }
-};
-
 struct Range {
   /// Of what lies `from` behind the first, `most` elements at most.
   Range part(int64_t from, int64_t most) const { return {first + from, std::min(most, count - from)}; }

@@ -31,16 +31,6 @@ constexpr int64_t kBlockRowsInPlace = 8 * kTileRows;
 constexpr int64_t kSummedRows = (kIsWide ? 6 : 7) * kBlockRows;
 static_assert(kTileRows <= kLanes && kBlockColumns % kTileColumns == 0);
 
-/// A matrix whose runs (rows, or columns of a transposed one) are contiguous, `step` elements apart. Which run comes as the i-th is up to
-/// the list.
-template <class T>
-struct Runs {
-  const T* data;
-  int64_t step;
-  ListedRows list;
-  const T* at(int64_t i) const { return data + list.at(i) * step; }
-};
-
 /// The numbers where they lie, or what they are in f32.
 const float* as_floats(const float* from, int64_t, float*) { return from; }
 const float* as_floats(const bfloat16* from, int64_t count, float* room) {
@@ -107,7 +97,7 @@ void pack_along(const Runs<T>& runs, int64_t first, int64_t count, int64_t first
 }
 
 /// Whether the rows of a tile follow each other.
-bool are_together(const ListedRows& rows, int64_t first) { return rows.at(first + kTileRows - 1) == rows.at(first) + kTileRows - 1; }
+bool are_together(const ListedRows& rows, int64_t first) { return rows.together(first, kTileRows) == kTileRows; }
 
 /// A tile of c: where its rows are, and how many rows and columns of it there are.
 template <class C>

@@ -1,14 +1,8 @@
 #pragma once
 #include "core/cpu/onednn_matmul.h"
+#include "core/cpu/panel_rows.h"
 
 namespace sluice {
-
-/// Of what rows a product is: of those of a and c or, where a is transposed and b is not, of those of a and b, over which it sums.
-/// The product's m, or its k, is their number; other rows of a and b are not read, and those of c stay as they are.
-struct ListedRows {
-  const int32_t* numbers = nullptr;  ///< ascending; null for all rows
-  int64_t at(int64_t i) const { return numbers ? numbers[i] : i; }
-};
 
 /// c = op(a) op(b) + beta c + bias on the calling thread: panels of both matrices are copied to where a tile of registers reads them
 /// along, as in Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication (2008).

@@ -11,6 +11,30 @@ namespace sluice {
 /// The least multiple of `to` that is no less than x >= 0.
 constexpr int64_t rounded_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
+/// Of what rows a product is: of those of a and c or, where a is transposed and b is not, of those of a and b, over which it sums.
+/// The product's m, or its k, is their number; other rows of a and b are not read, and those of c stay as they are.
+struct ListedRows {
+  const int32_t* numbers = nullptr;  ///< ascending; null for all rows
+  int64_t at(int64_t i) const { return numbers ? numbers[i] : i; }
+  /// How many of `most` rows from the i-th on follow each other.
+  int64_t together(int64_t i, int64_t most) const {
+    if (!numbers || numbers[i + most - 1] == numbers[i] + most - 1) return most;
+    int64_t count = 1;
+    while (numbers[i + count] == numbers[i] + count) ++count;
+    return count;
+  }
+};
+
+/// A matrix whose runs (rows, or columns of a transposed one) are contiguous, `step` elements apart. Which run comes as the i-th is up to
+/// the list.
+template <class T>
+struct Runs {
+  const T* data;
+  int64_t step;
+  ListedRows list{};
+  const T* at(int64_t i) const { return data + list.at(i) * step; }
+};
+
 inline void copy_floats(const float* from, int64_t count, float* to) { std::copy_n(from, count, to); }
 inline void copy_floats(const bfloat16* from, int64_t count, float* to) {
   using V = kernels::Lanes<float>;

@@ -83,7 +83,7 @@ class WeightPanels {
   static int64_t panel_elements(int64_t keys) { return amx::panel_elements<T>(kQueries, block_columns_of(keys)); }
   static int64_t rounded_elements(int64_t keys) { return std::is_same_v<T, float> ? 0 : kQueries * block_columns_of(keys); }
 
-  amx::Runs<T> in_dtype(const float* block, int64_t block_step, int64_t rows, int64_t columns) const {
+  Runs<T> in_dtype(const float* block, int64_t block_step, int64_t rows, int64_t columns) const {
     if constexpr (std::is_same_v<T, float>) {
       return {block, block_step};
     } else {

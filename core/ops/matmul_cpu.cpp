@@ -124,12 +124,35 @@ class Parts {
   int64_t size_, count_;
 };
 
-/// A packed product of the rows that are no padding. The rows of c that are get zeros.
+/// One part, of listed rows where our own multiply. The result and the bias are of C.
+template <class T, class C>
+void multiply(onednn::Product product, Way way, const T* a, const T* b, const C* bias, C* c, ListedRows rows, void* scratch) {
+  if (way == Way::compiled) return onednn::multiply(product, a, b, bias, c, scratch);
+  if constexpr (!std::is_same_v<T, double>) {
+    if (way == Way::amx) return amx_gemm(product, a, b, bias, c, rows, scratch);
+    if (way == Way::packed) return packed_gemm(product, a, b, bias, c, rows, static_cast<float*>(scratch));
+  }
+  if constexpr (!std::is_same_v<T, bfloat16>) {
+    if (product.has_bias) {
+      for (int64_t row = 0; row < product.m; ++row) std::copy_n(bias, product.n, c + row * product.c_ld);
+      product.beta = 1;
+    }
+    if constexpr (std::is_same_v<T, float>)
+      if (way == Way::blas && onednn::multiply_by_blas(product, a, b, c)) return;
+    gemm(product, a, b, c);
+  }
+}
+
+/// Our own multiply listed rows.
+Way way_without_padding(const onednn::Product& whole) { return has_amx() && is_faster_by_amx(whole) ? Way::amx : Way::packed; }
+
+/// A product of the rows that are no padding. The rows of c that are get zeros.
 void multiply_without_padding(Cpu& cpu, const MatmulOperands& of, const Tensor& scratch) {
   const int64_t samples = of.lengths.dim(0), tokens = of.a.dim(0) / samples;
   const std::vector<int32_t> rows = rows_without_padding("matmul", of.lengths, tokens);
   const auto count = static_cast<int64_t>(rows.size());
   onednn::Product whole = whole_of(of);
+  const Way way = way_without_padding(whole);
   if (!of.transpose_a)
     for (int64_t sample = 0; sample < samples; ++sample)
       for (int64_t row = sample * tokens + of.lengths.data<int32_t>()[sample]; row < (sample + 1) * tokens; ++row)
@@ -147,29 +170,9 @@ void multiply_without_padding(Cpu& cpu, const MatmulOperands& of, const Tensor& 
     onednn::Product product = whole;
     const int64_t first = part * strip;
     product.n = std::min(strip, whole.n - first);
-    packed_gemm(product, of.a.data<float>(), of.b.data<float>() + first * (whole.transpose_b ? whole.b_ld : 1),
-                bias ? bias + first : nullptr, of.c.data<float>() + first, {rows.data()},
-                reinterpret_cast<float*>(scratch.data<uint8_t>() + slot * scratch.dim(1)));
+    multiply(product, way, of.a.data<float>(), of.b.data<float>() + first * (whole.transpose_b ? whole.b_ld : 1),
+             bias ? bias + first : nullptr, of.c.data<float>() + first, {rows.data()}, scratch.data<uint8_t>() + slot * scratch.dim(1));
   });
-}
-
-/// One part. The result and the bias are of C.
-template <class T, class C>
-void multiply(onednn::Product product, Way way, const T* a, const T* b, const C* bias, C* c, void* scratch) {
-  if (way == Way::compiled) return onednn::multiply(product, a, b, bias, c, scratch);
-  if constexpr (!std::is_same_v<T, double>) {
-    if (way == Way::amx) return amx_gemm(product, a, b, bias, c, scratch);
-    if (way == Way::packed) return packed_gemm(product, a, b, bias, c, {}, static_cast<float*>(scratch));
-  }
-  if constexpr (!std::is_same_v<T, bfloat16>) {
-    if (product.has_bias) {
-      for (int64_t row = 0; row < product.m; ++row) std::copy_n(bias, product.n, c + row * product.c_ld);
-      product.beta = 1;
-    }
-    if constexpr (std::is_same_v<T, float>)
-      if (way == Way::blas && onednn::multiply_by_blas(product, a, b, c)) return;
-    gemm(product, a, b, c);
-  }
 }
 
 }  // namespace
@@ -181,11 +184,13 @@ bool packs(int64_t m, int64_t n, int64_t k) {
 
 int64_t matmul_scratch_bytes(const MatmulOperands& of) {
   const auto floats = [](int64_t count) { return count * static_cast<int64_t>(sizeof(float)); };
-  if (of.lengths.defined()) return floats(packed_gemm_scratch(whole_of(of)));
   const Parts parts(of, 1);
-  if (parts.way() == Way::eigen || parts.way() == Way::blas) return 0;
-  if (parts.way() == Way::amx) return amx_gemm_scratch(parts.product(0));
-  if (parts.way() == Way::packed) return floats(packed_gemm_scratch(parts.product(0)));
+  const bool skips_padding = of.lengths.defined();
+  const onednn::Product largest = skips_padding ? whole_of(of) : parts.product(0);
+  const Way way = skips_padding ? way_without_padding(largest) : parts.way();
+  if (way == Way::eigen || way == Way::blas) return 0;
+  if (way == Way::amx) return amx_gemm_scratch(largest);
+  if (way == Way::packed) return floats(packed_gemm_scratch(largest));
   int64_t bytes = 0;
   const bool adds_up = terms_of(of) > 1;
   const int64_t to_last = std::max<int64_t>(1, parts.count() - 1);  // the last part may be smaller than the first
@@ -211,7 +216,7 @@ void matmul(Cpu& cpu, const MatmulOperands& of, const Tensor& scratch) {
       for (int64_t term = result; term < result + terms; ++term) {
         multiply(product, parts.way(), a + matrix_offset(of.a, term) + parts.a_offset(part),
                  b + matrix_offset(of.b, term) + parts.b_offset(part), bias ? bias + parts.bias_offset(part) : nullptr,
-                 c + matrix_offset(of.c, result) + parts.c_offset(part), memory + slot * scratch.dim(1));
+                 c + matrix_offset(of.c, result) + parts.c_offset(part), {}, memory + slot * scratch.dim(1));
         product.beta = 1;
       }
     });

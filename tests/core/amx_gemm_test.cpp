@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -37,7 +38,7 @@ struct Product : testing::DrawnProduct<T, C> {
     testing::LineScratch scratch(amx_gemm_scratch(part));
     amx_gemm(part, a.data() + rows.first * (product.transpose_a ? 1 : product.a_ld),
              b.data() + columns.first * (product.transpose_b ? product.b_ld : 1), bias.data() + columns.first,
-             result.data() + rows.first * product.c_ld + columns.first, scratch.data());
+             result.data() + rows.first * product.c_ld + columns.first, {}, scratch.data());
     return result;
   }
   std::vector<C> expected() const {
@@ -104,6 +105,61 @@ TEST(AmxGemm, GivesAnElementTheSameBitsHoweverTheProductIsCut) {
   }
 }
 
+/// Rows that are listed give the bits that they give side by side, and others are neither read nor written.
+template <class T, class C>
+void expect_listed_rows(const Size& size, bool transpose_a, bool transpose_b, int start) {
+  const int64_t all = transpose_a ? size.k : size.m;
+  std::vector<int32_t> listed;
+  for (int32_t i = 0; i < all; ++i)
+    if (i % 50 < 37 || i % 3 == 0) listed.push_back(i);
+  Product<T, C> product(size.m, size.n, size.k, transpose_a, transpose_b, start == 1, start == 2), compact = product;
+  (transpose_a ? product.product.k : product.product.m) = (transpose_a ? compact.product.k : compact.product.m) =
+      static_cast<int64_t>(listed.size());
+  const auto move = [&](auto& from, auto& to, int64_t step) {
+    for (size_t i = 0; i < listed.size(); ++i) std::copy_n(from.begin() + listed[i] * step, step, to.begin() + i * step);
+  };
+  move(product.a, compact.a, product.product.a_ld);
+  if (transpose_a) move(product.b, compact.b, product.product.b_ld);
+  const T nan(NAN);
+  for (int32_t i = 0; i < all; ++i)
+    if (!std::ranges::binary_search(listed, i)) {
+      std::fill_n(product.a.begin() + i * product.product.a_ld, product.product.a_ld, nan);
+      if (transpose_a) std::fill_n(product.b.begin() + i * product.product.b_ld, product.product.b_ld, nan);
+    }
+  std::vector<C> expected = product.c, result = product.c, side_by_side = compact.c;
+  testing::LineScratch scratch(amx_gemm_scratch(product.product));
+  amx_gemm(product.product, product.a.data(), product.b.data(), product.bias.data(), result.data(), {listed.data()}, scratch.data());
+  amx_gemm(compact.product, compact.a.data(), compact.b.data(), compact.bias.data(), side_by_side.data(), {}, scratch.data());
+  if (transpose_a)
+    expected = side_by_side;
+  else
+    for (size_t i = 0; i < listed.size(); ++i)
+      std::copy_n(side_by_side.begin() + i * product.product.c_ld, product.product.c_ld,
+                  expected.begin() + listed[i] * product.product.c_ld);
+  EXPECT_EQ(0, std::memcmp(result.data(), expected.data(), result.size() * sizeof(C)));
+}
+
+TEST(AmxGemm, WorksOnListedRowsAlone) {
+  for (const int start : {0, 1, 2}) {  // from zero, from c, from a bias
+    for (const bool transpose_b : {false, true}) expect_listed_rows<float, float>({310, 70, 80}, false, transpose_b, start);
+    expect_listed_rows<float, float>({70, 300, 700}, true, false, start);
+    expect_listed_rows<bfloat16, bfloat16>({310, 70, 80}, false, true, start);
+    expect_listed_rows<bfloat16, float>({70, 300, 700}, true, false, start);
+  }
+}
+
+// A deep product is cut into blocks that are less deep than a shallow one, which is not cut.
+TEST(AmxGemm, HasScratchForFewerTerms) {
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const int64_t m : {20, 64, 65, 256, 257, 1100})
+      for (const int64_t n : {30, 500, 1100})
+        for (const int64_t k : {100, 513, 600, 2048, 2049, 5000}) {
+          onednn::Product product{dtype, m, n, k, k, k, n, false, true, 0, false, true};
+          const int64_t most = amx_gemm_scratch(product);
+          for (product.k = 1; product.k < k; product.k += 31) ASSERT_LE(amx_gemm_scratch(product), most) << m << ' ' << n << ' ' << k;
+        }
+}
+
 TEST(AmxGemm, KeepsWhatIsNoNumber) {
   constexpr int64_t kRows = 40, kColumns = 40;  // a whole panel and parts of three
   const bfloat16 infinite(HUGE_VALF), one(1.0f);
@@ -111,7 +167,7 @@ TEST(AmxGemm, KeepsWhatIsNoNumber) {
   a[0] = infinite, a[2] = infinite, a[3] = bfloat16(-HUGE_VALF);
   onednn::Product of{.dtype = DType::bf16, .m = kRows, .n = kColumns, .k = 2, .a_ld = 2, .b_ld = kColumns, .c_ld = kColumns};
   testing::LineScratch scratch(amx_gemm_scratch(of));
-  amx_gemm<bfloat16, bfloat16>(of, a.data(), b.data(), nullptr, c.data(), scratch.data());
+  amx_gemm<bfloat16, bfloat16>(of, a.data(), b.data(), nullptr, c.data(), {}, scratch.data());
   EXPECT_TRUE(std::isinf(static_cast<float>(c[0])));
   EXPECT_TRUE(std::isnan(static_cast<float>(c[kColumns])));
   EXPECT_EQ(static_cast<float>(c[2 * kColumns]), 2);
@@ -147,7 +203,7 @@ TEST(AmxGemm, TellsInF32WhatIsNoNumber) {
     onednn::Product of{
         .dtype = DType::f32, .m = kSize, .n = kSize, .k = kSize, .a_ld = kSize, .b_ld = kSize, .c_ld = kSize, .f32_result = true};
     testing::LineScratch scratch(amx_gemm_scratch(of));
-    amx_gemm<float, float>(of, a.data(), b.data(), nullptr, c.data(), scratch.data());
+    amx_gemm<float, float>(of, a.data(), b.data(), nullptr, c.data(), {}, scratch.data());
     for (int64_t i = 0; i < kSize; ++i)
       for (int64_t j = 0; j < kSize; ++j)
         ASSERT_TRUE(i == 3 ? std::isnan(c[i * kSize + j]) : c[i * kSize + j] == kSize) << odd << " at " << i << ", " << j;
@@ -163,7 +219,7 @@ TEST(AmxGemm, KeepsSmallNumbersOfF32) {
     onednn::Product of{
         .dtype = DType::f32, .m = kSize, .n = kSize, .k = kSize, .a_ld = kSize, .b_ld = kSize, .c_ld = kSize, .f32_result = true};
     testing::LineScratch scratch(amx_gemm_scratch(of));
-    amx_gemm<float, float>(of, a.data(), b.data(), nullptr, c.data(), scratch.data());
+    amx_gemm<float, float>(of, a.data(), b.data(), nullptr, c.data(), {}, scratch.data());
     for (int64_t i = 0; i < kSize; ++i) {
       EXPECT_GE(c[i * kSize + i], static_cast<float>(least));
       EXPECT_LE(c[i * kSize + i], static_cast<float>(most));
@@ -179,7 +235,7 @@ TEST(AmxGemm, RoundsASumOnce) {
     for (int64_t j = 0; j < kSize; ++j) b[j] = bfloat16(256.0f), b[kSize + j] = bfloat16(other);
     onednn::Product of{.dtype = DType::bf16, .m = kSize, .n = kSize, .k = 2, .a_ld = 2, .b_ld = kSize, .c_ld = kSize};
     testing::LineScratch scratch(amx_gemm_scratch(of));
-    amx_gemm<bfloat16, bfloat16>(of, a.data(), b.data(), nullptr, c.data(), scratch.data());
+    amx_gemm<bfloat16, bfloat16>(of, a.data(), b.data(), nullptr, c.data(), {}, scratch.data());
     for (const bfloat16 value : c) ASSERT_EQ(static_cast<float>(value), rounded);
   }
 }
