@@ -65,7 +65,7 @@ bool is_faster_packed(const onednn::Product& whole) {
 /// Of numbers in f32, which are three in bf16 each: where few results are stored, or of few rows or columns, splitting and packing them takes
 /// longer than the tiles save; and products of a convolution of one pixel are faster alone, but not in a step (docs/performance.md).
 bool is_faster_by_amx(const onednn::Product& whole) {
-  constexpr int64_t kLeastExtent = 64, kLeast = int64_t{1} << 27;
+  constexpr int64_t kLeastExtent = 64, kLeast = int64_t{1} << 26;
   return std::min({whole.m, whole.n, whole.k}) >= kLeastExtent && whole.m * whole.n * whole.k >= kLeast;
 }
 
