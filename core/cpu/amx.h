@@ -2,8 +2,8 @@
 
 namespace sluice {
 
-/// Whether products of bf16, and large ones of f32, use the tiles of AMX: the processor has them, and the system lets this process use them. Linux is asked for that
-/// at the first call (Linux kernel documentation, arch/x86/xstate.rst).
+/// Whether products and attention of bf16, and large ones of f32, use the tiles of AMX: the processor has them, and the system lets this process
+/// use them. Linux is asked for that at the first call (Linux kernel documentation, arch/x86/xstate.rst).
 /// Threads  any; one answer for the life of the process.
 bool has_amx();
 

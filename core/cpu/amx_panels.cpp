@@ -86,32 +86,30 @@ void pack_tile(const Runs<bfloat16>& x, const Range& range, const Range& depth, 
 /// register is shuffled for it, and numbers in f32 are turned before each is three.
 template <bool are_along, bool turns>
 void pack_tile(const Runs<float>& x, const Range& range, const Range& depth, bfloat16* to) {
-  const auto load_row = [&](const Range& of_depth, int64_t run_count, int64_t element_count, int64_t i, Floats& row)
-      __attribute__((always_inline)) {
-    row = Floats{};
-    const Range &runs = are_along ? range : of_depth, &elements = are_along ? of_depth : range;
-    if (i < run_count) load(x.at(runs.first + i) + elements.first, element_count, row);
-  };
   const Range low = depth.part(0, kTile), high = depth.part(kTile, kTile);
+  // Run i, across the depth or along `half` of it.
+  const auto load_run = [&](const Range& half, int64_t half_count, int64_t count, int64_t i, Floats& row) __attribute__((always_inline)) {
+    const Range &runs = are_along ? range : half, &elements = are_along ? half : range;
+    row = Floats{};
+    if (i < (are_along ? count : half_count)) load(x.at(runs.first + i) + elements.first, are_along ? half_count : count, row);
+  };
   const auto fill = [&](int64_t count, int64_t low_count, int64_t high_count) __attribute__((always_inline)) {
     if constexpr (turns) {
       Floats low_rows[kTile], high_rows[kTile];
-      const auto load_turned = [&](const Range& of_depth, int64_t depth_count, Floats(&rows)[kTile]) __attribute__((always_inline)) {
 #pragma GCC unroll 16
-        for (int64_t i = 0; i < kTile; ++i)
-          load_row(of_depth, are_along ? count : depth_count, are_along ? depth_count : count, i, rows[i]);
-        transpose_registers(rows);
-      };
-      load_turned(low, low_count, low_rows);
-      load_turned(high, high_count, high_rows);
+      for (int64_t i = 0; i < kTile; ++i) load_run(low, low_count, count, i, low_rows[i]);
+      transpose_registers(low_rows);
+#pragma GCC unroll 16
+      for (int64_t i = 0; i < kTile; ++i) load_run(high, high_count, count, i, high_rows[i]);
+      transpose_registers(high_rows);
 #pragma GCC unroll 16
       for (int64_t i = 0; i < kTile; ++i) store_parts(low_rows[i], high_rows[i], i, to);
     } else {
 #pragma GCC unroll 16
       for (int64_t i = 0; i < kTile; ++i) {
         Floats low_row, high_row;
-        load_row(low, are_along ? count : low_count, are_along ? low_count : count, i, low_row);
-        load_row(high, are_along ? count : high_count, are_along ? high_count : count, i, high_row);
+        load_run(low, low_count, count, i, low_row);
+        load_run(high, high_count, count, i, high_row);
         store_parts(low_row, high_row, i, to);
       }
     }

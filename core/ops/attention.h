@@ -15,7 +15,8 @@ struct AttentionMask {
 ///         Causal is aligned to the end of the tensors, padding included, as a key/value cache needs; where T == S, query i sees the
 ///         keys j <= i of its sample's length. A query that sees no key gives zeros and gets a gradient of zeros, like keys that none sees.
 /// Dtypes  f32, f64, bf16 (sums in f32; softmax weights too, but on GPUs and where a CPU has AMX, which round them to bf16); all alike. Strides
-///         are honoured on all axes but the last, so q, k and v may be slices of one packed tensor.
+///         are honoured on all axes but the last, so q, k and v may be slices of one packed tensor. Where a CPU has AMX, it serves samples of
+///         many tokens in f32, too: as exact, but for infinite numbers and those beyond bf16 (core/cpu/amx_gemm.h).
 /// Errors  UsageError naming the shapes; causal needs S >= T; lengths outside [0, T] or [0, S], naming the sample.
 /// Threads the same bits for every number of threads: a sample's key head is the unit of work.
 /// Cost    4 N FLOPs a visible pair forward, 10 N backward, as if every length were the longest: lengths are not known when costs are

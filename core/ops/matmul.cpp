@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/cpu/amx.h"
 #include "core/dispatch.h"
 #include "core/ops/copy.h"
 #include "core/ops/matmul_layout.h"
@@ -78,7 +79,8 @@ Tensor matrix_without_padding(const Tensor& x, const Tensor& lengths) {
 }  // namespace
 
 bool skips_padding(const Device& device, DType dtype, int64_t m, int64_t n, int64_t k) {
-  return device.backend() == DeviceKind::cpu && dtype == DType::f32 && kernels::packs(m, n, k);
+  const bool is_our_own = dtype == DType::f32 || (dtype == DType::bf16 && has_amx());
+  return device.backend() == DeviceKind::cpu && is_our_own && kernels::packs(m, n, k);
 }
 
 void matmul_without_padding(const Tensor& a, const Tensor& b, const Tensor& c, bool transpose_a, bool transpose_b, const Tensor& lengths,
@@ -91,8 +93,7 @@ void matmul_without_padding(const Tensor& a, const Tensor& b, const Tensor& c, b
   if (lengths.dim(0) == 0) return matmul_into(a, b, c, transpose_a, transpose_b, 0, bias);
   check(a, b, transpose_a, transpose_b);
   check_result(a, b, c, transpose_a, transpose_b, 0, bias);
-  if (skips_padding(a.device(), a.dtype(), c.dim(-2), c.dim(-1), rows_of(b, transpose_b)) && has_rows(a) && has_rows(b) &&
-      c.dtype() == a.dtype())
+  if (skips_padding(a.device(), a.dtype(), c.dim(-2), c.dim(-1), rows_of(b, transpose_b)) && has_rows(a) && has_rows(b))
     return multiply({a, b, c, bias, transpose_a, transpose_b, 0, lengths.contiguous()});
   if (transpose_a)  // both, as zero times NaN is no zero
     return matmul_into(matrix_without_padding(a, lengths), matrix_without_padding(b, lengths), c, true, transpose_b, 0, bias);

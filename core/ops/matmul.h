@@ -44,7 +44,7 @@ void matmul_into(const Tensor& a, const Tensor& b, const Tensor& c, bool transpo
 void matmul_without_padding(const Tensor& a, const Tensor& b, const Tensor& c, bool transpose_a, bool transpose_b, const Tensor& lengths,
                             const Tensor& bias = {});
 
-/// Whether products of m x k by k x n leave padding out, and so gain by knowing it: large ones in f32 on CPUs.
+/// Whether products of m x k by k x n leave padding out, and so gain by knowing it: large ones on CPUs, in f32 and, where these have AMX, in bf16.
 bool skips_padding(const Device& device, DType dtype, int64_t m, int64_t n, int64_t k);
 
 namespace kernels {
@@ -57,7 +57,7 @@ struct MatmulOperands {
 };
 /// Bytes of scratch for one CPU thread. A function of the shapes alone.
 int64_t matmul_scratch_bytes(const MatmulOperands& operands);
-/// f32 products that the CPU kernel packs itself, so that it can choose rows, whatever libraries are there.
+/// Products that the CPU kernel packs itself, so that it can choose rows, whatever libraries are there.
 bool packs(int64_t m, int64_t n, int64_t k);
 /// Scratch u8 [threads, bytes]; on CUDA without use.
 void matmul(Cpu& cpu, const MatmulOperands& operands, const Tensor& scratch);

@@ -144,34 +144,37 @@ void multiply(onednn::Product product, Way way, const T* a, const T* b, const C*
 }
 
 /// Our own multiply listed rows.
-Way way_without_padding(const onednn::Product& whole) { return has_amx() && is_faster_by_amx(whole) ? Way::amx : Way::packed; }
+Way way_without_padding(const onednn::Product& whole) {
+  return has_amx() && (whole.dtype == DType::bf16 || is_faster_by_amx(whole)) ? Way::amx : Way::packed;
+}
 
 /// A product of the rows that are no padding. The rows of c that are get zeros.
+template <class T, class C>
 void multiply_without_padding(Cpu& cpu, const MatmulOperands& of, const Tensor& scratch) {
   const int64_t samples = of.lengths.dim(0), tokens = of.a.dim(0) / samples;
   const std::vector<int32_t> rows = rows_without_padding("matmul", of.lengths, tokens);
   const auto count = static_cast<int64_t>(rows.size());
   onednn::Product whole = whole_of(of);
   const Way way = way_without_padding(whole);
+  const T *a = of.a.data<T>(), *b = of.b.data<T>();
+  const C* bias = of.bias.defined() ? of.bias.data<C>() : nullptr;
+  C* c = of.c.data<C>();
+  const auto clear = [&](int64_t first, int64_t end) {
+    for (int64_t row = first; row < end; ++row) std::fill_n(c + row * whole.c_ld, whole.n, C(0));
+  };
   if (!of.transpose_a)
     for (int64_t sample = 0; sample < samples; ++sample)
-      for (int64_t row = sample * tokens + of.lengths.data<int32_t>()[sample]; row < (sample + 1) * tokens; ++row)
-        std::fill_n(of.c.data<float>() + row * whole.c_ld, whole.n, 0.0f);
-  if (count == 0) {
-    if (of.transpose_a)
-      for (int64_t row = 0; row < whole.m; ++row) std::fill_n(of.c.data<float>() + row * whole.c_ld, whole.n, 0.0f);
-    return;
-  }
+      clear(sample * tokens + of.lengths.data<int32_t>()[sample], (sample + 1) * tokens);
+  if (count == 0) return of.transpose_a ? clear(0, whole.m) : void();
   (of.transpose_a ? whole.k : whole.m) = count;
   // By columns of c: each of them takes all rows that are listed.
   const int64_t threads = cpu.threads(), strip = ((whole.n + threads - 1) / threads + 63) / 64 * 64;
-  const float* bias = of.bias.defined() ? of.bias.data<float>() : nullptr;
   cpu.parallel_slots((whole.n + strip - 1) / strip, [&](int64_t part, int64_t slot) {
     onednn::Product product = whole;
     const int64_t first = part * strip;
     product.n = std::min(strip, whole.n - first);
-    multiply(product, way, of.a.data<float>(), of.b.data<float>() + first * (whole.transpose_b ? whole.b_ld : 1),
-             bias ? bias + first : nullptr, of.c.data<float>() + first, {rows.data()}, scratch.data<uint8_t>() + slot * scratch.dim(1));
+    multiply(product, way, a, b + first * (whole.transpose_b ? whole.b_ld : 1), bias ? bias + first : nullptr, c + first, {rows.data()},
+             scratch.data<uint8_t>() + slot * scratch.dim(1));
   });
 }
 
@@ -204,10 +207,11 @@ int64_t matmul_scratch_bytes(const MatmulOperands& of) {
 }
 
 void matmul(Cpu& cpu, const MatmulOperands& of, const Tensor& scratch) {
-  if (of.lengths.defined()) return multiply_without_padding(cpu, of, scratch);
   const int64_t results = matrices_of(of.c), terms = terms_of(of);
   const Parts parts(of, cpu.threads());
   const auto run = [&]<class T, class C>(const T* a, const T* b, C* c) {
+    if constexpr (!std::is_same_v<T, double>)
+      if (of.lengths.defined()) return multiply_without_padding<T, C>(cpu, of, scratch);
     const C* bias = of.bias.defined() ? of.bias.data<C>() : nullptr;
     uint8_t* memory = scratch.data<uint8_t>();
     cpu.parallel_slots(results * parts.count(), [&](int64_t item, int64_t slot) {

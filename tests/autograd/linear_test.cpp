@@ -28,19 +28,47 @@ Tensor normal(const Shape& shape, const char* name, DType dtype = DType::f32) {
 }
 Tensor some_lengths() { return tensor_of({256, 0, 1, 131}, {kSamples}, DType::i32); }
 
+/// The tokens of `rows` in their order, as samples of other lengths that are as many, with NaN for padding.
+Tensor moved(const Tensor& rows, const std::vector<int64_t>& from, const std::vector<int64_t>& to) {
+  const std::vector<double> x = rows.to_vector();
+  const auto places = [](const std::vector<int64_t>& lengths) {
+    std::vector<int64_t> all;
+    for (size_t sample = 0; sample < lengths.size(); ++sample)
+      for (int64_t i = 0; i < lengths[sample]; ++i) all.push_back(static_cast<int64_t>(sample) * kTokens + i);
+    return all;
+  };
+  const std::vector<int64_t> here = places(from), there = places(to);
+  std::vector<double> y(x.size(), std::nan(""));
+  for (size_t i = 0; i < here.size(); ++i) std::copy_n(x.begin() + here[i] * rows.dim(1), rows.dim(1), y.begin() + there[i] * rows.dim(1));
+  return tensor_of(y, rows.shape(), rows.dtype());
+}
+
+// A row has the bits that it has in whole samples, and a sum those of its tokens in their order, wherever padding lies.
 TEST(LinearLengths, LeavePaddingOutOfLargeProducts) {
-  const Tensor x = normal({kSamples, kTokens, kIn}, "x"), weight = normal({kOut, kIn}, "weight"), bias = normal({kOut}, "bias");
-  ASSERT_TRUE(skips_padding(x.device(), DType::f32, kSamples * kTokens, kOut, kIn));
-  const Tensor lengths = some_lengths(), all_tokens = full({kSamples}, kTokens, DType::i32), whole = linear(x, weight, bias, all_tokens);
-  const Tensor nan =
-      where(less(arange(0, kTokens, 1, DType::i32), lengths.reshape({kSamples, 1})).reshape({kSamples, kTokens, 1}), x, std::nan(""));
-  EXPECT_EQ(linear(nan, weight, bias, lengths).to_vector(), without_padding(whole, lengths).to_vector());
-  const Tensor dy = normal({kSamples * kTokens, kOut}, "dy"), rows = nan.reshape({kSamples * kTokens, kIn});
-  const Tensor with_zeros = without_padding(dy.reshape({kSamples, kTokens, kOut}), lengths).reshape(dy.shape());
-  const Tensor dw = empty({kOut, kIn}, DType::f32), all = empty({kOut, kIn}, DType::f32);
-  matmul_without_padding(dy, rows, dw, true, false, lengths);
-  matmul_without_padding(with_zeros, x.reshape({kSamples * kTokens, kIn}), all, true, false, all_tokens);
-  EXPECT_EQ(dw.to_vector(), all.to_vector());
+  ASSERT_TRUE(skips_padding(*default_device(), DType::f32, kSamples * kTokens, kOut, kIn));
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    if (!skips_padding(*default_device(), dtype, kSamples * kTokens, kOut, kIn)) continue;
+    const Tensor x = normal({kSamples, kTokens, kIn}, "x", dtype), weight = normal({kOut, kIn}, "weight", dtype),
+                 bias = normal({kOut}, "bias", dtype);
+    const Tensor lengths = some_lengths(), all_tokens = full({kSamples}, kTokens, DType::i32), whole = linear(x, weight, bias, all_tokens);
+    const Tensor is_token = less(arange(0, kTokens, 1, DType::i32), lengths.reshape({kSamples, 1})).reshape({kSamples, kTokens, 1});
+    EXPECT_EQ(linear(where(is_token, x, std::nan("")), weight, bias, lengths).to_vector(), without_padding(whole, lengths).to_vector());
+    const Tensor dy = normal({kSamples * kTokens, kOut}, "dy", dtype), rows = x.reshape({kSamples * kTokens, kIn});
+    const auto sum_of_tokens = [&](const std::vector<int64_t>& of) {
+      const std::vector<int64_t> drawn{256, 0, 1, 131};
+      const Tensor dw = empty({kOut, kIn}, DType::f32);
+      matmul_without_padding(moved(dy, drawn, of), moved(rows, drawn, of), dw, true, false,
+                             tensor_of({of.begin(), of.end()}, {kSamples}, DType::i32));
+      return dw.to_vector();
+    };
+    const std::vector<double> sum = sum_of_tokens({256, 0, 1, 131});
+    EXPECT_EQ(sum, sum_of_tokens({100, 33, 255, 0}));
+    const Tensor zeros_for_padding = without_padding(dy.reshape({kSamples, kTokens, kOut}), lengths).reshape(dy.shape()),
+                 with_zeros = empty({kOut, kIn}, DType::f32);
+    matmul_into(zeros_for_padding, rows, with_zeros, true, false, 0);
+    const std::vector<double> expected = with_zeros.to_vector();
+    for (size_t i = 0; i < sum.size(); ++i) ASSERT_NEAR(sum[i], expected[i], 1e-3) << "element " << i;
+  }
 }
 
 /// In f32 padding is skipped, in f64 it is masked.
@@ -59,7 +87,7 @@ TEST(LinearLengths, GiveTheGradientsOfMaskedProducts) {
 }
 
 TEST(LinearLengths, KeepNaNsInPaddingFromGradients) {
-  for (const DType dtype : {DType::f32, DType::f64}) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f64}) {
     const Tensor whole = normal({kSamples, kTokens, kIn}, "x", dtype), weight = normal({kOut, kIn}, "weight", dtype);
     const Tensor dy = normal({kSamples, kTokens, kOut}, "dy", dtype),
                  is_item = less(arange(0, kTokens, 1, DType::i32), some_lengths().reshape({kSamples, 1}));
