@@ -163,8 +163,7 @@ void multiply_without_padding(Cpu& cpu, const MatmulOperands& of, const Tensor& 
     for (int64_t row = first; row < end; ++row) std::fill_n(c + row * whole.c_ld, whole.n, C(0));
   };
   if (!of.transpose_a)
-    for (int64_t sample = 0; sample < samples; ++sample)
-      clear(sample * tokens + of.lengths.data<int32_t>()[sample], (sample + 1) * tokens);
+    for (int64_t sample = 0; sample < samples; ++sample) clear(sample * tokens + of.lengths.data<int32_t>()[sample], (sample + 1) * tokens);
   if (count == 0) return of.transpose_a ? clear(0, whole.m) : void();
   (of.transpose_a ? whole.k : whole.m) = count;
   // By columns of c: each of them takes all rows that are listed.
