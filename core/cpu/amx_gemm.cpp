@@ -177,10 +177,8 @@ class Multiplication {
             continue;
           }
         multiply_to(sums, kPanel);
-        each_run(
-            block, i, j, [&](C * to, int64_t row, int64_t count) __attribute__((always_inline)) {
-              copy_rows(sums + row * kPanel, kPanel, count, width, to, p_.c_ld);
-            });
+        each_run(block, i, j,
+                 [&](C* to, int64_t row, int64_t count) { copy_rows(sums + row * kPanel, kPanel, count, width, to, p_.c_ld); });
       }
   }
 

@@ -253,7 +253,8 @@ int64_t attention_scratch(const Tensor& q, const Tensor& k, bool backward) {
     const auto take = [&]<class Forward, class Backward>() {
       elements = std::max(elements, backward ? Backward::size(keys, width) : Forward::size(keys, width));
     };
-    for (int64_t of_sample : {int64_t{1}, keys}) with_way<T>(q.dim(1), of_sample, width, take);
+    for (int64_t of_sample : {int64_t{1}, keys})  // there may be short samples and long ones
+      with_way<T>(q.dim(1), of_sample, width, take);
   });
   return elements;
 }

@@ -139,7 +139,7 @@ struct Lanes {
   }
   /// 0 where it is below the least normal number.
   friend Lanes exp(Lanes a) {
-    // The least T whose exponential is not.
+    // The least number with a normal exponential.
     constexpr double kLogOfLeast = sizeof(T) == 4 ? -87.33654022216797 : -708.39641853226410622;
 #ifdef __AVX512F__
     if constexpr (sizeof(T) == 4) return exp_by_powers(a.all, _mm512_set1_ps(static_cast<float>(kLogOfLeast)));
@@ -190,12 +190,12 @@ struct Lanes {
 
  private:
 #ifdef __AVX512F__
-  /// 2^k exp(r) with whole k and |r| <= log(2) / 2, by one instruction that multiplies with powers of two where Eigen has eight; log(2) in two
+  /// 2^k exp(r) with whole k and |r| <= log(2) / 2, by one instruction that multiplies with powers of two, where Eigen has several; log(2) in two
   /// parts. Source  Moshier, Cephes 2.2, expf.c, for the polynomial.
   static Lanes exp_by_powers(__m512 x, __m512 log_of_least) {
-    const __m512 least = _mm512_min_ps(_mm512_set1_ps(89.0f), x);  // NaN stays, infinity has a remainder
-    const __m512 k = _mm512_roundscale_ps(_mm512_mul_ps(least, _mm512_set1_ps(std::numbers::log2e_v<float>)), 0);
-    const __m512 r = _mm512_fnmadd_ps(k, _mm512_set1_ps(-2.12194440e-4f), _mm512_fnmadd_ps(k, _mm512_set1_ps(0.693359375f), least));
+    const __m512 finite = _mm512_min_ps(_mm512_set1_ps(89.0f), x);  // beyond the largest exponential; NaN stays
+    const __m512 k = _mm512_roundscale_ps(_mm512_mul_ps(finite, _mm512_set1_ps(std::numbers::log2e_v<float>)), 0);
+    const __m512 r = _mm512_fnmadd_ps(k, _mm512_set1_ps(-2.12194440e-4f), _mm512_fnmadd_ps(k, _mm512_set1_ps(0.693359375f), finite));
     __m512 y = _mm512_set1_ps(1.9875691500e-4f);
     for (float coefficient : {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f, 1.0f, 1.0f})
       y = _mm512_fmadd_ps(y, r, _mm512_set1_ps(coefficient));
