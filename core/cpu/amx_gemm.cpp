@@ -211,21 +211,21 @@ class Multiplication {
 };
 
 template <class T>
-int64_t scratch_of(const Sizes<T>& sizes) {
-  return (sizes.a_elements() + sizes.b_elements()) * static_cast<int64_t>(sizeof(bfloat16)) +
-         (sizes.packed_columns + sizes.block_floats() + sizes.strip_floats()) * static_cast<int64_t>(sizeof(float));
+int64_t scratch_of(const onednn::Product& p) {
+  const auto of_depth = [&](int64_t k) {
+    onednn::Product product = p;
+    product.k = k;
+    const Sizes<T> sizes(product);
+    return (sizes.a_elements() + sizes.b_elements()) * static_cast<int64_t>(sizeof(bfloat16)) +
+           (sizes.packed_columns + sizes.block_floats() + sizes.strip_floats()) * static_cast<int64_t>(sizeof(float));
+  };
+  // A product that is not deep is multiplied at once, and may take more than a deep one.
+  return std::max(of_depth(p.k), of_depth(std::min(p.k, kLimits<T>.whole_depth)));
 }
 
 }  // namespace
 
-int64_t amx_gemm_scratch(const onednn::Product& p) {
-  const auto most = [&]<class T>(T) {
-    onednn::Product shallow = p;  // which is multiplied at once, and may take more than a deep one
-    shallow.k = std::min(p.k, kLimits<T>.whole_depth);
-    return std::max(scratch_of(Sizes<T>(p)), scratch_of(Sizes<T>(shallow)));
-  };
-  return p.dtype == DType::f32 ? most(0.0f) : most(bfloat16());
-}
+int64_t amx_gemm_scratch(const onednn::Product& p) { return p.dtype == DType::f32 ? scratch_of<float>(p) : scratch_of<bfloat16>(p); }
 
 template <class T, class C>
 void amx_gemm(const onednn::Product& product, const T* a, const T* b, const C* bias, C* c, ListedRows rows, void* scratch) {

@@ -114,7 +114,7 @@ void online_softmax(const Way& s, int64_t first_query, int64_t rows, int64_t fir
     const MaskedRow<C> row(s.scores + i * extent.block_step(), extent.seen(first_query + i, first_key, columns), columns);
     row.fill_hidden(-std::numeric_limits<C>::infinity());
     const C maximum = std::max(s.maximum[i], row.vectors.maxCoeff());
-    row.vectors = exponentials((row.vectors - maximum) * score_factor);
+    row.vectors = exponentials((row.vectors - maximum) * score_factor);  // 0 where hidden
     const C factor = first_key == 0 ? 0 : std::exp((s.maximum[i] - maximum) * score_factor);
     s.sum[i] = s.sum[i] * factor + row.vectors.sum();
     s.maximum[i] = maximum;
@@ -227,20 +227,15 @@ void attend_backward(const Way& s, const typename Way::C* log_sum_exp, int64_t f
   }
 }
 
-/// Tiles want wide heads and many tokens in f32, where a number is three: of fewer packing takes longer than they save (docs/performance.md).
-/// As each sample without its padding decides, its bits do not depend on others'.
-template <class T>
-bool is_faster_by_tiles(int64_t queries, int64_t keys, int64_t width) {
-  constexpr int64_t kLeastKeys = 128, kLeastWidth = 32;
-  if (std::is_same_v<T, double> || !has_amx()) return false;
-  return std::is_same_v<T, bfloat16> || (queries >= kQueries && keys >= kLeastKeys && width >= kLeastWidth);
-}
-
-/// Calls body with the way that serves T and a sample of these sizes: body.template operator()<Forward, Backward>().
+/// Calls body with the way that serves T and a sample of these sizes: body.template operator()<Forward, Backward>(). In f32, where a number
+/// is three, tiles want wide heads and many tokens: of fewer packing takes longer than they save (docs/performance.md). As each sample
+/// without its padding decides, its bits do not depend on others'.
 template <class T, class Body>
 void with_way(int64_t queries, int64_t keys, int64_t width, const Body& body) {
+  constexpr int64_t kLeastKeys = 128, kLeastWidth = 32;
   if constexpr (!std::is_same_v<T, double>)
-    if (is_faster_by_tiles<T>(queries, keys, width)) return body.template operator()<AmxForward<T>, AmxBackward<T>>();
+    if (has_amx() && (std::is_same_v<T, bfloat16> || (queries >= kQueries && keys >= kLeastKeys && width >= kLeastWidth)))
+      return body.template operator()<AmxForward<T>, AmxBackward<T>>();
   body.template operator()<PaddedForward<T>, PaddedBackward<T>>();
 }
 

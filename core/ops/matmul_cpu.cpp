@@ -177,6 +177,28 @@ void multiply_without_padding(Cpu& cpu, const MatmulOperands& of, const Tensor& 
   });
 }
 
+template <class T, class C>
+void matmul_of(Cpu& cpu, const MatmulOperands& of, const Tensor& scratch) {
+  if constexpr (!std::is_same_v<T, double>)
+    if (of.lengths.defined()) return multiply_without_padding<T, C>(cpu, of, scratch);
+  const int64_t results = matrices_of(of.c), terms = terms_of(of);
+  const Parts parts(of, cpu.threads());
+  const T *a = of.a.data<T>(), *b = of.b.data<T>();
+  const C* bias = of.bias.defined() ? of.bias.data<C>() : nullptr;
+  C* c = of.c.data<C>();
+  uint8_t* memory = scratch.data<uint8_t>();
+  cpu.parallel_slots(results * parts.count(), [&](int64_t item, int64_t slot) {
+    const int64_t part = item % parts.count(), result = item / parts.count();
+    onednn::Product product = parts.product(part);
+    for (int64_t term = result; term < result + terms; ++term) {
+      multiply(product, parts.way(), a + matrix_offset(of.a, term) + parts.a_offset(part),
+               b + matrix_offset(of.b, term) + parts.b_offset(part), bias ? bias + parts.bias_offset(part) : nullptr,
+               c + matrix_offset(of.c, result) + parts.c_offset(part), {}, memory + slot * scratch.dim(1));
+      product.beta = 1;
+    }
+  });
+}
+
 }  // namespace
 
 bool packs(int64_t m, int64_t n, int64_t k) {
@@ -185,14 +207,13 @@ bool packs(int64_t m, int64_t n, int64_t k) {
 }
 
 int64_t matmul_scratch_bytes(const MatmulOperands& of) {
-  const auto floats = [](int64_t count) { return count * static_cast<int64_t>(sizeof(float)); };
+  const auto of_our_own = [](Way way, const onednn::Product& product) {
+    return way == Way::amx ? amx_gemm_scratch(product) : packed_gemm_scratch(product) * static_cast<int64_t>(sizeof(float));
+  };
+  if (of.lengths.defined()) return of_our_own(way_without_padding(whole_of(of)), whole_of(of));
   const Parts parts(of, 1);
-  const bool skips_padding = of.lengths.defined();
-  const onednn::Product largest = skips_padding ? whole_of(of) : parts.product(0);
-  const Way way = skips_padding ? way_without_padding(largest) : parts.way();
-  if (way == Way::eigen || way == Way::blas) return 0;
-  if (way == Way::amx) return amx_gemm_scratch(largest);
-  if (way == Way::packed) return floats(packed_gemm_scratch(largest));
+  if (parts.way() == Way::eigen || parts.way() == Way::blas) return 0;
+  if (parts.way() == Way::amx || parts.way() == Way::packed) return of_our_own(parts.way(), parts.product(0));
   int64_t bytes = 0;
   const bool adds_up = terms_of(of) > 1;
   const int64_t to_last = std::max<int64_t>(1, parts.count() - 1);  // the last part may be smaller than the first
@@ -206,30 +227,11 @@ int64_t matmul_scratch_bytes(const MatmulOperands& of) {
 }
 
 void matmul(Cpu& cpu, const MatmulOperands& of, const Tensor& scratch) {
-  const int64_t results = matrices_of(of.c), terms = terms_of(of);
-  const Parts parts(of, cpu.threads());
-  const auto run = [&]<class T, class C>(const T* a, const T* b, C* c) {
-    if constexpr (!std::is_same_v<T, double>)
-      if (of.lengths.defined()) return multiply_without_padding<T, C>(cpu, of, scratch);
-    const C* bias = of.bias.defined() ? of.bias.data<C>() : nullptr;
-    uint8_t* memory = scratch.data<uint8_t>();
-    cpu.parallel_slots(results * parts.count(), [&](int64_t item, int64_t slot) {
-      const int64_t part = item % parts.count(), result = item / parts.count();
-      onednn::Product product = parts.product(part);
-      for (int64_t term = result; term < result + terms; ++term) {
-        multiply(product, parts.way(), a + matrix_offset(of.a, term) + parts.a_offset(part),
-                 b + matrix_offset(of.b, term) + parts.b_offset(part), bias ? bias + parts.bias_offset(part) : nullptr,
-                 c + matrix_offset(of.c, result) + parts.c_offset(part), {}, memory + slot * scratch.dim(1));
-        product.beta = 1;
-      }
-    });
-  };
   on_float(of.a.dtype(), "matmul", [&]<class T>() {
-    const T *a = of.a.data<T>(), *b = of.b.data<T>();
     if (of.c.dtype() == of.a.dtype())
-      run(a, b, of.c.data<T>());
+      matmul_of<T, T>(cpu, of, scratch);
     else
-      run(a, b, of.c.data<compute_t<T>>());
+      matmul_of<T, compute_t<T>>(cpu, of, scratch);
   });
 }
 

@@ -38,7 +38,7 @@ auto exponentials(const Expression& x) {
 }
 
 /// y[0..n) = expression, which is in the type of arithmetic; rounds to T. Registers begin at y, wherever that is: assigned to a Map they would
-/// begin at its first aligned address.
+/// begin at its first aligned address, and a single element before it may have other bits than in a register.
 template <class T, class Expression>
 void write(T* y, int64_t n, const Expression& expression) {
   using V = Lanes<compute_t<T>>;
