@@ -9,7 +9,7 @@ Var factorized_reduction(const Var& x, const Var& even, const Var& odd) {
   const auto gradients_of = [](const Node& node, const Tensor& dy, Needs needs) {
     const Tensor &x = node.saved[0], &even = node.saved[1], &odd = node.saved[2];
     Gradients gradients(3);
-    if (needs[0]) gradients[0] = factorized_reduction_input_gradient(dy, even, odd, node.attribute<Shape>());
+    if (needs[0]) gradients[0] = factorized_reduction_input_gradient(dy, even, odd, node.attribute<Shape>(), node.take_sum(0));
     for (size_t i : {1, 2})
       if (needs[i]) gradients[i] = factorized_reduction_weight_gradient(dy, x, i == 2);
     return gradients;

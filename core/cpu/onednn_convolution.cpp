@@ -2,6 +2,7 @@
 #include "core/cpu/onednn_convolution.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string_view>
 #include <tuple>
 
@@ -16,14 +17,39 @@ using Pass = ConvolutionPass;
 using Tag = dnnl::memory::format_tag;
 
 /// A compiled convolution with its memory handles. The library chooses the layout of the weights: they are reordered before it, their
-/// gradient after it.
+/// gradient after it. Those that nothing reaches are left out.
 struct Compiled {
   dnnl::memory x, y, weights, packed_weights, scratch;
   Bound convolution, reorder;
   int64_t packed_bytes = 0, scratch_bytes = 0;
+  int64_t weights_begin = 0;  ///< bytes before the first that is reached
+  int64_t idle_bytes = 0;     ///< of a gradient of weights that are not all reached
 };
 
-dnnl::memory::desc described(const dnnl::memory::dims& extents, DType dtype, Tag layout) {
+/// The taps of a window that some place of it has within the image, along one axis: of seven over two pixels, three. A library multiplies
+/// padding like all else.
+struct Reach {
+  Reach(int64_t in, int64_t out, int64_t size, int64_t stride, int64_t before)
+      : first(std::max<int64_t>(0, before - (out - 1) * stride)), count(std::min(size, in + before) - first) {}
+
+  int64_t first, count;
+};
+Reach reach_of_rows(const Convolution& c) { return {c.in_h, c.out_h, c.size_h, c.stride_h, c.before_h}; }
+Reach reach_of_columns(const Convolution& c) { return {c.in_w, c.out_w, c.size_w, c.stride_w, c.before_w}; }
+
+/// The same convolution by the taps that are reached.
+Convolution reached(Convolution c) {
+  const Reach rows = reach_of_rows(c), columns = reach_of_columns(c);
+  c.size_h = rows.count;
+  c.size_w = columns.count;
+  c.before_h -= rows.first;
+  c.before_w -= columns.first;
+  return c;
+}
+
+/// Layout: a tag, or how many elements lie between neighbours along each axis.
+template <class Layout>
+dnnl::memory::desc described(const dnnl::memory::dims& extents, DType dtype, const Layout& layout) {
   return {extents, dtype == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32, layout};
 }
 
@@ -75,8 +101,9 @@ int64_t padding_after(int64_t in, int64_t out, int64_t size, int64_t stride, int
   return (out - 1) * stride + size - in - before;
 }
 
+/// Of weights with so many elements between neighbours along their axes.
 /// Errors  dnnl::error when this CPU has no such convolution.
-Compiled compile(const Convolution& c) {
+Compiled compile_reached(const Convolution& c, const dnnl::memory::dims& weight_steps) {
   const bool is_gradient_of_weights = c.pass == Pass::weight_gradient;
   const DType weight_dtype = is_gradient_of_weights ? DType::f32 : c.dtype;
   const dnnl::memory::dims weight_extents{c.outputs, c.channels, c.size_h, c.size_w}, strides{c.stride_h, c.stride_w},
@@ -85,7 +112,7 @@ Compiled compile(const Convolution& c) {
             padding_after(c.in_w, c.out_w, c.size_w, c.stride_w, c.before_w)};
   const auto x = described({c.images, c.channels, c.in_h, c.in_w}, c.dtype, Tag::nhwc),
              y = described({c.images, c.outputs, c.out_h, c.out_w}, c.dtype, Tag::nhwc),
-             weights = described(weight_extents, weight_dtype, Tag::ohwi);
+             weights = described(weight_extents, weight_dtype, weight_steps);
   const auto chosen = [&](DType dtype) { return described(weight_extents, dtype, Tag::any); };
   constexpr auto kDirect = dnnl::algorithm::convolution_direct;
   const auto forward = primitive_of<dnnl::convolution_forward>(
@@ -102,6 +129,17 @@ Compiled compile(const Convolution& c) {
   return compiled(gradient, {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS}, x, y, weights, gradient.diff_weights_desc());
 }
 
+/// Errors  dnnl::error when this CPU has no such convolution.
+Compiled compile(const Convolution& c) {
+  const int64_t column = c.channels, row = c.size_w * column, output = c.size_h * row;
+  Compiled result = compile_reached(reached(c), {output, 1, row, column});
+  const DType dtype = c.pass == Pass::weight_gradient ? DType::f32 : c.dtype;
+  const Reach rows = reach_of_rows(c), columns = reach_of_columns(c);
+  result.weights_begin = (rows.first * row + columns.first * column) * static_cast<int64_t>(size_of(dtype));
+  if (rows.count < c.size_h || columns.count < c.size_w) result.idle_bytes = c.outputs * output * static_cast<int64_t>(size_of(dtype));
+  return result;
+}
+
 /// Whether along an axis a tap of the window lies beyond the image at every place.
 bool has_idle_tap(int64_t in, int64_t out, int64_t size, int64_t stride, int64_t before) {
   for (int64_t tap = 0; tap < size; ++tap) {
@@ -111,8 +149,9 @@ bool has_idle_tap(int64_t in, int64_t out, int64_t size, int64_t stride, int64_t
   return false;
 }
 
-/// Of such taps the kernels of version 2.6 for bf16 leave the gradient as the memory was.
-bool leaves_gradients_unwritten(const Convolution& c) {
+/// Of such taps between those that are reached the kernels of version 2.6 for bf16 leave the gradient as the memory was.
+bool leaves_gradients_unwritten(const Convolution& whole) {
+  const Convolution c = reached(whole);
   return c.pass == Pass::weight_gradient && c.dtype == DType::bf16 &&
          (has_idle_tap(c.in_h, c.out_h, c.size_h, c.stride_h, c.before_h) ||
           has_idle_tap(c.in_w, c.out_w, c.size_w, c.stride_w, c.before_w));
@@ -139,14 +178,15 @@ void convolve(const Convolution& convolution, const void* first, const void* sec
   if (convolution.pass == Pass::weight_gradient) {
     set(c->y, first);
     set(c->x, second);
-    set(c->weights, result);
+    set(c->weights, static_cast<char*>(result) + c->weights_begin);
+    std::memset(result, 0, static_cast<size_t>(c->idle_bytes));
     c->convolution.run();
     return c->reorder.run();
   }
   const bool is_forward = convolution.pass == Pass::forward;
   set(is_forward ? c->x : c->y, first);
   set(is_forward ? c->y : c->x, result);
-  set(c->weights, second);
+  set(c->weights, static_cast<const char*>(second) + c->weights_begin);
   c->reorder.run();
   c->convolution.run();
 }

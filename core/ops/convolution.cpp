@@ -5,6 +5,7 @@
 #include "core/ops/depthwise.h"
 #include "core/ops/matmul.h"
 #include "core/ops/reduction.h"
+#include "core/ops/spread_pixels.h"
 
 namespace sluice {
 
@@ -91,9 +92,7 @@ Tensor dense(const Tensor& x, const Tensor& weight, const WindowPlan& plan) {
 Tensor pointwise_input_gradient(const Tensor& dy, const Tensor& weight, const WindowPlan& plan) {
   const Tensor read = matmul(dy, matrix_of(weight));
   if (plan.window.stride_h == 1 && plan.window.stride_w == 1) return read;
-  const Tensor dx = zeros({plan.batch, plan.in_h, plan.in_w, weight.dim(3)}, dy.dtype(), dy.device_ptr());
-  copy(read, read_pixels(dx, plan));
-  return dx;
+  return spread_pixels({read}, {plan.batch, plan.in_h, plan.in_w, weight.dim(3)}, plan.window.stride_h, plan.window.stride_w);
 }
 
 Tensor dense_input_gradient(const Tensor& dy, const Tensor& weight, const WindowPlan& plan) {

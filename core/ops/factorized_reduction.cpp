@@ -4,6 +4,7 @@
 #include "core/ops/copy.h"
 #include "core/ops/matmul.h"
 #include "core/ops/padded_rows.h"
+#include "core/ops/spread_pixels.h"
 
 namespace sluice {
 
@@ -61,19 +62,17 @@ Tensor factorized_reduction(const Tensor& x, const Tensor& even, const Tensor& o
   return y;
 }
 
-Tensor factorized_reduction_input_gradient(const Tensor& dy, const Tensor& even, const Tensor& odd, const Shape& x_shape) {
+Tensor factorized_reduction_input_gradient(const Tensor& dy, const Tensor& even, const Tensor& odd, const Shape& x_shape,
+                                           const Tensor& sum) {
   check(x_shape, dy, even, odd);
   const Shape shape = result_shape(x_shape, even.dim(0));
   check_gradient(dy, shape);
-  const Tensor dx = zeros(x_shape, dy.dtype(), dy.device_ptr());
-  if (dy.elements() == 0) return dx;
+  if (dy.elements() == 0) return zeros(x_shape, dy.dtype(), dy.device_ptr());
   const Tensor gradient = dy.contiguous();  // a library's bits depend on how far rows lie apart
-  for (const bool is_odd : {false, true}) {
-    const Tensor places = places_of(dx, is_odd);
-    const Tensor pixels = matmul(half_of(gradient, is_odd), matrix_of(is_odd ? odd : even));
-    copy(within(pixels.reshape(shape.with(3, x_shape[3])), places), places);
-  }
-  return dx;
+  std::vector<Tensor> halves;
+  for (const bool is_odd : {false, true})
+    halves.push_back(matmul(half_of(gradient, is_odd), matrix_of(is_odd ? odd : even)).reshape(shape.with(3, x_shape[3])));
+  return spread_pixels(halves, x_shape, 2, 2, sum);
 }
 
 Tensor factorized_reduction_weight_gradient(const Tensor& dy, const Tensor& x, bool is_odd) {

@@ -12,8 +12,10 @@ namespace sluice {
 /// Source  Zoph, Vasudevan, Shlens, Le 2017, arXiv:1707.07012, appendix.
 Tensor factorized_reduction(const Tensor& x, const Tensor& even, const Tensor& odd);
 
-/// The gradients for dy of y's shape, each computed without the others. The weight's is in the type of arithmetic (f32 for bf16).
-Tensor factorized_reduction_input_gradient(const Tensor& dy, const Tensor& even, const Tensor& odd, const Shape& x_shape);
+/// The gradients for dy of y's shape, each computed without the others; that of x with `sum` added, where it is defined (gradient_sum.h). The
+/// weight's is in the type of arithmetic (f32 for bf16).
+Tensor factorized_reduction_input_gradient(const Tensor& dy, const Tensor& even, const Tensor& odd, const Shape& x_shape,
+                                           const Tensor& sum = {});
 /// Of `even`, or of `odd`.
 Tensor factorized_reduction_weight_gradient(const Tensor& dy, const Tensor& x, bool is_odd);
 

@@ -20,10 +20,10 @@ struct Pixel {
   unsigned column, row, image, channel;
 };
 
-/// Calls f.operator()<kWidth>(blocks, threads), as wide as the channels allow, for the pixels of the result.
+/// Calls f.operator()<kWidth>(blocks, threads), as wide as the channels and the addresses that are read allow, for the pixels of the result.
 /// Errors  UsageError for 2^32 threads or more.
-template <class T, class F>
-void on_pixels(int64_t channels, const Tensor& from, const Tensor& result, const F& f) {
+template <class T, class F, class... From>
+void on_pixels(int64_t channels, const Tensor& result, const F& f, const From*... from) {
   if (result.elements() == 0) return;
   const auto run = [&]<int kWidth>() {
     const int64_t threads = result.elements() / kWidth;
@@ -31,7 +31,7 @@ void on_pixels(int64_t channels, const Tensor& from, const Tensor& result, const
                         " channels, got ", threads, "; use smaller micro-batches");
     f.template operator()<kWidth>(dim3(static_cast<unsigned>((threads + kPixelThreads - 1) / kPixelThreads)), threads);
   };
-  if (packs_fit<T>(channels, from.data<T>(), result.data<T>())) return run.template operator()<Pack<T>::kCount>();
+  if (packs_fit<T>(channels, from..., result.data<T>())) return run.template operator()<Pack<T>::kCount>();
   run.template operator()<1>();
 }
 

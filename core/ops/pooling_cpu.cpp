@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "core/cpu/cpu.h"
@@ -45,6 +46,26 @@ Axis columns_axis(const WindowPlan& p, bool is_gather) {
   return {is_gather ? p.in_w : p.out_w, is_gather ? p.out_w : p.in_w, p.window.size_w, p.window.stride_w, p.before_w, is_gather};
 }
 
+/// Neighbouring columns whose windows have the same taps.
+struct Columns {
+  int64_t first, count;
+  Taps taps;
+};
+
+/// may_join(column): its windows and those of the column before it are alike beyond their taps.
+template <class MayJoin>
+std::vector<Columns> joined(const Axis& columns, const MayJoin& may_join) {
+  std::vector<Columns> result;
+  for (int64_t column = 0; column < columns.written; ++column) {
+    const Taps taps = columns.at(column);
+    if (!result.empty() && may_join(column) && result.back().taps.go_on(taps, result.back().count))
+      ++result.back().count;
+    else
+      result.push_back({column, 1, taps});
+  }
+  return result;
+}
+
 /// One tap of a run: where it reads, and a number that goes with it.
 template <class C>
 struct Tap {
@@ -55,32 +76,54 @@ struct Tap {
 /// Neighbouring elements of a row that a kernel writes, whose windows have the same taps; and those taps, row by row.
 template <class C>
 struct Run {
-  int64_t to = 0, count = 0;  ///< elements: the offset in the image written, and how many
-  std::vector<Tap<C>> taps{};
+  int64_t from, to, count;  ///< elements: where taps count from and where it is written, in the images; and how many
+  std::span<const Tap<C>> taps;
 };
 
-/// Calls body(run) for runs that cover the images written. value(taps of the row, of the column, numbers among them) goes with a tap;
-/// may_join(column): its windows and those of the column before it are alike beyond their taps.
+/// The runs of one row, in its first image: the others have the same.
+template <class C>
+struct RowRuns {
+  std::vector<Run<C>> runs;
+  std::vector<Tap<C>> taps;
+
+  /// value(taps of the row, of the column, numbers among them) goes with a tap.
+  template <class Value>
+  void build(const Axis& rows, int64_t row, const Axis& columns, std::span<const Columns> groups, int64_t channels, const Value& value) {
+    const Taps across = rows.at(row);
+    runs.clear();
+    taps.clear();
+    taps.reserve(groups.size() * static_cast<size_t>(across.count * std::min(columns.size, columns.read)));  // runs refer to them
+    for (const auto& [first, count, along] : groups) {
+      const size_t before = taps.size();
+      for (int64_t r = 0; r < across.count; ++r)
+        for (int64_t s = 0; s < along.count; ++s) {
+          const int64_t from_row = across.source + r * rows.source_step(), from_column = along.source + s * columns.source_step();
+          taps.push_back({(from_row * columns.read + from_column) * channels, value(across, along, r, s)});
+        }
+      runs.push_back({0, (row * columns.written + first) * channels, count * channels, std::span(taps).subspan(before)});
+    }
+  }
+};
+
+/// Calls body(run) for runs that cover the images written. Of small images each row's are made once for all images: with few channels they
+/// would take as long as the arithmetic.
 template <class C, class Value, class MayJoin, class Body>
 void for_runs(Cpu& cpu, int64_t batch, const Axis& rows, const Axis& columns, int64_t channels, const Value& value, const MayJoin& may_join,
               const Body& body) {
+  constexpr int64_t kMostRuns = 1024;  // that are kept
+  const std::vector<Columns> along = joined(columns, may_join);
+  const auto build = [&](RowRuns<C>& runs, int64_t row) { runs.build(rows, row, columns, along, channels, value); };
+  std::vector<RowRuns<C>> kept(rows.written * static_cast<int64_t>(along.size()) <= kMostRuns ? static_cast<size_t>(rows.written) : 0);
+  for (size_t row = 0; row < kept.size(); ++row) build(kept[row], static_cast<int64_t>(row));
   const int64_t work = std::max<int64_t>(1, rows.size * columns.size / (rows.is_gather ? rows.stride * columns.stride : 1));
   cpu.parallel_for(batch * rows.written, grain_for(columns.written * channels * work), [&](int64_t begin, int64_t end) {
-    Run<C> run;
-    run.taps.reserve(static_cast<size_t>(std::min(rows.size, rows.read) * std::min(columns.size, columns.read)));
+    RowRuns<C> own;
     for (int64_t line = begin; line < end; ++line) {
-      const Taps across = rows.at(line % rows.written);
-      for (int64_t column = 0, next; column < columns.written; column = next) {
-        const Taps along = columns.at(column);
-        for (next = column + 1; next < columns.written && may_join(next) && along.go_on(columns.at(next), next - column);) ++next;
-        run.taps.clear();
-        for (int64_t r = 0; r < across.count; ++r)
-          for (int64_t s = 0; s < along.count; ++s) {
-            const int64_t row = line / rows.written * rows.read + across.source + r * rows.source_step();
-            run.taps.push_back({(row * columns.read + along.source + s * columns.source_step()) * channels, value(across, along, r, s)});
-          }
-        run.to = (line * columns.written + column) * channels;
-        run.count = (next - column) * channels;
+      const int64_t image = line / rows.written, row = line % rows.written;
+      if (kept.empty()) build(own, row);
+      for (Run<C> run : (kept.empty() ? own : kept[row]).runs) {
+        run.from = image * rows.read * columns.read * channels;
+        run.to += image * rows.written * columns.written * channels;
         body(run);
       }
     }
@@ -109,7 +152,7 @@ void sum_taps(const Run<Value>& run, const T* added, T* to, const Add& add) {
     for_lane_blocks<T, kRegisters>(0, count, [&](auto registers, auto load, auto store) {
       V sums[registers];
       for_registers<registers>([&](auto r) { sums[r] = V(0); });
-      for (const auto& tap : run.taps) add(load, tap, first - run.to + tap.offset, sums);
+      for (const auto& tap : run.taps) add(load, tap, run.from + first - run.to + tap.offset, sums);
       for_registers<registers>([&](auto r) { store(made + r * V::kCount, sums[r]); });
     });
   });
@@ -122,10 +165,11 @@ void max_pool2d(Cpu& cpu, const Tensor& x, const WindowPlan& plan, const Tensor&
   on_float(x.dtype(), "max_pool2d", [&]<class T>() {
     using C = compute_t<T>;
     using V = Lanes<C>;
-    const T* from = x.data<T>();
+    const T* images = x.data<T>();
     T* to = y.data<T>();
     uint8_t* place_to = place.defined() ? place.data<uint8_t>() : nullptr;
     for_runs<C>(cpu, plan.batch, rows, columns, x.dim(-1), place_in<C>(plan, rows, columns), kAlways, [&](const Run<C>& run) {
+      const T* from = images + run.from;
       for_lane_blocks<T, kRegisters>(0, run.count, [&](auto registers, auto load, auto store) {
         V largest[registers], at[registers];
         for (int r = 0; r < registers; ++r) largest[r] = load(from + run.taps[0].offset + r * V::kCount), at[r] = V(run.taps[0].value);
@@ -166,10 +210,11 @@ void average_pool2d(Cpu& cpu, const Tensor& x, const WindowPlan& plan, const Ten
   on_float(x.dtype(), "average_pool2d", [&]<class T>() {
     using C = compute_t<T>;
     using V = Lanes<C>;
-    const T* from = x.data<T>();
+    const T* images = x.data<T>();
     T* to = y.data<T>();
     const auto one = [](const Taps&, const Taps&, int64_t, int64_t) { return C(1); };
     for_runs<C>(cpu, plan.batch, rows_axis(plan, false), columns_axis(plan, false), x.dim(-1), one, kAlways, [&](const Run<C>& run) {
+      const T* from = images + run.from;
       const V share(C(1) / static_cast<C>(run.taps.size()));
       for_lane_blocks<T, kRegisters>(0, run.count, [&](auto registers, auto load, auto store) {
         V sums[registers];

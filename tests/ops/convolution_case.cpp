@@ -103,6 +103,12 @@ OP_CASES(convolution) {
   check("stride_beyond_the_window", {1, 8, 7, 2}, {2, 2, 3, 3}, 2);
   check("window_beyond_the_image", {2, 2, 3, 2}, {7, 7}, 2);
   check("window_beyond_the_image_stride_2", {1, 3, 2, 2}, {5, 7, 2, 2}, 2);
+  // As many channels as a library takes.
+  check("row_beyond_the_image", {3, 2, 2, 16}, {1, 7}, 16);
+  check("column_beyond_the_image", {3, 2, 2, 16}, {7, 1}, 16);
+  check("square_beyond_the_image", {2, 3, 2, 16}, {7, 7}, 32);
+  check("row_beyond_the_image_stride_2", {2, 3, 2, 16}, {5, 7, 2, 2}, 16);
+  check("row_beyond_the_padded_image", {2, 1, 2, 16}, {3, 5, 1, 2, kGiven, 2, 4}, 16);
   check("padding_1", {2, 5, 6, 3}, {3, 3, 1, 1, kGiven, 1, 1}, 4);
   check("padding_1_stride_2", {2, 6, 7, 3}, {3, 3, 2, 2, kGiven, 1, 1}, 4);
   check("padding_3_of_7_stride_2", {1, 8, 9, 2}, {7, 7, 2, 2, kGiven, 3, 3}, 3);

@@ -1,5 +1,6 @@
 // Backward ops that add their gradient to a sum: the bits of an addition afterwards.
 #include "core/ops/elementwise.h"
+#include "core/ops/factorized_reduction.h"
 #include "core/ops/pooling.h"
 #include "tests/ops/op_case.h"
 
@@ -98,6 +99,18 @@ OP_CASES(pool2d_backward) {
   with("sum_of_strides", strided, {2, 5, 7, 17}, randn({2, 5, 7, 17}));
   with("sum_view", strided, {2, 5, 4, 8}, transposed(randn({2, 4, 5, 8}), 1, 2));
   with("sum_misaligned", overlapping, {1, 3, 3, 16}, misaligned({1, 3, 3, 16}));
+  add({.name = "factorized_reduction_sum",
+       .inputs = {randn({2, 5, 4, 6}), randn({3, 1, 1, 6}), randn({3, 1, 1, 6}), randn({2, 3, 2, 6})},
+       .run =
+           [](const auto& x) {
+             return difference(
+                 [&](const Tensor& to) {
+                   return factorized_reduction_input_gradient(x[3].value(), x[1].value(), x[2].value(), x[0].shape(), to);
+                 },
+                 x[0].value());
+           },
+       .expect = no_difference,
+       .gradient = false});
   for (const bool is_max : {true, false})
     add({.name = is_max ? "max_short_sum" : "average_short_sum",
          .inputs = {randn({1, 3, 3, 4}), randn({1, 3, 3, 2})},
