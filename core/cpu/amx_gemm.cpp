@@ -51,23 +51,25 @@ template <class T>
 struct Sizes {
   static constexpr Limits kMost = kLimits<T>;
   explicit Sizes(const onednn::Product& p)
-      : depth(p.k <= kMost.whole_depth ? rounded_up(p.k, kTileDepth) : kMost.depth),
-        packed_depth(std::min(kMost.packed_depth, rounded_up(p.k, kTileDepth))),
+      : packed_depth(std::min(kMost.packed_depth, rounded_up(p.k, kTileDepth))),
         packed_columns(std::min(kMost.packed_columns, rounded_up(p.n, kPanel))),
         strip_rows(p.k > kMost.packed_depth ? std::min(kMost.strip_rows, rounded_up(p.m, kPanel)) : 0),
         block_rows(std::min(kMost.block_rows, rounded_up(p.m, kPanel))),
-        block_columns(std::min(p.m <= kFewRows ? kFewColumns : kMost.block_columns, packed_columns)),
-        keeps_b(p.m > block_rows) {}
+        keeps_a(p.n > kMost.block_columns),
+        block_columns(std::min(keeps_a && p.m <= kFewRows ? kFewColumns : kMost.block_columns, packed_columns)),
+        keeps_b(p.m > block_rows),
+        depth(std::min(keeps_a && p.k <= kMost.whole_depth ? kMost.whole_depth : kMost.depth, packed_depth)) {}
 
-  int64_t a_elements() const { return panel_elements<T>(block_rows, packed_depth); }
-  int64_t b_elements() const {
-    return keeps_b ? panel_elements<T>(packed_columns, packed_depth) : panel_elements<T>(block_columns, std::min(depth, packed_depth));
-  }
+  int64_t a_elements() const { return panel_elements<T>(block_rows, keeps_a ? packed_depth : depth); }
+  int64_t b_elements() const { return keeps_b ? panel_elements<T>(packed_columns, packed_depth) : panel_elements<T>(block_columns, depth); }
   int64_t block_floats() const { return packed_depth > depth ? block_rows * block_columns : 0; }
   int64_t strip_floats() const { return strip_rows * packed_columns; }
 
-  int64_t depth, packed_depth, packed_columns, strip_rows, block_rows, block_columns;
+  int64_t packed_depth, packed_columns, strip_rows, block_rows;
+  bool keeps_a;  ///< for further blocks of columns; else panels of one depth after another lie in one place, which stays in the cache
+  int64_t block_columns;
   bool keeps_b;  ///< for further blocks of rows
+  int64_t depth;
 };
 
 /// One product, with what it has in its scratch.
@@ -123,7 +125,7 @@ class Multiplication {
         for (int64_t k = 0; k < packed_depth.count; k += sizes_.depth) {
           Block block{strip.part(row, kMost.block_rows), packed_columns.part(column, sizes_.block_columns),
                       packed_depth.part(k, sizes_.depth), nullptr, nullptr};
-          block.a = a_panels_ + panel_elements<T>(sizes_.block_rows, k);
+          block.a = a_panels_ + (sizes_.keeps_a ? panel_elements<T>(sizes_.block_rows, k) : 0);
           block.b =
               b_panels_ + (sizes_.keeps_b ? panel_elements<T>(sizes_.packed_columns, k) + panel_elements<T>(column, block.depth.count) : 0);
           if (column == 0) (p_.transpose_a ? pack<false, true, T> : pack<true, true, T>)(a_, block.rows, block.depth, block.a);
@@ -212,15 +214,17 @@ class Multiplication {
 
 template <class T>
 int64_t scratch_of(const onednn::Product& p) {
-  const auto of_depth = [&](int64_t k) {
+  const auto of = [&](int64_t columns, int64_t depth) {
     onednn::Product product = p;
-    product.k = k;
+    product.n = columns;
+    product.k = depth;
     const Sizes<T> sizes(product);
     return (sizes.a_elements() + sizes.b_elements()) * static_cast<int64_t>(sizeof(bfloat16)) +
            (sizes.packed_columns + sizes.block_floats() + sizes.strip_floats()) * static_cast<int64_t>(sizeof(float));
   };
-  // A product that is not deep is multiplied at once, and may take more than a deep one.
-  return std::max(of_depth(p.k), of_depth(std::min(p.k, kLimits<T>.whole_depth)));
+  // A product that is not deep is multiplied at once, and one of few columns has sums beside it: they may take more than larger ones.
+  const int64_t columns = std::min(p.n, kLimits<T>.block_columns), depth = std::min(p.k, kLimits<T>.whole_depth);
+  return std::max({of(p.n, p.k), of(p.n, depth), of(columns, p.k), of(columns, depth)});
 }
 
 }  // namespace

@@ -34,7 +34,10 @@ template <class T, class Vector>
   x -= (Floats)upper;
 }
 
+/// Asks for where the next step of the depth is stored: after other kernels panels come from the third-level cache.
+template <class T>
 [[gnu::always_inline]] inline void store_row(const Words& row, int64_t i, bfloat16* tile) {
+  __builtin_prefetch(tile + i * kTileDepth + kPanelStep<T>, 1);
   std::memcpy(static_cast<void*>(tile + i * kTileDepth), &row, sizeof row);
 }
 /// Row i of a tile of each part: words of a number's part of `low` and one of `high`.
@@ -43,9 +46,13 @@ template <class T, class Vector>
   for (int64_t part = 0; part < kParts<float>; ++part) {
     Words lower = (Words)low, upper = (Words)high & 0xffff0000u;  // of the last part: nothing is left of a number
     if (part + 1 < kParts<float>) split(low, lower), split(high, upper);
-    store_row(lower >> 16 | upper, i, tiles + part * kPartStep);
+    store_row<float>(lower >> 16 | upper, i, tiles + part * kPartStep);
   }
 }
+
+/// The runs of the next panel, or of the next step of the depth, which are read after these.
+constexpr int64_t kRunsAhead = kPanel;
+static_assert(kPanel == kTileDepth);
 
 /// One tile. Its words hold neighbours: of a run, or of two runs.
 template <bool are_along, bool turns>
@@ -58,9 +65,12 @@ void pack_tile(const Runs<bfloat16>& x, const Range& range, const Range& depth, 
     for (int64_t i = 0; i < kTile; ++i) {
       Words row{};
       if constexpr (are_along) {
+        x.ask_for(runs.first + i + kRunsAhead, elements.first);
         if (i < run_count) load(x.at(runs.first + i) + elements.first, element_count, row);
       } else {
         Halves low{}, high{};
+        x.ask_for(runs.first + 2 * i + kRunsAhead, elements.first);
+        x.ask_for(runs.first + 2 * i + 1 + kRunsAhead, elements.first);
         if (2 * i < run_count) load(x.at(runs.first + 2 * i) + elements.first, element_count, low);
         if (2 * i + 1 < run_count) load(x.at(runs.first + 2 * i + 1) + elements.first, element_count, high);
         row = __builtin_convertvector(low, Words) | __builtin_convertvector(high, Words) << 16;
@@ -68,7 +78,7 @@ void pack_tile(const Runs<bfloat16>& x, const Range& range, const Range& depth, 
       if constexpr (turns)
         rows[i] = row;
       else
-        store_row(row, i, to);
+        store_row<bfloat16>(row, i, to);
     }
   };
   if (runs.count >= kRuns && elements.count >= kElements)
@@ -78,7 +88,7 @@ void pack_tile(const Runs<bfloat16>& x, const Range& range, const Range& depth, 
   if constexpr (turns) {
     transpose_registers(rows);
 #pragma GCC unroll 16
-    for (int64_t i = 0; i < kTile; ++i) store_row(rows[i], i, to);
+    for (int64_t i = 0; i < kTile; ++i) store_row<bfloat16>(rows[i], i, to);
   }
 }
 
@@ -91,6 +101,7 @@ void pack_tile(const Runs<float>& x, const Range& range, const Range& depth, bfl
   const auto load_run = [&](const Range& half, int64_t half_count, int64_t count, int64_t i, Floats& row) __attribute__((always_inline)) {
     const Range &runs = are_along ? range : half, &elements = are_along ? half : range;
     row = Floats{};
+    x.ask_for(runs.first + i + kRunsAhead, elements.first);
     if (i < (are_along ? count : half_count)) load(x.at(runs.first + i) + elements.first, are_along ? half_count : count, row);
   };
   const auto fill = [&](int64_t count, int64_t low_count, int64_t high_count) __attribute__((always_inline)) {

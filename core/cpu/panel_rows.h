@@ -33,6 +33,10 @@ struct Runs {
   int64_t step;
   ListedRows list{};
   const T* at(int64_t i) const { return data + list.at(i) * step; }
+  /// Asks for an element of a run that is soon read, and may lie past the last; of all runs alone.
+  void ask_for(int64_t i, int64_t element) const {
+    if (!list.numbers) __builtin_prefetch(data + i * step + element, 0, 2);
+  }
 };
 
 inline void copy_floats(const float* from, int64_t count, float* to) { std::copy_n(from, count, to); }

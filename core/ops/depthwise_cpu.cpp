@@ -15,7 +15,7 @@ void for_channels(int64_t channels, const Body& body) {
   constexpr int64_t kCount = Lanes<compute_t<T>>::kCount;
   for (int64_t begin = 0; begin < channels; begin += kCount) {
     const int64_t first = std::max<int64_t>(0, std::min(begin, channels - kCount));
-    for_lanes<T>(first, std::min(first + kCount, channels), body);
+    for_lanes<T, false>(first, std::min(first + kCount, channels), body);
   }
 }
 

@@ -231,14 +231,54 @@ struct Lanes {
   }
 };
 
+/// How far ahead of what a pass over arrays takes it asks for more: the processor's own prefetching begins anew with each page, and waits for
+/// reads that miss (docs/performance.md).
+constexpr int64_t kBytesAhead = 2048;
+
+template <class S>
+void ask_ahead(const S* x) {
+  __builtin_prefetch(reinterpret_cast<const char*>(x) + kBytesAhead, 0);
+}
+/// For what is written.
+template <class S>
+void ask_ahead(S* y) {
+  __builtin_prefetch(reinterpret_cast<const char*>(y) + kBytesAhead, 1);
+}
+
+/// For `count` elements at once.
+template <class S>
+void ask_ahead(S* x, int64_t count) {
+  constexpr int64_t kLine = 64 / sizeof(S);
+  for (int64_t i = 0; i < count; i += kLine) ask_ahead(x + i);
+}
+
+/// Loads lanes from a place of arrays, whose address it also gives, for what takes several registers at once.
+template <class T, bool kAsksAhead = false>
+struct LanesAt {
+  template <class S>
+  Lanes<T> operator()(const S* x) const {
+    if constexpr (kAsksAhead) ask_ahead(x + place);
+    return Lanes<T>::load(x + place);
+  }
+  template <class S>
+  const S* address(const S* x) const {
+    return x + place;
+  }
+  int64_t place;
+};
+
 /// Calls body(load, store) for every register of [begin, end): load(x) gives the lanes of x at that place, store(y, lanes) writes them.
 /// x and y are of T or of its arithmetic type. In the tail lanes go through a padded buffer: nothing is read or written outside.
-template <class T, class Body>
+/// kAsksAhead: for a pass over arrays; not for a body that reads the same numbers again and again.
+template <class T, bool kAsksAhead = true, class Body>
 void for_lanes(int64_t begin, int64_t end, const Body& body) {
   using V = Lanes<compute_t<T>>;
   int64_t i = begin;
   for (; i + V::kCount <= end; i += V::kCount)
-    body([i](const auto* x) { return V::load(x + i); }, [i](auto* y, V lanes) { lanes.store(y + i); });
+    body(LanesAt<compute_t<T>, kAsksAhead>{i}, [i](auto* y, V lanes) {
+      if constexpr (kAsksAhead) ask_ahead(y + i);
+      lanes.store(y + i);
+    });
   if (i == end) return;
   const int64_t rest = end - i;
   const auto load = [i, rest]<class S>(const S* x) {
@@ -254,20 +294,6 @@ void for_lanes(int64_t begin, int64_t end, const Body& body) {
   body(load, store);
 }
 
-/// Loads lanes from a place of arrays, whose address it also gives, for what takes several registers at once.
-template <class T>
-struct LanesAt {
-  template <class S>
-  Lanes<T> operator()(const S* x) const {
-    return Lanes<T>::load(x + place);
-  }
-  template <class S>
-  const S* address(const S* x) const {
-    return x + place;
-  }
-  int64_t place;
-};
-
 /// for_lanes() with blocks of kRegisters registers, then single ones: body(number of registers, load, store) of a block at x + i, whose
 /// further registers lie at load(x + Lanes::kCount), and so on. For bodies that read a list of their own, which then serves several
 /// registers. `load` is a LanesAt where there is more than one register.
@@ -276,8 +302,11 @@ void for_lane_blocks(int64_t begin, int64_t end, const Body& body) {
   using V = Lanes<compute_t<T>>;
   constexpr int64_t kBlock = kRegisters * V::kCount;
   for (; begin + kBlock <= end; begin += kBlock)
-    body(std::integral_constant<int, kRegisters>(), LanesAt<compute_t<T>>{begin}, [begin](auto* y, V lanes) { lanes.store(y + begin); });
-  for_lanes<T>(begin, end, [&](auto load, auto store) { body(std::integral_constant<int, 1>(), load, store); });
+    body(std::integral_constant<int, kRegisters>(), LanesAt<compute_t<T>>{begin}, [begin](auto* y, V lanes) {
+      ask_ahead(y + begin);
+      lanes.store(y + begin);
+    });
+  for_lanes<T, false>(begin, end, [&](auto load, auto store) { body(std::integral_constant<int, 1>(), load, store); });
 }
 
 /// Calls body(r) for every r < kRegisters, a constant each time: an array of registers that a loop indexes lies in memory.

@@ -63,10 +63,12 @@ bool is_faster_packed(const onednn::Product& whole) {
 }
 
 /// Of numbers in f32, which are three in bf16 each: where few results are stored, or of few rows or columns, splitting and packing them takes
-/// longer than the tiles save; and products of a convolution of one pixel are faster alone, but not in a step (docs/performance.md).
+/// longer than the tiles save; and of short sums with a weight as it lies, whose operands and results are far from the core in a step
+/// (docs/performance.md).
 bool is_faster_by_amx(const onednn::Product& whole) {
-  constexpr int64_t kLeastExtent = 64, kLeast = int64_t{1} << 26;
-  return std::min({whole.m, whole.n, whole.k}) >= kLeastExtent && whole.m * whole.n * whole.k >= kLeast;
+  constexpr int64_t kLeastExtent = 64, kLeastOfWeights = 128, kLeast = int64_t{1} << 23;
+  return std::min({whole.m, whole.n, whole.k}) >= kLeastExtent && whole.k >= (whole.transpose_b ? kLeastOfWeights : kLeastExtent) &&
+         whole.m * whole.n * whole.k >= kLeast;
 }
 
 /// oneDNN has the product, and where several `add_up` one that adds to the result.

@@ -10,6 +10,7 @@ struct Reader {
   compute_t<T> operator()(Eigen::Index i) const { return x[i]; }
   template <class Register>
   Register packetOp(Eigen::Index i) const {
+    ask_ahead(x + i);
     return Lanes<compute_t<T>>::load(x + i).all;
   }
 };
@@ -44,7 +45,10 @@ void write(T* y, int64_t n, const Expression& expression) {
   using V = Lanes<compute_t<T>>;
   const Eigen::internal::evaluator<Expression> from(expression);
   int64_t i = 0;
-  for (; i + V::kCount <= n; i += V::kCount) V(from.template packet<Eigen::Unaligned, typename V::Register>(i)).store(y + i);
+  for (; i + V::kCount <= n; i += V::kCount) {
+    ask_ahead(y + i);
+    V(from.template packet<Eigen::Unaligned, typename V::Register>(i)).store(y + i);
+  }
   for (; i < n; ++i) y[i] = static_cast<T>(from.coeff(i));
 }
 

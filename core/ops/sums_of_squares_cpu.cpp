@@ -1,4 +1,5 @@
 #include "core/cpu/cpu.h"
+#include "core/ops/lanes.h"
 #include "core/ops/sums_of_squares.h"
 
 namespace sluice::kernels {
@@ -12,8 +13,10 @@ double squares(const T* x, int64_t count) {
   double sums[kAccumulators] = {};
   const auto square = [x](int64_t i) { return static_cast<double>(x[i]) * static_cast<double>(x[i]); };
   int64_t i = 0;
-  for (; i + kAccumulators <= count; i += kAccumulators)
+  for (; i + kAccumulators <= count; i += kAccumulators) {
+    ask_ahead(x + i, kAccumulators);
     for (int j = 0; j < kAccumulators; ++j) sums[j] += square(i + j);
+  }
   for (int j = 0; i < count; ++i, ++j) sums[j] += square(i);
   for (int j = 1; j < kAccumulators; ++j) sums[0] += sums[j];
   return sums[0];

@@ -148,15 +148,25 @@ TEST(AmxGemm, WorksOnListedRowsAlone) {
   }
 }
 
-// A deep product is cut into blocks that are less deep than a shallow one, which is not cut.
-TEST(AmxGemm, HasScratchForFewerTerms) {
+// Products that leave padding out, or are shared among threads, are smaller than the one that scratch is made for; a smaller one may be cut into
+// other blocks.
+TEST(AmxGemm, HasScratchForSmallerProducts) {
+  const std::vector<int64_t> extents{20, 64, 65, 129, 200, 256, 257, 500, 513, 1100},
+      depths{100, 129, 200, 256, 513, 600, 2048, 2049, 5000};
   for (const DType dtype : {DType::f32, DType::bf16})
-    for (const int64_t m : {20, 64, 65, 256, 257, 1100})
-      for (const int64_t n : {30, 500, 1100})
-        for (const int64_t k : {100, 513, 600, 2048, 2049, 5000}) {
-          onednn::Product product{dtype, m, n, k, k, k, n, false, true, 0, false, true};
-          const int64_t most = amx_gemm_scratch(product);
-          for (product.k = 1; product.k < k; product.k += 31) ASSERT_LE(amx_gemm_scratch(product), most) << m << ' ' << n << ' ' << k;
+    for (const int64_t m : extents)
+      for (const int64_t n : extents)
+        for (const int64_t k : depths) {
+          const onednn::Product whole{dtype, m, n, k, k, k, n, false, true, 0, false, true};
+          const int64_t most = amx_gemm_scratch(whole);
+          onednn::Product part = whole;
+          for (part.k = 1; part.k < k; part.k += 31) ASSERT_LE(amx_gemm_scratch(part), most) << m << ' ' << n << ' ' << k << ' ' << part.k;
+          for (part.m = 1; part.m <= m; part.m += 63)
+            for (part.n = 1; part.n <= n; part.n += 63)
+              for (int64_t depth : depths) {
+                part.k = std::min(depth, k);
+                ASSERT_LE(amx_gemm_scratch(part), most) << m << ' ' << n << ' ' << k << ": " << part.m << ' ' << part.n << ' ' << part.k;
+              }
         }
 }
 
