@@ -22,7 +22,12 @@ void slope_rule(Cpu& cpu, const Rule& rule, const Tensor& x, const Tensor& dy, c
   const T *from = x.data<T>(), *gradient = dy.data<T>(), *added = sum.defined() ? sum.data<T>() : nullptr;
   T* to = dx.data<T>();
   cpu.parallel_for(x.elements(), grain_for(1), [=](int64_t begin, int64_t end) {
-    write_gradient(begin, end, added, to, [=](const auto& load, int64_t at) { return load(gradient + at) * rule.slope(load(from + at)); });
+    write_gradient(begin, end, added, to, [=](const auto& load, int64_t at) {
+      if constexpr (requires { Rule::kConstantSlope; })  // x is not even asked for
+        return load(gradient + at) * rule.slope(Lanes<compute_t<T>>(0));
+      else
+        return load(gradient + at) * rule.slope(load(from + at));
+    });
   });
 }
 

@@ -9,6 +9,7 @@
 namespace sluice {
 
 /// The formulas: value f(x) and slope f'(x), for any V with arithmetic and exp, log, ... found by argument-dependent lookup.
+/// kConstantSlope: it is the same for every x.
 namespace rules {
 // clang-format off
 
@@ -16,6 +17,7 @@ namespace rules {
 template <class V> SLUICE_HD V zero_of(V x) { return where_positive(x, V(0), where_positive(-x, V(0), x)); }
 
 struct Neg {
+  static constexpr bool kConstantSlope = true;
   template <class V> SLUICE_HD static V value(V x) { return -x; }
   template <class V> SLUICE_HD static V slope(V) { return V(-1); }
 };
@@ -24,19 +26,23 @@ struct Abs {
   template <class V> SLUICE_HD static V slope(V x) { return where_positive(x, V(1), where_positive(-x, V(-1), x)); }  // x is 0 or NaN
 };
 struct Sign {
+  static constexpr bool kConstantSlope = true;
   template <class V> SLUICE_HD static V value(V x) { return where_positive(x, V(1), where_positive(-x, V(-1), x)); }  // keeps NaN
   template <class V> SLUICE_HD static V slope(V) { return V(0); }
 };
 struct Floor {
+  static constexpr bool kConstantSlope = true;
   template <class V> SLUICE_HD static V value(V x) { return floor(x); }
   template <class V> SLUICE_HD static V slope(V) { return V(0); }
 };
 struct Ceil {
+  static constexpr bool kConstantSlope = true;
   template <class V> SLUICE_HD static V value(V x) { return ceil(x); }
   template <class V> SLUICE_HD static V slope(V) { return V(0); }
 };
 /// To the nearest whole number, halves to the even one.
 struct Round {
+  static constexpr bool kConstantSlope = true;
   template <class V> SLUICE_HD static V value(V x) { return rint(x); }
   template <class V> SLUICE_HD static V slope(V) { return V(0); }
 };

@@ -3,7 +3,7 @@
 #include "core/cpu/cpu.h"
 #include "core/ops/embedding.h"
 #include "core/ops/indices_cpu.h"
-#include "core/ops/rows_cpu.h"
+#include "core/ops/lanes.h"
 
 namespace sluice::kernels {
 
@@ -28,7 +28,8 @@ void embedding_backward(Cpu& cpu, const Tensor& ids, const Tensor& dy, const Ten
     cpu.parallel_for(columns, kColumns, [=](int64_t begin, int64_t end) {
       for (int64_t p = 0; p < positions; ++p) {
         compute_t<T>* row = sums + id[p] * columns + begin;
-        write(row, end - begin, read(row, end - begin) + read(dy + p * columns + begin, end - begin));
+        const T* part = dy + p * columns + begin;
+        for_lanes<T, false>(0, end - begin, [&](auto load, auto store) { store(row, load(row) + load(part)); });
       }
     });
   };

@@ -302,10 +302,7 @@ void for_lane_blocks(int64_t begin, int64_t end, const Body& body) {
   using V = Lanes<compute_t<T>>;
   constexpr int64_t kBlock = kRegisters * V::kCount;
   for (; begin + kBlock <= end; begin += kBlock)
-    body(std::integral_constant<int, kRegisters>(), LanesAt<compute_t<T>>{begin}, [begin](auto* y, V lanes) {
-      ask_ahead(y + begin);
-      lanes.store(y + begin);
-    });
+    body(std::integral_constant<int, kRegisters>(), LanesAt<compute_t<T>>{begin}, [begin](auto* y, V lanes) { lanes.store(y + begin); });
   for_lanes<T, false>(begin, end, [&](auto load, auto store) { body(std::integral_constant<int, 1>(), load, store); });
 }
 
