@@ -110,7 +110,7 @@ struct RowRuns {
 template <class C, class Value, class MayJoin, class Body>
 void for_runs(Cpu& cpu, int64_t batch, const Axis& rows, const Axis& columns, int64_t channels, const Value& value, const MayJoin& may_join,
               const Body& body) {
-  constexpr int64_t kMostRuns = 1024;  // that are kept
+  constexpr int64_t kMostRuns = 4096;  // that are kept
   const std::vector<Columns> along = joined(columns, may_join);
   const auto build = [&](RowRuns<C>& runs, int64_t row) { runs.build(rows, row, columns, along, channels, value); };
   std::vector<RowRuns<C>> kept(rows.written * static_cast<int64_t>(along.size()) <= kMostRuns ? static_cast<size_t>(rows.written) : 0);
