@@ -231,8 +231,8 @@ struct Lanes {
   }
 };
 
-/// How far ahead of what a pass over arrays takes it asks for more: the processor's own prefetching begins anew with each page, and waits for
-/// reads that miss (docs/performance.md).
+/// How far ahead of what a pass over arrays takes it asks for more: the processor's own prefetching, which begins anew with each page, does not
+/// keep up (docs/performance.md).
 constexpr int64_t kBytesAhead = 2048;
 
 template <class S>
