@@ -28,7 +28,8 @@ struct SpreadRow {
     int64_t done = begin;
     // The first pixel that does not end before `begin`.
     for (int64_t i = std::max<int64_t>(0, (begin - first * plan.channels) / step); i < count && done < end; ++i) {
-      const int64_t at = first * plan.channels + i * step, from = std::clamp(at, begin, end), last = std::clamp(at + plan.channels, begin, end);
+      const int64_t at = first * plan.channels + i * step, from = std::clamp(at, begin, end),
+                    last = std::clamp(at + plan.channels, begin, end);
       to = std::fill_n(to, from - done, T(0));
       to = std::copy_n(pixels + i * plan.channels + (from - at), last - from, to);
       done = last;
@@ -46,9 +47,8 @@ void spread_pixels(Cpu& cpu, const std::vector<Tensor>& pixels, const SpreadPlan
     cpu.parallel_for(plan.batch * plan.height, grain_for(elements), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         const SpreadRow<T> of(plan, pixels, row);
-        write_gradient_blocks(row * elements, (row + 1) * elements, added, dx.data<T>(), [&](int64_t first, int64_t count, T* made) {
-          of.write(plan, first - row * elements, count, made);
-        });
+        write_gradient_blocks(row * elements, (row + 1) * elements, added, dx.data<T>(),
+                              [&](int64_t first, int64_t count, T* made) { of.write(plan, first - row * elements, count, made); });
       }
     });
   });
