@@ -55,25 +55,18 @@ __global__ void gather_shares(AdaptivePlan plan, const T* dy, T* dx, int64_t thr
 
 void adaptive_average_pool2d(Cuda& cuda, const Tensor& x, const AdaptivePlan& plan, const Tensor& y) {
   on_float(x.dtype(), "adaptive_average_pool2d", [&]<class T>() {
-    on_pixels<T>(
-        plan.channels, y,
-        [&]<int kWidth>(dim3 blocks, int64_t threads) {
-          launch(cuda, "adaptive_average_pool2d", {blocks, kPixelThreads}, average_places<T, kWidth>, plan, x.data<T>(), y.data<T>(),
-                 threads);
-        },
-        x.data<T>());
+    on_pixels<T>(plan.channels, {x.data<T>()}, y, [&]<int kWidth>(dim3 blocks, int64_t threads) {
+      launch(cuda, "adaptive_average_pool2d", {blocks, kPixelThreads}, average_places<T, kWidth>, plan, x.data<T>(), y.data<T>(), threads);
+    });
   });
 }
 
 void adaptive_average_pool2d_backward(Cuda& cuda, const Tensor& dy, const AdaptivePlan& plan, const Tensor& dx) {
   on_float(dy.dtype(), "adaptive_average_pool2d_backward", [&]<class T>() {
-    on_pixels<T>(
-        plan.channels, dx,
-        [&]<int kWidth>(dim3 blocks, int64_t threads) {
-          launch(cuda, "adaptive_average_pool2d_backward", {blocks, kPixelThreads}, gather_shares<T, kWidth>, plan, dy.data<T>(),
-                 dx.data<T>(), threads);
-        },
-        dy.data<T>());
+    on_pixels<T>(plan.channels, {dy.data<T>()}, dx, [&]<int kWidth>(dim3 blocks, int64_t threads) {
+      launch(cuda, "adaptive_average_pool2d_backward", {blocks, kPixelThreads}, gather_shares<T, kWidth>, plan, dy.data<T>(), dx.data<T>(),
+             threads);
+    });
   });
 }
 

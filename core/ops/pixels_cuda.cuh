@@ -1,5 +1,7 @@
 #pragma once
 // Kernels whose threads take one pixel of images each.
+#include <initializer_list>
+
 #include "core/ops/packs_cuda.cuh"
 #include "core/tensor.h"
 
@@ -22,8 +24,8 @@ struct Pixel {
 
 /// Calls f.operator()<kWidth>(blocks, threads), as wide as the channels and the addresses that are read allow, for the pixels of the result.
 /// Errors  UsageError for 2^32 threads or more.
-template <class T, class F, class... From>
-void on_pixels(int64_t channels, const Tensor& result, const F& f, const From*... from) {
+template <class T, class F>
+void on_pixels(int64_t channels, std::initializer_list<const T*> from, const Tensor& result, const F& f) {
   if (result.elements() == 0) return;
   const auto run = [&]<int kWidth>() {
     const int64_t threads = result.elements() / kWidth;
@@ -31,7 +33,9 @@ void on_pixels(int64_t channels, const Tensor& result, const F& f, const From*..
                         " channels, got ", threads, "; use smaller micro-batches");
     f.template operator()<kWidth>(dim3(static_cast<unsigned>((threads + kPixelThreads - 1) / kPixelThreads)), threads);
   };
-  if (packs_fit<T>(channels, from..., result.data<T>())) return run.template operator()<Pack<T>::kCount>();
+  bool packs = packs_fit<T>(channels, result.data<T>());
+  for (const T* of : from) packs = packs && packs_fit<T>(0, of);
+  if (packs) return run.template operator()<Pack<T>::kCount>();
   run.template operator()<1>();
 }
 

@@ -56,24 +56,17 @@ __global__ void gather_gradients(ResizePlan plan, const T* dy, T* dx, int64_t th
 
 void resize2d(Cuda& cuda, const Tensor& x, const ResizePlan& plan, const Tensor& y) {
   on_float(x.dtype(), "resize2d", [&]<class T>() {
-    on_pixels<T>(
-        plan.channels, y,
-        [&]<int kWidth>(dim3 blocks, int64_t threads) {
-          launch(cuda, "resize2d", {blocks, kPixelThreads}, interpolate<T, kWidth>, plan, x.data<T>(), y.data<T>(), threads);
-        },
-        x.data<T>());
+    on_pixels<T>(plan.channels, {x.data<T>()}, y, [&]<int kWidth>(dim3 blocks, int64_t threads) {
+      launch(cuda, "resize2d", {blocks, kPixelThreads}, interpolate<T, kWidth>, plan, x.data<T>(), y.data<T>(), threads);
+    });
   });
 }
 
 void resize2d_backward(Cuda& cuda, const Tensor& dy, const ResizePlan& plan, const Tensor& dx) {
   on_float(dy.dtype(), "resize2d_backward", [&]<class T>() {
-    on_pixels<T>(
-        plan.channels, dx,
-        [&]<int kWidth>(dim3 blocks, int64_t threads) {
-          launch(cuda, "resize2d_backward", {blocks, kPixelThreads}, gather_gradients<T, kWidth>, plan, dy.data<T>(), dx.data<T>(),
-                 threads);
-        },
-        dy.data<T>());
+    on_pixels<T>(plan.channels, {dy.data<T>()}, dx, [&]<int kWidth>(dim3 blocks, int64_t threads) {
+      launch(cuda, "resize2d_backward", {blocks, kPixelThreads}, gather_gradients<T, kWidth>, plan, dy.data<T>(), dx.data<T>(), threads);
+    });
   });
 }
 

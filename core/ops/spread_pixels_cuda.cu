@@ -32,12 +32,9 @@ void spread_pixels(Cuda& cuda, const std::vector<Tensor>& pixels, const SpreadPl
   on_float(dx.dtype(), "spread_pixels", [&]<class T>() {
     const T *first = pixels[0].data<T>(), *second = pixels.size() > 1 ? pixels[1].data<T>() : nullptr;
     const T* added = sum.defined() ? sum.data<T>() : nullptr;
-    on_pixels<T>(
-        plan.channels, dx,
-        [&]<int kWidth>(dim3 blocks, int64_t threads) {
-          launch(cuda, "spread_pixels", {blocks, kPixelThreads}, spread<T, kWidth>, plan, first, second, added, dx.data<T>(), threads);
-        },
-        first, second, added);
+    on_pixels<T>(plan.channels, {first, second, added}, dx, [&]<int kWidth>(dim3 blocks, int64_t threads) {
+      launch(cuda, "spread_pixels", {blocks, kPixelThreads}, spread<T, kWidth>, plan, first, second, added, dx.data<T>(), threads);
+    });
   });
 }
 
