@@ -26,13 +26,21 @@ struct Compiled {
   int64_t idle_bytes = 0;     ///< of a gradient of weights that are not all reached
 };
 
-/// The taps of a window that some place of it has within the image, along one axis: of seven over two pixels, three. A library multiplies
+/// Along one axis, the taps of a window that some place of it has within the image: of seven over two pixels, three. A library multiplies
 /// padding like all else.
 struct Reach {
-  Reach(int64_t in, int64_t out, int64_t size, int64_t stride, int64_t before)
-      : first(std::max<int64_t>(0, before - (out - 1) * stride)), count(std::min(size, in + before) - first) {}
+  Reach(int64_t in, int64_t out, int64_t size, int64_t stride, int64_t before) {
+    for (int64_t tap = 0; tap < size; ++tap) {
+      const int64_t place = std::max<int64_t>(0, (before - tap + stride - 1) / stride);  // the first that is not before the image
+      if (place >= out || place * stride - before + tap >= in) continue;
+      if (count == 0) first = tap;
+      has_gap = has_gap || tap > first + count;
+      count = tap - first + 1;
+    }
+  }
 
-  int64_t first, count;
+  int64_t first = 0, count = 0;  ///< from the first of them to the last
+  bool has_gap = false;          ///< a tap between these that no place has
 };
 Reach reach_of_rows(const Convolution& c) { return {c.in_h, c.out_h, c.size_h, c.stride_h, c.before_h}; }
 Reach reach_of_columns(const Convolution& c) { return {c.in_w, c.out_w, c.size_w, c.stride_w, c.before_w}; }
@@ -140,21 +148,9 @@ Compiled compile(const Convolution& c) {
   return result;
 }
 
-/// Whether along an axis a tap of the window lies beyond the image at every place.
-bool has_idle_tap(int64_t in, int64_t out, int64_t size, int64_t stride, int64_t before) {
-  for (int64_t tap = 0; tap < size; ++tap) {
-    const int64_t place = std::max<int64_t>(0, (before - tap + stride - 1) / stride);  // the first that is not before the image
-    if (place >= out || place * stride - before + tap >= in) return true;
-  }
-  return false;
-}
-
-/// Of such taps between those that are reached the kernels of version 2.6 for bf16 leave the gradient as the memory was.
-bool leaves_gradients_unwritten(const Convolution& whole) {
-  const Convolution c = reached(whole);
-  return c.pass == Pass::weight_gradient && c.dtype == DType::bf16 &&
-         (has_idle_tap(c.in_h, c.out_h, c.size_h, c.stride_h, c.before_h) ||
-          has_idle_tap(c.in_w, c.out_w, c.size_w, c.stride_w, c.before_w));
+/// Of a gap the kernels of version 2.6 for bf16 leave the gradient as the memory was.
+bool leaves_gradients_unwritten(const Convolution& c) {
+  return c.pass == Pass::weight_gradient && c.dtype == DType::bf16 && (reach_of_rows(c).has_gap || reach_of_columns(c).has_gap);
 }
 
 Compiled* find(const Convolution& convolution) { return find_compiled<Compiled>(convolution, compile); }

@@ -38,20 +38,16 @@ auto strided_of(const T* x, int64_t step) {
 template <class Rule, class A, class T, class To>
 void binary_run(const T* a, int64_t a_step, const T* b, int64_t b_step, To* y, int64_t count) {
   constexpr int64_t kBlock = 256;
-  const auto run_block = [&](auto a_at, auto b_at, int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) y[i] = static_cast<To>(Rule::value(static_cast<A>(a_at(i)), static_cast<A>(b_at(i))));
-  };
-  const auto run = [&](auto a_at, auto b_at) { run_block(a_at, b_at, 0, count); };
-  if (a_step == 1 && b_step == 1) {
-    for (int64_t begin = 0, block; begin < count; begin += block) {
-      block = std::min(kBlock, count - begin);
-      ask_ahead(a + begin, block);
-      ask_ahead(b + begin, block);
-      ask_ahead(y + begin, block);
-      run_block(next_of(a), next_of(b), begin, begin + block);
+  const auto run = [&](auto a_at, auto b_at) {
+    for (int64_t begin = 0, end; begin < count; begin = end) {
+      end = std::min(begin + kBlock, count);
+      if (a_step == 1) ask_ahead(a + begin, end - begin);
+      if (b_step == 1) ask_ahead(b + begin, end - begin);
+      ask_ahead(y + begin, end - begin);
+      for (int64_t i = begin; i < end; ++i) y[i] = static_cast<To>(Rule::value(static_cast<A>(a_at(i)), static_cast<A>(b_at(i))));
     }
-    return;
-  }
+  };
+  if (a_step == 1 && b_step == 1) return run(next_of(a), next_of(b));
   if (a_step == 1 && b_step == 0) return run(next_of(a), repeat_of(b));
   if (a_step == 0 && b_step == 1) return run(repeat_of(a), next_of(b));
   run(strided_of(a, a_step), strided_of(b, b_step));

@@ -110,10 +110,11 @@ struct RowRuns {
 template <class C, class Value, class MayJoin, class Body>
 void for_runs(Cpu& cpu, int64_t batch, const Axis& rows, const Axis& columns, int64_t channels, const Value& value, const MayJoin& may_join,
               const Body& body) {
-  constexpr int64_t kMostRuns = 4096;  // that are kept
+  constexpr int64_t kMostTaps = 32768;  // that are kept
   const std::vector<Columns> along = joined(columns, may_join);
   const auto build = [&](RowRuns<C>& runs, int64_t row) { runs.build(rows, row, columns, along, channels, value); };
-  std::vector<RowRuns<C>> kept(rows.written * static_cast<int64_t>(along.size()) <= kMostRuns ? static_cast<size_t>(rows.written) : 0);
+  const int64_t taps = rows.written * static_cast<int64_t>(along.size()) * rows.size * columns.size;
+  std::vector<RowRuns<C>> kept(taps <= kMostTaps ? static_cast<size_t>(rows.written) : 0);
   for (size_t row = 0; row < kept.size(); ++row) build(kept[row], static_cast<int64_t>(row));
   const int64_t work = std::max<int64_t>(1, rows.size * columns.size / (rows.is_gather ? rows.stride * columns.stride : 1));
   cpu.parallel_for(batch * rows.written, grain_for(columns.written * channels * work), [&](int64_t begin, int64_t end) {

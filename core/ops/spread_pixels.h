@@ -11,6 +11,7 @@ namespace sluice {
 /// Shape   one or two pixels [B, h, w, C], alike; dx `shape`: [B, H, W, C].
 /// Dtypes  f32, f64, bf16; all alike.
 /// Errors  UsageError naming the shapes; two where a stride is 1; a sum unlike dx.
+/// Cost    one pass: dx written, the pixels and the sum read once.
 /// Sum     see gradient_sum.h; undefined where there is none.
 Tensor spread_pixels(const std::vector<Tensor>& pixels, const Shape& shape, int64_t stride_h, int64_t stride_w, const Tensor& sum = {});
 

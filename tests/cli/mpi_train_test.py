@@ -9,7 +9,6 @@ import json
 import os
 import pathlib
 import random
-import re
 import shutil
 import signal
 import subprocess
@@ -384,12 +383,11 @@ class Failures(RanksTest):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_a_signal_in_an_evaluation_ends_at_its_step(self):
-        process, ranks = self.start(2, train__evaluate_every=1, train__evaluate_batches=8000)
+        process, ranks = self.start(2, train__evaluate_every=1, train__evaluate_batches=1000000)  # minutes
         os.kill(ranks[1], signal.SIGUSR1)
         output, _ = process.communicate(timeout=HANG_S)
-        stopped = re.search(r"validation after step (\d+): stopped by a signal\n", output)  # on a busy machine not the first
-        self.assertTrue(stopped, output)
-        self.assertRegex(output, rf"ended by a signal after step {stopped[1]}\b")
+        self.assertIn("validation after step 1: stopped by a signal", output)
+        self.assertIn("ended by a signal after step 1", output)
 
 
 if __name__ == "__main__":
