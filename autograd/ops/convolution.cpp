@@ -21,7 +21,7 @@ Gradients convolution_gradients(const Node& node, const Tensor& dy, Needs needs)
   const auto& [x_shape, weight_shape, window, groups] = node.attribute<Attributes>();
   Gradients gradients(2);
   if (needs[0]) gradients[0] = conv2d_input_gradient(dy, weight, x_shape, window, groups);
-  if (needs[1]) gradients[1] = conv2d_weight_gradient(dy, x, weight_shape, window, groups);
+  if (needs[1]) gradients[1] = conv2d_weight_gradient(dy, x, weight_shape, window, groups, node.accumulator_of(1));
   return gradients;
 }
 
@@ -42,7 +42,7 @@ Gradients transposed_gradients(const Node& node, const Tensor& dy, Needs needs) 
   const auto& [x_shape, weight_shape, window, groups] = node.attribute<Attributes>();
   Gradients gradients(2);
   if (needs[0]) gradients[0] = conv2d(dy, weight, window, groups);
-  if (needs[1]) gradients[1] = conv2d_weight_gradient(x, dy, weight_shape, window, groups);
+  if (needs[1]) gradients[1] = conv2d_weight_gradient(x, dy, weight_shape, window, groups, node.accumulator_of(1));
   return gradients;
 }
 

@@ -11,7 +11,7 @@ Var factorized_reduction(const Var& x, const Var& even, const Var& odd) {
     Gradients gradients(3);
     if (needs[0]) gradients[0] = factorized_reduction_input_gradient(dy, even, odd, node.attribute<Shape>(), node.take_sum(0));
     for (size_t i : {1, 2})
-      if (needs[i]) gradients[i] = factorized_reduction_weight_gradient(dy, x, i == 2);
+      if (needs[i]) gradients[i] = factorized_reduction_weight_gradient(dy, x, i == 2, node.accumulator_of(i));
     return gradients;
   };
   Needs weights = Needs::of(1);

@@ -35,12 +35,28 @@ struct Sums {
 };
 
 /// to [rows, columns] = from; the steps are elements between rows.
-template <class From>
-void copy_rows(const From* from, int64_t from_step, int64_t rows, int64_t columns, float* to, int64_t to_step) {
+void copy_rows(const float* from, int64_t from_step, int64_t rows, int64_t columns, float* to, int64_t to_step) {
   for (int64_t row = 0; row < rows; ++row) copy_floats(from + row * from_step, columns, to + row * to_step);
 }
 void copy_rows(const float* from, int64_t from_step, int64_t rows, int64_t columns, bfloat16* to, int64_t to_step) {
   round_rows(from, from_step, rows, columns, to, to_step);
+}
+/// to [rows, columns] += from, rounded once.
+template <class C>
+void add_rows(const float* from, int64_t from_step, int64_t rows, int64_t columns, C* to, int64_t to_step) {
+  using V = kernels::Lanes<float>;
+  for (int64_t row = 0; row < rows; ++row, from += from_step, to += to_step) {
+    int64_t i = 0;
+    for (; i + V::kCount <= columns; i += V::kCount) (V::load(to + i) + V::load(from + i)).store(to + i);
+    for (; i < columns; ++i) to[i] = static_cast<C>(static_cast<float>(to[i]) + from[i]);
+  }
+}
+/// Asks for rows that are added to once the tiles have multiplied: they lie far from the core.
+template <class C>
+void ask_for(const C* to, int64_t step, int64_t rows, int64_t columns) {
+  constexpr int64_t kLine = 64 / sizeof(C);
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t i = 0; i < columns; i += kLine) __builtin_prefetch(to + row * step + i, 1);
 }
 
 // Of few rows each panel of b is read once, as soon as it is packed: a few of them stay in the first-level cache or near it.
@@ -138,19 +154,15 @@ class Multiplication {
           else if (block.depth.end() < p_.k)
             add(block, k > 0 ? of_block : of_strip, k + block.depth.count < packed_depth.count ? of_block : of_strip);
           else
-            finish(block, k > 0 ? of_block : of_strip, false);
+            finish(block, k > 0 ? of_block : of_strip);
         }
   }
 
   /// The first depth, which may be all.
   void begin(const Block& block, const Sums& of_bias, const Sums& after) {
     const Sums before = p_.has_bias ? of_bias : Sums{};
-    const bool adds = p_.beta != 0 && !p_.has_bias;
-    if (block.depth.end() == p_.k) return finish(block, before, adds);
-    if (adds)
-      for (int64_t i = 0; i * kPanel < block.rows.count; ++i)
-        for (int64_t j = 0; j * kPanel < block.columns.count; ++j) load_results(block, i, j, after.at(i, j), after.step);
-    add(block, adds ? after : before, after);
+    if (block.depth.end() == p_.k) return finish(block, before);
+    add(block, before, after);
   }
 
   /// Columns follow each other: what is written of c then lies along its rows.
@@ -161,26 +173,28 @@ class Multiplication {
                            block.height(i), block.width(j));
   }
 
-  /// The same of the last depth, whose sums are the results.
-  void finish(const Block& block, const Sums& before, bool adds) {
+  /// The same of the last depth, whose sums are the results, or are added to them as a pass afterwards would.
+  void finish(const Block& block, const Sums& before) {
+    const bool adds = p_.beta != 0;
     alignas(64) float sums[kPanel * kPanel];
     for (int64_t i = 0; i * kPanel < block.rows.count; ++i)
       for (int64_t j = 0; j * kPanel < block.columns.count; ++j) {
-        if (adds) load_results(block, i, j, sums, kPanel);
-        const float* const from = adds ? sums : before.at(i, j);
-        const int64_t from_step = adds ? kPanel : before.step, height = block.height(i), width = block.width(j);
+        const int64_t height = block.height(i), width = block.width(j);
         const bool is_whole = height == kPanel && width == kPanel;
         const auto multiply_to = [&](float* place, int64_t step) __attribute__((always_inline)) {
-          multiply_panels<T>(block.steps(), block.a_panel(i), block.b_panel(j), from, from_step, place, step, height, width);
+          multiply_panels<T>(block.steps(), block.a_panel(i), block.b_panel(j), before.at(i, j), before.step, place, step, height, width);
         };
         if constexpr (std::is_same_v<C, float>)
-          if (is_whole && rows_.together(block.rows.first + i * kPanel, kPanel) == kPanel) {
+          if (is_whole && !adds && rows_.together(block.rows.first + i * kPanel, kPanel) == kPanel) {
             multiply_to(result(block, i * kPanel, j), p_.c_ld);
             continue;
           }
+        if (adds) each_run(block, i, j, [&](const C* to, int64_t, int64_t count) { ask_for(to, p_.c_ld, count, width); });
         multiply_to(sums, kPanel);
-        each_run(block, i, j,
-                 [&](C* to, int64_t row, int64_t count) { copy_rows(sums + row * kPanel, kPanel, count, width, to, p_.c_ld); });
+        each_run(block, i, j, [&](C* to, int64_t row, int64_t count) {
+          const float* const from = sums + row * kPanel;
+          adds ? add_rows(from, kPanel, count, width, to, p_.c_ld) : copy_rows(from, kPanel, count, width, to, p_.c_ld);
+        });
       }
   }
 
@@ -196,10 +210,6 @@ class Multiplication {
       count = rows_.together(block.rows.first + first + row, height - row);
       body(result(block, first + row, j), row, count);
     }
-  }
-  void load_results(const Block& block, int64_t i, int64_t j, float* to, int64_t step) const {
-    each_run(block, i, j,
-             [&](const C* from, int64_t row, int64_t count) { copy_rows(from, p_.c_ld, count, block.width(j), to + row * step, step); });
   }
 
   const onednn::Product& p_;

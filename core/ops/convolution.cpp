@@ -102,16 +102,19 @@ Tensor dense_input_gradient(const Tensor& dy, const Tensor& weight, const Window
   return dx;
 }
 
-Tensor dense_weight_gradient(const Tensor& dy, const Tensor& x, const WindowPlan& plan) {
+Tensor dense_weight_gradient(const Tensor& dy, const Tensor& x, const WindowPlan& plan, const Tensor& sum = {}) {
   const Convolution of{ConvolutionPass::weight_gradient, dy.dtype(), plan, x.dim(3), dy.dim(3)};
-  const bool is_whole = is_pointwise(plan.window) || dy.device().backend() == DeviceKind::cuda;
+  if (is_pointwise(plan.window)) {
+    const Shape matrix{of.outputs, of.taps()};
+    return matmul_onto(sum.defined() ? sum.reshape(matrix) : Tensor(), matrix, compute_dtype(dy.dtype()), rows_of(dy),
+                       rows_of(read_pixels(x, plan).contiguous()), true, false)
+        .reshape({of.outputs, 1, 1, of.channels});
+  }
+  const bool is_whole = dy.device().backend() == DeviceKind::cuda;
   const int64_t piece = images_of_piece(of), pieces = is_whole ? 1 : (plan.batch + piece - 1) / piece;
   const Tensor partial = empty({pieces, of.outputs, of.taps()}, compute_dtype(dy.dtype()), dy.device_ptr());
-  if (is_pointwise(plan.window))
-    matmul_into(rows_of(dy), rows_of(read_pixels(x, plan).contiguous()), partial.reshape({of.outputs, of.taps()}), true, false, 0);
-  else
-    run(of, dy, x.contiguous(), partial);
-  return (pieces == 1 ? partial : sum(partial, {0})).reshape({of.outputs, plan.window.size_h, plan.window.size_w, of.channels});
+  run(of, dy, x.contiguous(), partial);
+  return (pieces == 1 ? partial : sluice::sum(partial, {0})).reshape({of.outputs, plan.window.size_h, plan.window.size_w, of.channels});
 }
 
 }  // namespace
@@ -160,14 +163,15 @@ Tensor conv2d_input_gradient(const Tensor& dy, const Tensor& weight, const Shape
   return dx;
 }
 
-Tensor conv2d_weight_gradient(const Tensor& dy, const Tensor& x, const Shape& weight_shape, const Window& window, int64_t groups) {
+Tensor conv2d_weight_gradient(const Tensor& dy, const Tensor& x, const Shape& weight_shape, const Window& window, int64_t groups,
+                              const Tensor& sum) {
   check(x.shape(), weight_shape, window, groups);
   const WindowPlan plan = plan_of("conv2d", x.shape(), window);
   check_gradient(dy, plan, weight_shape[0]);
   device_of("conv2d", {dy, x});
   if (dy.elements() == 0) return zeros(weight_shape, compute_dtype(dy.dtype()), dy.device_ptr());
   if (is_depthwise(weight_shape, groups)) return depthwise_weight_gradient(dy.contiguous(), x.contiguous(), plan);
-  if (groups == 1) return dense_weight_gradient(dy.contiguous(), x, plan);
+  if (groups == 1) return dense_weight_gradient(dy.contiguous(), x, plan, sum);
   Tensor dweight = empty(weight_shape, compute_dtype(dy.dtype()), dy.device_ptr());
   for (int64_t group = 0; group < groups; ++group)
     copy(dense_weight_gradient(run_of(dy, 3, group, groups).contiguous(), run_of(x, 3, group, groups), plan),

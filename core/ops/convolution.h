@@ -16,9 +16,11 @@ namespace sluice {
 /// Cost    2 size_h size_w C / groups FLOPs an element of y; bounded scratch, on the CPU per intra-op thread.
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Window& window, int64_t groups = 1);
 
-/// The gradients for dy of y's shape, each computed without the other. That of the weight is in the type of arithmetic (f32 for bf16).
+/// The gradients for dy of y's shape, each computed without the other. That of the weight is in the type of arithmetic (f32 for bf16);
+/// where `sum` is a tensor of its shape and windows are of one pixel, it may be that sum with the gradient added (matmul_onto()).
 Tensor conv2d_input_gradient(const Tensor& dy, const Tensor& weight, const Shape& x_shape, const Window& window, int64_t groups = 1);
-Tensor conv2d_weight_gradient(const Tensor& dy, const Tensor& x, const Shape& weight_shape, const Window& window, int64_t groups = 1);
+Tensor conv2d_weight_gradient(const Tensor& dy, const Tensor& x, const Shape& weight_shape, const Window& window, int64_t groups = 1,
+                              const Tensor& sum = {});
 
 using ConvolutionPass = onednn::ConvolutionPass;
 

@@ -75,7 +75,7 @@ Tensor factorized_reduction_input_gradient(const Tensor& dy, const Tensor& even,
   return spread_pixels(halves, x_shape, 2, 2, sum);
 }
 
-Tensor factorized_reduction_weight_gradient(const Tensor& dy, const Tensor& x, bool is_odd) {
+Tensor factorized_reduction_weight_gradient(const Tensor& dy, const Tensor& x, bool is_odd, const Tensor& sum) {
   require(x.rank() == 4 && dy.rank() == 4, "factorized_reduction: needs images [batch, height, width, channels], got ", x.shape(), " and ",
           dy.shape());
   const int64_t outputs = dy.dim(-1) / 2;
@@ -83,9 +83,9 @@ Tensor factorized_reduction_weight_gradient(const Tensor& dy, const Tensor& x, b
   device_of("factorized_reduction", {dy, x});
   const Shape shape{outputs, 1, 1, x.dim(3)};
   if (dy.elements() == 0) return zeros(shape, compute_dtype(dy.dtype()), dy.device_ptr());
-  const Tensor dweight = empty(shape, compute_dtype(dy.dtype()), dy.device_ptr());
-  matmul_into(half_of(dy.contiguous(), is_odd), gathered(x, is_odd), matrix_of(dweight), true, false, 0);
-  return dweight;
+  return matmul_onto(sum.defined() ? matrix_of(sum) : Tensor(), {outputs, x.dim(3)}, compute_dtype(dy.dtype()),
+                     half_of(dy.contiguous(), is_odd), gathered(x, is_odd), true, false)
+      .reshape(shape);
 }
 
 }  // namespace sluice

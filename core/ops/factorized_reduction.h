@@ -16,7 +16,7 @@ Tensor factorized_reduction(const Tensor& x, const Tensor& even, const Tensor& o
 /// weight's is in the type of arithmetic (f32 for bf16).
 Tensor factorized_reduction_input_gradient(const Tensor& dy, const Tensor& even, const Tensor& odd, const Shape& x_shape,
                                            const Tensor& sum = {});
-/// Of `even`, or of `odd`.
-Tensor factorized_reduction_weight_gradient(const Tensor& dy, const Tensor& x, bool is_odd);
+/// Of `even`, or of `odd`; where `sum` is a tensor of its shape it may be that sum with the gradient added (matmul_onto()).
+Tensor factorized_reduction_weight_gradient(const Tensor& dy, const Tensor& x, bool is_odd, const Tensor& sum = {});
 
 }  // namespace sluice

@@ -153,4 +153,15 @@ void matmul_into(const Tensor& a, const Tensor& b, const Tensor& c, bool transpo
   multiply({with_leading_dimension(a), with_leading_dimension(b), c, bias, transpose_a, transpose_b, beta});
 }
 
+Tensor matmul_onto(const Tensor& sum, const Shape& shape, DType dtype, const Tensor& a, const Tensor& b, bool transpose_a,
+                   bool transpose_b) {
+  check(a, b, transpose_a, transpose_b);
+  const Tensor left = with_leading_dimension(a), right = with_leading_dimension(b);
+  const bool adds = sum.defined() && (a.device().backend() == DeviceKind::cuda ||
+                                      kernels::adds_as_a_pass({left, right, sum, {}, transpose_a, transpose_b, 1}));
+  const Tensor c = adds ? sum : empty(shape, dtype, a.device_ptr());
+  matmul_into(left, right, c, transpose_a, transpose_b, adds ? 1 : 0);
+  return c;
+}
+
 }  // namespace sluice

@@ -34,6 +34,12 @@ MatmulShapes matmul_shapes(const Shape& a, const Shape& b, bool transpose_a, boo
 void matmul_into(const Tensor& a, const Tensor& b, const Tensor& c, bool transpose_a, bool transpose_b, double beta,
                  const Tensor& bias = {});
 
+/// op(a) op(b) in a new tensor of the shape and dtype or, where `sum` is one and products add as they are made faster than a pass does, added
+/// to that, which is then returned: on GPUs, and on CPUs where tiles multiply (AMX). The bits are those of an addition afterwards.
+/// Errors  as matmul_into().
+Tensor matmul_onto(const Tensor& sum, const Shape& shape, DType dtype, const Tensor& a, const Tensor& b, bool transpose_a,
+                   bool transpose_b);
+
 /// The same of matrices, with beta 0, where the rows of a are the tokens of B samples, and those from a sample's length on are padding: c is
 /// zeros in their rows or, where a is transposed and c a sum over its rows, they are left out.
 /// Shape    lengths i32 [B]; a has B T rows, and so has b where a is transposed.
@@ -57,6 +63,8 @@ struct MatmulOperands {
 };
 /// Bytes of scratch for one CPU thread. A function of the shapes alone.
 int64_t matmul_scratch_bytes(const MatmulOperands& operands);
+/// Whether the CPU kernel with beta 1 gives the bits of a product and an addition to f32, and takes less time.
+bool adds_as_a_pass(const MatmulOperands& operands);
 /// Products that the CPU kernel packs itself, so that it can choose rows, whatever libraries are there.
 bool packs(int64_t m, int64_t n, int64_t k);
 /// Scratch u8 [threads, bytes]; on CUDA without use.

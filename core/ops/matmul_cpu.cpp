@@ -208,6 +208,10 @@ bool packs(int64_t m, int64_t n, int64_t k) {
   return m * n * k >= kLarge && std::min(m, n) >= kLeastExtent;
 }
 
+bool adds_as_a_pass(const MatmulOperands& of) {
+  return of.c.dtype() == DType::f32 && terms_of(of) == 1 && way_of(whole_of(of), false) == Way::amx;
+}
+
 int64_t matmul_scratch_bytes(const MatmulOperands& of) {
   const auto of_our_own = [](Way way, const onednn::Product& product) {
     return way == Way::amx ? amx_gemm_scratch(product) : packed_gemm_scratch(product) * static_cast<int64_t>(sizeof(float));

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
+#include "autograd/ops/convolution.h"
 #include "autograd/ops/cross_entropy.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/linear.h"
@@ -10,7 +13,9 @@
 #include "autograd/ops/pooling.h"
 #include "autograd/ops/reduction.h"
 #include "autograd/ops/reshape.h"
+#include "core/cpu/amx.h"
 #include "core/ops/copy.h"
+#include "core/ops/elementwise.h"
 #include "core/random.h"
 #include "tests/bits.h"
 #include "tests/expect_error.h"
@@ -174,6 +179,47 @@ TEST(Backward, AddsGradientsOfFewElementsToTheirAccumulatorsInOneKernel) {
     EXPECT_EQ(backward.take(twice).item(), 0.5 + 2 * 2 * 8192);
     EXPECT_TRUE(backward.take(x).defined());
   }
+}
+
+/// The gradient of a weight, added to an accumulator that holds other numbers or, without, by a pass.
+Tensor summed_gradient(const std::function<Var(const Var&)>& product_by, const Tensor& weight, const Tensor& before, bool by_accumulator) {
+  const Var leaf = Var::parameter(weight);
+  const Var y = product_by(leaf);
+  Backward backward(y, y.value().clone());
+  if (by_accumulator) leaf.node()->accumulator = before.clone();
+  backward.run();
+  const Tensor gradient = backward.take(leaf);
+  if (by_accumulator) return gradient;
+  Tensor sum = before.clone();
+  add_into(sum, gradient);
+  return sum;
+}
+
+TEST(Backward, AddsProductsToAccumulatorsWithTheBitsOfAPass) {
+  const auto device = make_device("cpu:0", {.tallies_kernels = true});
+  const auto drawn = [&](const Shape& shape, DType dtype, const char* name) {
+    const Tensor x = empty(shape, dtype, device);
+    fill_normal(x, 0, 1, random_key(1, name));
+    return x;
+  };
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const int64_t outputs : {40, 256}) {  // few results are not multiplied by tiles in f32
+      const Tensor x = drawn({4, 16, 8, 256}, dtype, "x"), weight = drawn({outputs, 256}, dtype, "weight"),
+                   before = drawn({outputs, 256}, DType::f32, "before");
+      const auto linear_of = [&](const Var& w) { return linear(x, w, {}); };
+      const auto convolution_of = [&](const Var& w) { return conv2d(x, w, Window{1, 1, 1, 1}); };
+      const auto expect_same_sums = [&](const auto& product, const Shape& shape) {
+        const Tensor w = weight.reshape(shape), sum = before.reshape(shape);
+        EXPECT_EQ(bits_of(summed_gradient(product, w, sum, true)), bits_of(summed_gradient(product, w, sum, false)));
+      };
+      SCOPED_TRACE(::testing::Message() << dtype << ", " << outputs);
+      expect_same_sums(linear_of, {outputs, 256});
+      expect_same_sums(convolution_of, {outputs, 1, 1, 256});
+      const bool by_tiles = has_amx() && (dtype == DType::bf16 || outputs > 64);
+      device->clear_kernels();
+      summed_gradient(linear_of, weight, before, true);
+      EXPECT_EQ(device->kernels().contains("add_into f32"), !by_tiles);
+    }
 }
 
 TEST(Backward, ComputesInputsFirstAndWeightsLater) {

@@ -105,6 +105,29 @@ TEST(AmxGemm, GivesAnElementTheSameBitsHoweverTheProductIsCut) {
   }
 }
 
+/// So that a gradient may be added to those of other micro-batches by its product, or by a pass.
+template <class T>
+void expect_bits_of_a_pass(const Size& size, bool transpose_a, bool transpose_b) {
+  const Product<T, float> alone(size.m, size.n, size.k, transpose_a, transpose_b);
+  Product<T, float> onto(size.m, size.n, size.k, transpose_a, transpose_b, 1);
+  onto.c = testing::drawn_numbers<float>(static_cast<int64_t>(onto.c.size()), "c");
+  std::vector<float> expected = onto.c;
+  const std::vector<float> product = alone.by_amx(), got = onto.by_amx();
+  for (int64_t i = 0; i < size.m; ++i)
+    for (int64_t j = 0; j < size.n; ++j) expected[i * onto.product.c_ld + j] += product[i * onto.product.c_ld + j];
+  ASSERT_EQ(0, std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)));
+}
+
+TEST(AmxGemm, AddsToItsResultAsAPassWould) {
+  for (const Size& size : kSizes) {
+    SCOPED_TRACE(::testing::Message() << size.m << " x " << size.n << " x " << size.k);
+    for (const bool transpose : {false, true}) {
+      expect_bits_of_a_pass<bfloat16>(size, transpose, !transpose);
+      expect_bits_of_a_pass<float>(size, transpose, false);
+    }
+  }
+}
+
 /// Rows that are listed give the bits that they give side by side, and others are neither read nor written.
 template <class T, class C>
 void expect_listed_rows(const Size& size, bool transpose_a, bool transpose_b, int start) {

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "core/cpu/amx.h"
 #include "core/device_description.h"
 #include "models/amoebanet.h"
 #include "parallel/plan.h"
@@ -88,9 +89,9 @@ TEST(KernelProfile, SaysWhatTheActionsOfAStepMoveAtLeast) {
   EXPECT_EQ(measured.least_bytes, two.least_bytes);
 }
 
-/// On GPUs the products of weights' gradients add to the sums over micro-batches, and tokens' to their tables; what a pass adds are sums over
-/// samples: biases, gains and the table of positions.
-TEST(KernelProfile, MoreMicroBatchesMakeNoPassOverGradientsOfWeightsOnGpus) {
+/// On GPUs, and by tiles, the products of weights' gradients add to the sums over micro-batches, and tokens' to their tables; what a pass adds
+/// are sums over samples: biases, gains and the table of positions. In f32 these products are too small for tiles.
+TEST(KernelProfile, MoreMicroBatchesMakeNoPassOverGradientsOfWeightsWhereProductsAddToThem) {
   const auto graph = models::transformer_lm(tiny_transformer_options());
   double sums = 0, all = 0;
   for (const auto& parameter : graph.parameters()) {
@@ -110,7 +111,10 @@ TEST(KernelProfile, MoreMicroBatchesMakeNoPassOverGradientsOfWeightsOnGpus) {
       return written(4) - written(1);
     };
     EXPECT_EQ(added(DeviceKind::cuda), 3 * sums) << name_of(precision);
-    EXPECT_GT(added(DeviceKind::cpu), 2 * all) << name_of(precision);
+    if (has_amx() && precision == Precision::bf16)
+      EXPECT_EQ(added(DeviceKind::cpu), 3 * sums);
+    else
+      EXPECT_GT(added(DeviceKind::cpu), 2 * all) << name_of(precision);
   }
 }
 
