@@ -45,7 +45,7 @@ Arena::Block Arena::take(size_t bytes) {
     std::lock_guard lock(mutex_);
     collect_waiting();
     const size_t largest = source_->is_bounded() ? bytes : bytes + bytes / 4;
-    for (auto found = kept_.lower_bound(bytes); found != kept_.end() && found->first <= largest; ++found) {
+    for (auto found = least_kept(bytes); found != kept_.end() && found->bytes <= largest; ++found) {
       auto& [size, blocks] = *found;
       if (blocks.empty()) continue;
       const Block block{blocks.back(), size};  // the one used last: it may still be in the cache
@@ -81,7 +81,9 @@ void Arena::give_back(Block block, std::vector<Event> others) noexcept {
 void Arena::keep(Block block) noexcept {
   if (!keeps_blocks()) return source_->release(block.data, block.bytes);
   try {
-    kept_[block.bytes].push_back(block.data);
+    auto of_size = least_kept(block.bytes);
+    if (of_size == kept_.end() || of_size->bytes != block.bytes) of_size = kept_.insert(of_size, {block.bytes, {}});
+    of_size->blocks.push_back(block.data);
     kept_bytes_ += block.bytes;
     source_->note_kept();
   } catch (...) {
@@ -99,8 +101,8 @@ void Arena::collect_waiting() noexcept {
 
 /// Of one block: the smallest that has the bytes, else the largest.
 size_t Arena::release_kept(size_t bytes) noexcept {
-  std::erase_if(kept_, [](const auto& entry) { return entry.second.empty(); });
-  auto best = kept_.lower_bound(bytes);
+  std::erase_if(kept_, [](const Kept& of_size) { return of_size.blocks.empty(); });
+  auto best = least_kept(bytes);
   if (best == kept_.end()) --best;
   auto& [size, blocks] = *best;
   source_->release(blocks.back(), size);

@@ -1,7 +1,7 @@
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -58,11 +58,17 @@ class Arena {
   size_t kept_bytes() const;
 
  private:
+  struct Kept {
+    size_t bytes;
+    std::vector<void*> blocks;
+  };
   struct Waiting {
     Block block;
     std::vector<Event> others;
   };
   void* allocate(size_t bytes);
+  /// The first of so many bytes or more.
+  std::vector<Kept>::iterator least_kept(size_t bytes) { return std::ranges::lower_bound(kept_, bytes, {}, &Kept::bytes); }
   void keep(Block block) noexcept;
   void collect_waiting() noexcept;
   size_t release_kept(size_t bytes) noexcept;
@@ -71,7 +77,7 @@ class Arena {
   std::unique_ptr<MemorySource> source_;
   mutable std::mutex mutex_;
   std::vector<Waiting> waiting_;
-  std::map<size_t, std::vector<void*>> kept_;  ///< by size; one that is empty stays, as its blocks are about to come back
+  std::vector<Kept> kept_;  ///< by ascending size; one that is empty stays, as its blocks are about to come back
   size_t kept_bytes_ = 0;
 };
 

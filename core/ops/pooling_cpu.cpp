@@ -80,29 +80,43 @@ struct Run {
   std::span<const Tap<C>> taps;
 };
 
-/// The runs of one row, in its first image: the others have the same.
+/// The runs of some rows, in the first image: the others have the same.
 template <class C>
-struct RowRuns {
-  std::vector<Run<C>> runs;
-  std::vector<Tap<C>> taps;
-
+class RowRuns {
+ public:
+  /// Forgets all rows. Runs refer to taps, of which there may be as many as this from now on.
+  void begin(size_t most_taps) {
+    runs_.clear();
+    taps_.clear();
+    ends_.clear();
+    taps_.reserve(most_taps);
+  }
   /// value(taps of the row, of the column, numbers among them) goes with a tap.
   template <class Value>
-  void build(const Axis& rows, int64_t row, const Axis& columns, std::span<const Columns> groups, int64_t channels, const Value& value) {
+  void add(const Axis& rows, int64_t row, const Axis& columns, std::span<const Columns> groups, int64_t channels, const Value& value) {
     const Taps across = rows.at(row);
-    runs.clear();
-    taps.clear();
-    taps.reserve(groups.size() * static_cast<size_t>(across.count * std::min(columns.size, columns.read)));  // runs refer to them
     for (const auto& [first, count, along] : groups) {
-      const size_t before = taps.size();
+      const size_t before = taps_.size();
       for (int64_t r = 0; r < across.count; ++r)
         for (int64_t s = 0; s < along.count; ++s) {
           const int64_t from_row = across.source + r * rows.source_step(), from_column = along.source + s * columns.source_step();
-          taps.push_back({(from_row * columns.read + from_column) * channels, value(across, along, r, s)});
+          taps_.push_back({(from_row * columns.read + from_column) * channels, value(across, along, r, s)});
         }
-      runs.push_back({0, (row * columns.written + first) * channels, count * channels, std::span(taps).subspan(before)});
+      runs_.push_back({0, (row * columns.written + first) * channels, count * channels, std::span(taps_).subspan(before)});
     }
+    ends_.push_back(runs_.size());
   }
+  bool empty() const { return ends_.empty(); }
+  /// Of the i-th row that was added.
+  std::span<const Run<C>> row(size_t i) const {
+    const size_t first = i == 0 ? 0 : ends_[i - 1];
+    return std::span(runs_).subspan(first, ends_[i] - first);
+  }
+
+ private:
+  std::vector<Run<C>> runs_;
+  std::vector<Tap<C>> taps_;
+  std::vector<size_t> ends_;  ///< in runs_
 };
 
 /// Calls body(run) for runs that cover the images written. Of small images each row's are made once for all images: with few channels they
@@ -110,19 +124,25 @@ struct RowRuns {
 template <class C, class Value, class MayJoin, class Body>
 void for_runs(Cpu& cpu, int64_t batch, const Axis& rows, const Axis& columns, int64_t channels, const Value& value, const MayJoin& may_join,
               const Body& body) {
-  constexpr int64_t kMostTaps = 32768;  // that are kept
+  constexpr size_t kMostTaps = 32768;  // that are kept
   const std::vector<Columns> along = joined(columns, may_join);
-  const auto build = [&](RowRuns<C>& runs, int64_t row) { runs.build(rows, row, columns, along, channels, value); };
-  const int64_t taps = rows.written * static_cast<int64_t>(along.size()) * rows.size * columns.size;
-  std::vector<RowRuns<C>> kept(taps <= kMostTaps ? static_cast<size_t>(rows.written) : 0);
-  for (size_t row = 0; row < kept.size(); ++row) build(kept[row], static_cast<int64_t>(row));
+  const size_t taps_of_row = along.size() * static_cast<size_t>(std::min(rows.size, rows.read) * std::min(columns.size, columns.read));
+  const auto add = [&](RowRuns<C>& runs, int64_t row) { runs.add(rows, row, columns, along, channels, value); };
+  RowRuns<C> kept;
+  if (const size_t taps = taps_of_row * static_cast<size_t>(rows.written); taps <= kMostTaps) {
+    kept.begin(taps);
+    for (int64_t row = 0; row < rows.written; ++row) add(kept, row);
+  }
   const int64_t work = std::max<int64_t>(1, rows.size * columns.size / (rows.is_gather ? rows.stride * columns.stride : 1));
   cpu.parallel_for(batch * rows.written, grain_for(columns.written * channels * work), [&](int64_t begin, int64_t end) {
     RowRuns<C> own;
     for (int64_t line = begin; line < end; ++line) {
       const int64_t image = line / rows.written, row = line % rows.written;
-      if (kept.empty()) build(own, row);
-      for (Run<C> run : (kept.empty() ? own : kept[row]).runs) {
+      if (kept.empty()) {
+        own.begin(taps_of_row);
+        add(own, row);
+      }
+      for (Run<C> run : kept.empty() ? own.row(0) : kept.row(static_cast<size_t>(row))) {
         run.from = image * rows.read * columns.read * channels;
         run.to += image * rows.written * columns.written * channels;
         body(run);
