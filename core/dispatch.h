@@ -1,5 +1,6 @@
 #pragma once
 #include <chrono>
+#include <optional>
 
 #include "build_config.h"
 #include "core/cuda/cuda.h"
@@ -30,12 +31,14 @@ class KernelTimer {
 /// Adds the op's cost to the device's counters and calls `kernel(context)` with the backend's context (`Cpu&` or `Cuda&`). Kernels are
 /// overloads on that context, so a forgotten kernel is a compile or link error; a build without CUDA asks for no CUDA kernel. A meta
 /// device counts and runs nothing. Kernels allocate nothing: results and scratch are Tensors made by the op, so that a meta device counts
-/// them too.
+/// them too. Its kind goes by `dtype_of_kind`, where that is given, else by dtype_of_kernel().
 /// Errors  as device_of().
 template <class Kernel>
-void run_kernel(const char* op, std::span<const Operand> operands, const Cost& cost, const Kernel& kernel) {
+void run_kernel(const char* op, std::span<const Operand> operands, const Cost& cost, const Kernel& kernel,
+                std::optional<DType> dtype_of_kind = {}) {
   Device& device = device_of(op, operands);
-  const DType dtype = device.options().tallies_kernels ? dtype_of_kernel(operands) : DType::f32;
+  const bool is_asked = device.options().tallies_kernels && !dtype_of_kind;
+  const DType dtype = is_asked ? dtype_of_kernel(operands) : dtype_of_kind.value_or(DType::f32);
   device.count(cost, op, dtype);
   if (device.kind() == DeviceKind::meta) return;
   const KernelTimer timer(device);
@@ -49,8 +52,9 @@ void run_kernel(const char* op, std::span<const Operand> operands, const Cost& c
   timer.stop(op, dtype);
 }
 template <class Kernel>
-void run_kernel(const char* op, std::initializer_list<Operand> operands, const Cost& cost, const Kernel& kernel) {
-  run_kernel(op, std::span(operands.begin(), operands.size()), cost, kernel);
+void run_kernel(const char* op, std::initializer_list<Operand> operands, const Cost& cost, const Kernel& kernel,
+                std::optional<DType> dtype_of_kind = {}) {
+  run_kernel(op, std::span(operands.begin(), operands.size()), cost, kernel, dtype_of_kind);
 }
 
 }  // namespace sluice

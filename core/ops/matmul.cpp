@@ -67,7 +67,10 @@ void multiply(const MatmulOperands& of) {
   // cuBLAS works in the device's workspace.
   const int64_t scratch_bytes = of.c.device().backend() == DeviceKind::cuda ? 0 : kernels::matmul_scratch_bytes(of);
   const Tensor scratch = empty({of.c.device().options().threads, Device::charged_size(scratch_bytes)}, DType::u8, of.c.device_ptr());
-  run_kernel("matmul", {of.a, of.b, of.c, of.bias, of.lengths}, cost_of(of), [&](auto& context) { kernels::matmul(context, of, scratch); });
+  // Of its factors: the gradient of a weight, in f32, may be larger than those.
+  run_kernel(
+      "matmul", {of.a, of.b, of.c, of.bias, of.lengths}, cost_of(of), [&](auto& context) { kernels::matmul(context, of, scratch); },
+      of.a.dtype());
 }
 
 /// Rows of B samples, without their padding.
