@@ -41,24 +41,6 @@ void copy_rows(const float* from, int64_t from_step, int64_t rows, int64_t colum
 void copy_rows(const float* from, int64_t from_step, int64_t rows, int64_t columns, bfloat16* to, int64_t to_step) {
   round_rows(from, from_step, rows, columns, to, to_step);
 }
-/// to [rows, columns] += from, rounded once.
-template <class C>
-void add_rows(const float* from, int64_t from_step, int64_t rows, int64_t columns, C* to, int64_t to_step) {
-  using V = kernels::Lanes<float>;
-  for (int64_t row = 0; row < rows; ++row, from += from_step, to += to_step) {
-    int64_t i = 0;
-    for (; i + V::kCount <= columns; i += V::kCount) (V::load(to + i) + V::load(from + i)).store(to + i);
-    for (; i < columns; ++i) to[i] = static_cast<C>(static_cast<float>(to[i]) + from[i]);
-  }
-}
-/// Asks for rows that are added to once the tiles have multiplied: they lie far from the core.
-template <class C>
-void ask_for(const C* to, int64_t step, int64_t rows, int64_t columns) {
-  constexpr int64_t kLine = 64 / sizeof(C);
-  for (int64_t row = 0; row < rows; ++row)
-    for (int64_t i = 0; i < columns; i += kLine) __builtin_prefetch(to + row * step + i, 1);
-}
-
 // Of few rows each panel of b is read once, as soon as it is packed: a few of them stay in the first-level cache or near it.
 constexpr int64_t kFewRows = 64, kFewColumns = 128;
 
@@ -189,12 +171,14 @@ class Multiplication {
             multiply_to(result(block, i * kPanel, j), p_.c_ld);
             continue;
           }
-        if (adds) each_run(block, i, j, [&](const C* to, int64_t, int64_t count) { ask_for(to, p_.c_ld, count, width); });
+        if (adds)  // the results lie far from the core
+          for (int64_t row = 0; row < height; ++row) ask_for_row(result(block, i * kPanel + row, j), width);
         multiply_to(sums, kPanel);
-        each_run(block, i, j, [&](C* to, int64_t row, int64_t count) {
-          const float* const from = sums + row * kPanel;
-          adds ? add_rows(from, kPanel, count, width, to, p_.c_ld) : copy_rows(from, kPanel, count, width, to, p_.c_ld);
-        });
+        if (adds)
+          for (int64_t row = 0; row < height; ++row) add_row(sums + row * kPanel, width, result(block, i * kPanel + row, j));
+        else
+          each_run(block, i, j,
+                   [&](C* to, int64_t row, int64_t count) { copy_rows(sums + row * kPanel, kPanel, count, width, to, p_.c_ld); });
       }
   }
 

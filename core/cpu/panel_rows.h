@@ -46,6 +46,20 @@ inline void copy_floats(const bfloat16* from, int64_t count, float* to) {
   for (; i + V::kCount <= count; i += V::kCount) V::load(from + i).store(to + i);
   for (; i < count; ++i) to[i] = static_cast<float>(from[i]);
 }
+/// to += from, rounded once.
+template <class Sum, class C>
+void add_row(const Sum* from, int64_t count, C* to) {
+  using V = kernels::Lanes<Sum>;
+  int64_t i = 0;
+  for (; i + V::kCount <= count; i += V::kCount) (V::load(to + i) + V::load(from + i)).store(to + i);
+  for (; i < count; ++i) to[i] = static_cast<C>(static_cast<Sum>(to[i]) + from[i]);
+}
+/// Asks for numbers that are soon added to.
+template <class C>
+void ask_for_row(const C* to, int64_t count) {
+  constexpr int64_t kLine = 64 / sizeof(C);
+  for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(to + i, 1);
+}
 inline void round_floats(const float* from, int64_t count, bfloat16* to) {
   using V = kernels::Lanes<float>;
   int64_t i = 0;

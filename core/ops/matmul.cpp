@@ -160,8 +160,7 @@ Tensor matmul_onto(const Tensor& sum, const Shape& shape, DType dtype, const Ten
                    bool transpose_b) {
   check(a, b, transpose_a, transpose_b);
   const Tensor left = with_leading_dimension(a), right = with_leading_dimension(b);
-  const bool adds = sum.defined() && (a.device().backend() == DeviceKind::cuda ||
-                                      kernels::adds_as_a_pass({left, right, sum, {}, transpose_a, transpose_b, 1}));
+  const bool adds = sum.defined() && kernels::adds_as_a_pass({left, right, sum, {}, transpose_a, transpose_b, 1});
   const Tensor c = adds ? sum : empty(shape, dtype, a.device_ptr());
   matmul_into(left, right, c, transpose_a, transpose_b, adds ? 1 : 0);
   return c;

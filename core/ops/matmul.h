@@ -34,8 +34,8 @@ MatmulShapes matmul_shapes(const Shape& a, const Shape& b, bool transpose_a, boo
 void matmul_into(const Tensor& a, const Tensor& b, const Tensor& c, bool transpose_a, bool transpose_b, double beta,
                  const Tensor& bias = {});
 
-/// op(a) op(b) in a new tensor of the shape and dtype or, where `sum` is one and products add as they are made faster than a pass does, added
-/// to that, which is then returned: on GPUs, and on CPUs where tiles multiply (AMX). The bits are those of an addition afterwards.
+/// op(a) op(b) in a new tensor of the shape and dtype or, where `sum` is one, added to that as it is made, with the bits of an addition
+/// afterwards, and the sum returned. Of products that add up over leading axes there is a new tensor all the same.
 /// Errors  as matmul_into().
 Tensor matmul_onto(const Tensor& sum, const Shape& shape, DType dtype, const Tensor& a, const Tensor& b, bool transpose_a,
                    bool transpose_b);
@@ -63,8 +63,6 @@ struct MatmulOperands {
 };
 /// Bytes of scratch for one CPU thread. A function of the shapes alone.
 int64_t matmul_scratch_bytes(const MatmulOperands& operands);
-/// Whether the CPU kernel with beta 1 gives the bits of a product and an addition to f32, and takes less time.
-bool adds_as_a_pass(const MatmulOperands& operands);
 /// Products that the CPU kernel packs itself, so that it can choose rows, whatever libraries are there.
 bool packs(int64_t m, int64_t n, int64_t k);
 /// Scratch u8 [threads, bytes]; on CUDA without use.

@@ -5,6 +5,7 @@
 #include "core/cpu/cpu.h"
 #include "core/cpu/gemm.h"
 #include "core/cpu/packed_gemm.h"
+#include "core/cpu/panel_rows.h"
 #include "core/ops/matmul.h"
 #include "core/ops/matmul_layout.h"
 #include "core/ops/padding.h"
@@ -91,14 +92,20 @@ Way way_of(const onednn::Product& whole, bool add_up) {
 }
 
 /// A product over the larger of m and n, cut into parts of nearly equal size. Those of the libraries follow from the shape alone, as their
-/// bits follow from their sizes; those of our own, whose bits do not, are one a thread.
+/// bits follow from their sizes; those of our own, whose bits do not, are one a thread. Where they are added to c with the bits of a pass
+/// tiles do so themselves; others are made beside c, where the cache holds them, and then added.
 class Parts {
  public:
-  Parts(const MatmulOperands& of, int threads)
-      : whole_(whole_of(of)), way_(way_of(whole_, terms_of(of) > 1)), by_rows_(whole_.m >= whole_.n) {
+  Parts(const MatmulOperands& of, int threads) : whole_(whole_of(of)), by_rows_(whole_.m >= whole_.n), c_ld_(whole_.c_ld) {
+    const bool adds = of.beta != 0 && adds_as_a_pass(of);
+    if (adds) whole_.beta = 0;
+    way_ = way_of(whole_, terms_of(of) > 1);
+    is_beside_ = adds && way_ != Way::amx;
+    if (!is_beside_) whole_.beta = of.beta;
     const int64_t extent = by_rows_ ? whole_.m : whole_.n;
     const bool is_own = way_ == Way::packed || way_ == Way::amx;
-    const int64_t largest = is_own ? (extent + threads - 1) / threads : by_rows_ || whole_.transpose_a ? kLargest : kLargestColumns;
+    const int64_t of_thread = (extent + threads - 1) / threads, of_library = by_rows_ || whole_.transpose_a ? kLargest : kLargestColumns;
+    const int64_t largest = !is_own ? of_library : is_beside_ ? std::min(of_thread, of_library) : of_thread;
     const int64_t wanted = (extent + largest - 1) / largest;
     size_ = wanted <= 1 ? extent : ((extent + wanted - 1) / wanted + 63) / 64 * 64;
     count_ = (extent + size_ - 1) / size_;
@@ -110,11 +117,17 @@ class Parts {
     onednn::Product result = whole_;
     int64_t& extent = by_rows_ ? result.m : result.n;
     extent = std::min(size_, extent - part * size_);
+    if (is_beside_) result.c_ld = result.n;
     return result;
+  }
+  /// Bytes of one that is made beside c; of the others none.
+  int64_t bytes_beside(DType dtype) const {
+    return is_beside_ ? Device::charged_size(product(0).m * product(0).n * static_cast<int64_t>(size_of(dtype))) : 0;
   }
   int64_t a_offset(int64_t part) const { return by_rows_ ? part * size_ * (whole_.transpose_a ? 1 : whole_.a_ld) : 0; }
   int64_t b_offset(int64_t part) const { return by_rows_ ? 0 : part * size_ * (whole_.transpose_b ? whole_.b_ld : 1); }
-  int64_t c_offset(int64_t part) const { return part * size_ * (by_rows_ ? whole_.c_ld : 1); }
+  int64_t c_offset(int64_t part) const { return part * size_ * (by_rows_ ? c_ld_ : 1); }
+  int64_t c_step() const { return c_ld_; }
   int64_t bias_offset(int64_t part) const { return by_rows_ ? 0 : part * size_; }
 
  private:
@@ -122,8 +135,8 @@ class Parts {
   static constexpr int64_t kLargest = 512, kLargestColumns = 2048;
   onednn::Product whole_;
   Way way_;
-  bool by_rows_;
-  int64_t size_, count_;
+  bool by_rows_, is_beside_;
+  int64_t c_ld_, size_, count_;
 };
 
 /// One part, of listed rows where our own multiply. The result and the bias are of C.
@@ -142,6 +155,15 @@ void multiply(onednn::Product product, Way way, const T* a, const T* b, const C*
     if constexpr (std::is_same_v<T, float>)
       if (way == Way::blas && onednn::multiply_by_blas(product, a, b, c)) return;
     gemm(product, a, b, c);
+  }
+}
+
+/// to [rows, columns] += from, whose rows lie side by side.
+template <class C>
+void add_rows(const C* from, int64_t rows, int64_t columns, C* to, int64_t step) {
+  for (int64_t row = 0; row < rows; ++row, from += columns, to += step) {
+    if (row + 1 < rows) ask_for_row(to + step, columns);
+    add_row(from, columns, to);
   }
 }
 
@@ -189,15 +211,20 @@ void matmul_of(Cpu& cpu, const MatmulOperands& of, const Tensor& scratch) {
   const C* bias = of.bias.defined() ? of.bias.data<C>() : nullptr;
   C* c = of.c.data<C>();
   uint8_t* memory = scratch.data<uint8_t>();
+  const int64_t beside = parts.bytes_beside(of.c.dtype());
   cpu.parallel_slots(results * parts.count(), [&](int64_t item, int64_t slot) {
     const int64_t part = item % parts.count(), result = item / parts.count();
     onednn::Product product = parts.product(part);
+    C* const at = c + matrix_offset(of.c, result) + parts.c_offset(part);
+    uint8_t* const own = memory + slot * scratch.dim(1);
+    C* const to = beside > 0 ? reinterpret_cast<C*>(own) : at;
     for (int64_t term = result; term < result + terms; ++term) {
       multiply(product, parts.way(), a + matrix_offset(of.a, term) + parts.a_offset(part),
-               b + matrix_offset(of.b, term) + parts.b_offset(part), bias ? bias + parts.bias_offset(part) : nullptr,
-               c + matrix_offset(of.c, result) + parts.c_offset(part), {}, memory + slot * scratch.dim(1));
+               b + matrix_offset(of.b, term) + parts.b_offset(part), bias ? bias + parts.bias_offset(part) : nullptr, to, {}, own + beside);
       product.beta = 1;
     }
+    if constexpr (std::is_same_v<C, compute_t<C>>)
+      if (beside > 0) add_rows(to, product.m, product.n, at, parts.c_step());
   });
 }
 
@@ -208,28 +235,25 @@ bool packs(int64_t m, int64_t n, int64_t k) {
   return m * n * k >= kLarge && std::min(m, n) >= kLeastExtent;
 }
 
-bool adds_as_a_pass(const MatmulOperands& of) {
-  return of.c.dtype() == DType::f32 && terms_of(of) == 1 && way_of(whole_of(of), false) == Way::amx;
-}
-
 int64_t matmul_scratch_bytes(const MatmulOperands& of) {
   const auto of_our_own = [](Way way, const onednn::Product& product) {
     return way == Way::amx ? amx_gemm_scratch(product) : packed_gemm_scratch(product) * static_cast<int64_t>(sizeof(float));
   };
   if (of.lengths.defined()) return of_our_own(way_without_padding(whole_of(of)), whole_of(of));
   const Parts parts(of, 1);
-  if (parts.way() == Way::eigen || parts.way() == Way::blas) return 0;
-  if (parts.way() == Way::amx || parts.way() == Way::packed) return of_our_own(parts.way(), parts.product(0));
+  const int64_t beside = parts.bytes_beside(of.c.dtype());
+  if (parts.way() == Way::eigen || parts.way() == Way::blas) return beside;
+  if (parts.way() == Way::amx || parts.way() == Way::packed) return beside + of_our_own(parts.way(), parts.product(0));
   int64_t bytes = 0;
   const bool adds_up = terms_of(of) > 1;
   const int64_t to_last = std::max<int64_t>(1, parts.count() - 1);  // the last part may be smaller than the first
   for (int64_t part = 0; part < parts.count(); part += to_last)
-    for (double beta = of.beta; beta <= (adds_up ? 1 : of.beta); ++beta) {
+    for (double beta = parts.product(0).beta; beta <= (adds_up ? 1 : parts.product(0).beta); ++beta) {
       onednn::Product product = parts.product(part);
       product.beta = beta;
       bytes = std::max(bytes, onednn::scratch_bytes(product).value_or(0));
     }
-  return bytes;
+  return beside + bytes;
 }
 
 void matmul(Cpu& cpu, const MatmulOperands& of, const Tensor& scratch) {

@@ -33,4 +33,7 @@ inline int64_t matrices_of(const Tensor& x) { return x.shape().elements_before(-
 /// Products that add up to one matrix of c.
 inline int64_t terms_of(const MatmulOperands& of) { return of.c.rank() > 2 ? 1 : std::max(matrices_of(of.a), matrices_of(of.b)); }
 
+/// Whether beta 1 gives the bits of a product and an addition afterwards: of one term, and a result in the dtype of the arithmetic.
+inline bool adds_as_a_pass(const MatmulOperands& of) { return terms_of(of) == 1 && of.c.dtype() == compute_dtype(of.a.dtype()); }
+
 }  // namespace sluice::kernels
