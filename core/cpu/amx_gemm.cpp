@@ -41,6 +41,12 @@ void copy_rows(const float* from, int64_t from_step, int64_t rows, int64_t colum
 void copy_rows(const float* from, int64_t from_step, int64_t rows, int64_t columns, bfloat16* to, int64_t to_step) {
   round_rows(from, from_step, rows, columns, to, to_step);
 }
+/// to [rows, columns] += from.
+template <class C>
+void add_rows(const float* from, int64_t from_step, int64_t rows, int64_t columns, C* to, int64_t to_step) {
+  for (int64_t row = 0; row < rows; ++row) add_row(from + row * from_step, columns, to + row * to_step);
+}
+
 // Of few rows each panel of b is read once, as soon as it is packed: a few of them stay in the first-level cache or near it.
 constexpr int64_t kFewRows = 64, kFewColumns = 128;
 
@@ -172,13 +178,14 @@ class Multiplication {
             continue;
           }
         if (adds)  // the results lie far from the core
-          for (int64_t row = 0; row < height; ++row) ask_for_row(result(block, i * kPanel + row, j), width);
+          each_run(block, i, j, [&](const C* to, int64_t, int64_t count) {
+            for (int64_t row = 0; row < count; ++row) ask_for_row(to + row * p_.c_ld, width);
+          });
         multiply_to(sums, kPanel);
-        if (adds)
-          for (int64_t row = 0; row < height; ++row) add_row(sums + row * kPanel, width, result(block, i * kPanel + row, j));
-        else
-          each_run(block, i, j,
-                   [&](C* to, int64_t row, int64_t count) { copy_rows(sums + row * kPanel, kPanel, count, width, to, p_.c_ld); });
+        each_run(block, i, j, [&](C* to, int64_t row, int64_t count) {
+          const float* const from = sums + row * kPanel;
+          adds ? add_rows(from, kPanel, count, width, to, p_.c_ld) : copy_rows(from, kPanel, count, width, to, p_.c_ld);
+        });
       }
   }
 

@@ -49,10 +49,7 @@ inline void copy_floats(const bfloat16* from, int64_t count, float* to) {
 /// to += from, rounded once.
 template <class Sum, class C>
 void add_row(const Sum* from, int64_t count, C* to) {
-  using V = kernels::Lanes<Sum>;
-  int64_t i = 0;
-  for (; i + V::kCount <= count; i += V::kCount) (V::load(to + i) + V::load(from + i)).store(to + i);
-  for (; i < count; ++i) to[i] = static_cast<C>(static_cast<Sum>(to[i]) + from[i]);
+  kernels::for_lanes<C>(0, count, [&](auto load, auto store) { store(to, load(to) + load(from)); });
 }
 /// Asks for numbers that are soon added to.
 template <class C>

@@ -58,9 +58,10 @@ using kernels::MatmulOperands;
 Cost cost_of(const MatmulOperands& of) {
   const double matrices =
       static_cast<double>(std::max({kernels::matrices_of(of.a), kernels::matrices_of(of.b), kernels::matrices_of(of.c)}));
-  const double flops = 2.0 * matrices * of.c.dim(-2) * of.c.dim(-1) * columns_of(of.a, of.transpose_a);
+  const double products = 2.0 * matrices * of.c.dim(-2) * of.c.dim(-1) * columns_of(of.a, of.transpose_a);
+  const double additions = of.beta == 0 ? 0 : static_cast<double>(of.c.elements());
   const double c_bytes = static_cast<double>(of.c.bytes());
-  return {flops, static_cast<double>(of.a.bytes() + of.b.bytes()) + (of.beta == 0 ? 0 : c_bytes), c_bytes};
+  return {products + additions, static_cast<double>(of.a.bytes() + of.b.bytes()) + (of.beta == 0 ? 0 : c_bytes), c_bytes};
 }
 
 void multiply(const MatmulOperands& of) {
@@ -159,10 +160,9 @@ void matmul_into(const Tensor& a, const Tensor& b, const Tensor& c, bool transpo
 Tensor matmul_onto(const Tensor& sum, const Shape& shape, DType dtype, const Tensor& a, const Tensor& b, bool transpose_a,
                    bool transpose_b) {
   check(a, b, transpose_a, transpose_b);
-  const Tensor left = with_leading_dimension(a), right = with_leading_dimension(b);
-  const bool adds = sum.defined() && kernels::adds_as_a_pass({left, right, sum, {}, transpose_a, transpose_b, 1});
+  const bool adds = sum.defined() && kernels::adds_as_a_pass({a, b, sum, {}, transpose_a, transpose_b, 1});
   const Tensor c = adds ? sum : empty(shape, dtype, a.device_ptr());
-  matmul_into(left, right, c, transpose_a, transpose_b, adds ? 1 : 0);
+  matmul_into(a, b, c, transpose_a, transpose_b, adds ? 1 : 0);
   return c;
 }
 

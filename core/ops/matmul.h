@@ -34,8 +34,10 @@ MatmulShapes matmul_shapes(const Shape& a, const Shape& b, bool transpose_a, boo
 void matmul_into(const Tensor& a, const Tensor& b, const Tensor& c, bool transpose_a, bool transpose_b, double beta,
                  const Tensor& bias = {});
 
-/// op(a) op(b) in a new tensor of the shape and dtype or, where `sum` is one, added to that as it is made, with the bits of an addition
-/// afterwards, and the sum returned. Of products that add up over leading axes there is a new tensor all the same.
+/// op(a) op(b) in a new tensor of the shape and dtype or, where `sum` is one like that, added to it as it is made, with the bits of an
+/// addition afterwards, and the sum returned. Of products that add up over leading axes, whose bits would be others, there is a new tensor all
+/// the same: who has a sum asks Tensor::shares_storage().
+/// Shape   as matmul_into() takes c. Dtypes  to be added to, a sum is in the dtype of the arithmetic: f32 for bf16.
 /// Errors  as matmul_into().
 Tensor matmul_onto(const Tensor& sum, const Shape& shape, DType dtype, const Tensor& a, const Tensor& b, bool transpose_a,
                    bool transpose_b);

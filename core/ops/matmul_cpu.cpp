@@ -247,12 +247,11 @@ int64_t matmul_scratch_bytes(const MatmulOperands& of) {
   int64_t bytes = 0;
   const bool adds_up = terms_of(of) > 1;
   const int64_t to_last = std::max<int64_t>(1, parts.count() - 1);  // the last part may be smaller than the first
-  for (int64_t part = 0; part < parts.count(); part += to_last)
-    for (double beta = parts.product(0).beta; beta <= (adds_up ? 1 : parts.product(0).beta); ++beta) {
-      onednn::Product product = parts.product(part);
-      product.beta = beta;
+  for (int64_t part = 0; part < parts.count(); part += to_last) {
+    onednn::Product product = parts.product(part);
+    for (const double last = adds_up ? 1 : product.beta; product.beta <= last; ++product.beta)
       bytes = std::max(bytes, onednn::scratch_bytes(product).value_or(0));
-    }
+  }
   return beside + bytes;
 }
 

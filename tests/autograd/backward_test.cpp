@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <utility>
 
 #include "autograd/ops/convolution.h"
 #include "autograd/ops/cross_entropy.h"
 #include "autograd/ops/elementwise.h"
+#include "autograd/ops/factorized_reduction.h"
 #include "autograd/ops/linear.h"
+#include "autograd/ops/matmul.h"
 #include "autograd/ops/normalization.h"
 #include "autograd/ops/pad.h"
 #include "autograd/ops/pooling.h"
@@ -194,30 +197,59 @@ Tensor summed_gradient(const std::function<Var(const Var&)>& product_by, const T
   return sum;
 }
 
+/// What makes a product of a weight, of which only its shape is told.
+struct ProductOfWeight {
+  const char* name;
+  Shape weight;
+  std::function<Var(const Var&)> product;
+};
+
+/// Few results are not multiplied by tiles in f32, and of many a product is several parts, of rows or of columns.
 TEST(Backward, AddsProductsToAccumulatorsWithTheBitsOfAPass) {
-  const auto device = make_device("cpu:0", {.tallies_kernels = true});
+  const auto device = make_device("cpu:0", {.threads = 3, .tallies_kernels = true});
   const auto drawn = [&](const Shape& shape, DType dtype, const char* name) {
     const Tensor x = empty(shape, dtype, device);
     fill_normal(x, 0, 1, random_key(1, name));
     return x;
   };
-  for (const DType dtype : {DType::f32, DType::bf16})
-    for (const int64_t outputs : {40, 256}) {  // few results are not multiplied by tiles in f32
-      const Tensor x = drawn({4, 16, 8, 256}, dtype, "x"), weight = drawn({outputs, 256}, dtype, "weight"),
-                   before = drawn({outputs, 256}, DType::f32, "before");
-      const auto linear_of = [&](const Var& w) { return linear(x, w, {}); };
-      const auto convolution_of = [&](const Var& w) { return conv2d(x, w, Window{1, 1, 1, 1}); };
-      const auto expect_same_sums = [&](const auto& product, const Shape& shape) {
-        const Tensor w = weight.reshape(shape), sum = before.reshape(shape);
-        EXPECT_EQ(bits_of(summed_gradient(product, w, sum, true)), bits_of(summed_gradient(product, w, sum, false)));
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f64})
+    for (const auto& [inputs, outputs] : {std::pair<int64_t, int64_t>{256, 40}, {64, 1100}, {1100, 64}}) {
+      const Tensor x = drawn({2, 16, 8, inputs}, dtype, "x"), other = drawn({2, 16, 8, outputs}, dtype, "other"),
+                   odd = drawn({outputs, 1, 1, inputs}, dtype, "odd");
+      const Shape pixel{outputs, 1, 1, inputs};
+      const ProductOfWeight products[] = {
+          {"linear", {outputs, inputs}, [&](const Var& w) { return linear(x, w, {}); }},
+          {"conv2d", pixel,
+           [&](const Var& w) {
+             return conv2d(x, w, Window{1, 1, 1, 1});
+           }},
+          {"conv2d with strides", pixel,
+           [&](const Var& w) {
+             return conv2d(x, w, Window{1, 1, 2, 2});
+           }},
+          {"conv_transpose2d", pixel,
+           [&](const Var& w) {
+             return conv_transpose2d(other, w, Window{1, 1, 1, 1});
+           }},
+          {"factorized_reduction", pixel, [&](const Var& w) { return factorized_reduction(x, w, odd); }},
       };
-      SCOPED_TRACE(::testing::Message() << dtype << ", " << outputs);
-      expect_same_sums(linear_of, {outputs, 256});
-      expect_same_sums(convolution_of, {outputs, 1, 1, 256});
-      device->clear_kernels();
-      summed_gradient(linear_of, weight, before, true);
-      EXPECT_FALSE(device->kernels().contains("add_into f32"));
+      for (const auto& [name, shape, product] : products) {
+        SCOPED_TRACE(::testing::Message() << name << " " << shape << ", " << dtype);
+        const Tensor weight = drawn(shape, dtype, "weight"), before = drawn(shape, compute_dtype(dtype), "before");
+        const Tensor expected = summed_gradient(product, weight, before, false);
+        device->clear_kernels();
+        EXPECT_EQ(bits_of(summed_gradient(product, weight, before, true)), bits_of(expected));
+        for (const auto& [kind, tally] : device->kernels()) EXPECT_FALSE(kind.starts_with("add_into")) << kind;
+      }
     }
+}
+
+/// Their terms would be added to the accumulator one after the other: other bits than those of a pass.
+TEST(Backward, AddsProductsOverLeadingAxesByAPass) {
+  const Tensor x = empty({3, 20, 40}), weight = empty({40, 30}), before = empty({40, 30});
+  for (const Tensor& of : {x, weight, before}) fill_normal(of, 0, 1, random_key(1, "numbers"));
+  const auto product = [&](const Var& w) { return matmul(x, w); };
+  EXPECT_EQ(bits_of(summed_gradient(product, weight, before, true)), bits_of(summed_gradient(product, weight, before, false)));
 }
 
 TEST(Backward, ComputesInputsFirstAndWeightsLater) {
