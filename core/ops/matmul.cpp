@@ -58,10 +58,9 @@ using kernels::MatmulOperands;
 Cost cost_of(const MatmulOperands& of) {
   const double matrices =
       static_cast<double>(std::max({kernels::matrices_of(of.a), kernels::matrices_of(of.b), kernels::matrices_of(of.c)}));
-  const double products = 2.0 * matrices * of.c.dim(-2) * of.c.dim(-1) * columns_of(of.a, of.transpose_a);
-  const double additions = of.beta == 0 ? 0 : static_cast<double>(of.c.elements());
+  const double flops = 2.0 * matrices * of.c.dim(-2) * of.c.dim(-1) * columns_of(of.a, of.transpose_a);
   const double c_bytes = static_cast<double>(of.c.bytes());
-  return {products + additions, static_cast<double>(of.a.bytes() + of.b.bytes()) + (of.beta == 0 ? 0 : c_bytes), c_bytes};
+  return {flops, static_cast<double>(of.a.bytes() + of.b.bytes()) + (of.beta == 0 ? 0 : c_bytes), c_bytes};
 }
 
 void multiply(const MatmulOperands& of) {
